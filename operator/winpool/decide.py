@@ -23,9 +23,9 @@ from winpool.features.feature import Mandate, Room, RoomResult
 from winpool.features.memory.feature import memory
 from winpool.features.memory.settings import missing_permission
 from winpool.features.upgrade.feature import upgrade
-from winpool.model.evidence import OWN_LOOKS, current_survey, is_too_slow
+from winpool.model.evidence import MOST_NODE_LISTS, current_survey, is_too_slow
 from winpool.model.node import Acts, Node, NodePatch
-from winpool.model.node_pods import VictimLook
+from winpool.model.node_pods import PodListRequest
 from winpool.model.pool import KnownIssue, Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.members import divide
@@ -61,17 +61,21 @@ def asking_nodes(snapshot: Snapshot, nodes: Iterable[Assessment]) -> tuple[Asses
     )
 
 
-def looks_of(
+def nodes_to_list(
     snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[RoomResult]
 ) -> tuple[Node, ...]:
     """Return the nodes whose pods are listed for each node alone: all that ask, where they are few.
 
     Of many nodes, the first ones, where a list of all pods takes too long to be used.
     """
-    also = [node for result in results if not isinstance(result, ContractResult) for node in result.looks]
-    if len(asking) > OWN_LOOKS and not is_too_slow(current_survey(snapshot)):
-        return tuple(also[:OWN_LOOKS])
-    return tuple({each.uid: each for each in (*(one.node for one in asking), *also)}.values())[:OWN_LOOKS]
+    also = [
+        node for result in results if not isinstance(result, ContractResult) for node in result.node_lists
+    ]
+    if len(asking) > MOST_NODE_LISTS and not is_too_slow(current_survey(snapshot)):
+        return tuple(also[:MOST_NODE_LISTS])
+    return tuple({each.uid: each for each in (*(one.node for one in asking), *also)}.values())[
+        :MOST_NODE_LISTS
+    ]
 
 
 def needs_all_pods(snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[RoomResult]) -> bool:
@@ -84,8 +88,8 @@ def needs_all_pods(snapshot: Snapshot, asking: Sequence[Assessment], results: It
     if any(result.needs_all_pods for result in results):
         return True
     waiting = [each.node.uid for each in asking if each.needs_pods]
-    problems = (snapshot.pods.look_problems.get(uid) for uid in waiting)
-    return (len(asking) > OWN_LOOKS and bool(waiting)) or any(each and each.lasts for each in problems)
+    problems = (snapshot.pods.pod_list_problems.get(uid) for uid in waiting)
+    return (len(asking) > MOST_NODE_LISTS and bool(waiting)) or any(each and each.lasts for each in problems)
 
 
 def look_again_at(
@@ -115,10 +119,10 @@ class Decision:
     someone had undone there; ``deletions`` knows which pods their taints have deleted, and what to warn of
     before that. ``status`` is what the pool is to report and ``issues`` are all of its issues;
     ``pool_events`` are emitted once it was written. With ``keeps_status`` the present status stays until more
-    is known. ``needs_pods`` asks for a list of all pods, soon, ``looks`` for a list of the pods of each of
-    these nodes alone, ``victim_looks`` for those that evictions need, ``sampled`` are the nodes whose memory
-    is to be watched. At ``look_again`` time alone
-    may lead to another decision. ``figures`` are for the metrics.
+    is known. ``needs_pods`` asks for a list of all pods, soon, ``node_lists`` for a list of the pods of each
+    of these nodes alone, ``pod_list_requests`` for those that evictions need, ``sampled`` are the nodes whose
+    memory is to be watched. At ``look_again`` time alone may lead to another decision. ``figures`` are for
+    the metrics.
     """
 
     promise: Promise
@@ -131,9 +135,9 @@ class Decision:
     pool_events: tuple[Announcement, ...]
     keeps_status: bool
     needs_pods: bool
-    looks: tuple[Node, ...]
+    node_lists: tuple[Node, ...]
     sampled: tuple[Node, ...]
-    victim_looks: tuple[VictimLook, ...]
+    pod_list_requests: tuple[PodListRequest, ...]
     look_again: datetime | None
     figures: Figures
 
@@ -172,7 +176,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
     asking = asking_nodes(snapshot, nodes.notable) if may_write else ()
     free = tuple([each for each in nodes.notable if not each.is_held])
     acts, withdrawn = acts_of(
-        snapshot, members, results, nodes.notable, mandate=mandate, looks_come=len(asking) <= OWN_LOOKS
+        snapshot, members, results, nodes.notable, mandate=mandate, looks_come=len(asking) <= MOST_NODE_LISTS
     )
     deletions = deletions_of(snapshot, acts.patches, free if mandate is Mandate.ACT else ())
     reported, found = status(
@@ -215,9 +219,11 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         keeps_status=keeps_status(snapshot, nodes.notable, results)
         and (bool(pool.status_problem) or not promise.status_first),
         needs_pods=needs_all_pods(snapshot, asking, results),
-        looks=looks_of(snapshot, asking, results),
+        node_lists=nodes_to_list(snapshot, asking, results),
         sampled=tuple(node for result in results for node in result.sampled),
-        victim_looks=tuple(look for result in results for look in result.victim_looks)[:OWN_LOOKS],
+        pod_list_requests=tuple(look for result in results for look in result.pod_list_requests)[
+            :MOST_NODE_LISTS
+        ],
         look_again=look_again_at(results, reported, hold_ends=holds_end_at(nodes.notable), now=snapshot.now),
         figures=Figures()
         if pool.deleting

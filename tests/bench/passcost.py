@@ -23,7 +23,7 @@ from harness.second_room import second
 from winpool.controllers.backoff import Patience
 from winpool.controllers.evictions import EvictionLane, eviction_answers
 from winpool.controllers.executor import Lanes
-from winpool.controllers.node_pods import BareSince, NodePodLists
+from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
 from winpool.controllers.observe import Observer
 from winpool.controllers.pod_pass import PodPass
 from winpool.controllers.pool import Asking, Reconciler
@@ -93,7 +93,7 @@ class Parts:
             guard=self.guard,
             pods=self.pod_pass,
             node_pods=node_pods,
-            bare_since=BareSince(monotonic=clock.monotonic),
+            taint_absent_since=TaintAbsentSince(monotonic=clock.monotonic),
             now=clock.now,
         )
         self.reconciler = Reconciler(
@@ -128,7 +128,7 @@ class Parts:
             ),
             list_labelled=lambda name: list_labelled(transport, pool_name=name),
             asking=Asking(
-                nodes=self.nodes.ask_for_list, pods=self.pod_pass.ask, looks=node_pods.want_surveys
+                nodes=self.nodes.ask_for_list, pods=self.pod_pass.ask, node_lists=node_pods.want_surveys
             ),
             note_figures=ControlStats().note_figures,
             clock=clock,

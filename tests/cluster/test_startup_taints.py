@@ -31,7 +31,7 @@ GATE: Final = "example.com/go"
 """A condition that the agents' readiness waits for: a test says when they are Ready."""
 TIMEOUT_SECONDS: Final = 10
 ALL_PODS: Final = on("list", "pods", path="limit=")
-OWN_LOOKS: Final = on("list", "pods", path="spec.nodeName%3D")
+MOST_NODE_LISTS: Final = on("list", "pods", path="spec.nodeName%3D")
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_node_that_joins_is_closed_with_its_first_write_however_long_a_look_ta
         eventually(lambda: tainted(world, NO_EXECUTE) == {first}, what="all taints on the first node")
         eventually(lambda: passes(world, since=start), what="a look at all pods")
         with proxy.add(ALL_PODS, stall()):
-            with proxy.add(OWN_LOOKS, stall()), world.watch_nodes() as witness:
+            with proxy.add(MOST_NODE_LISTS, stall()), world.watch_nodes() as witness:
                 [name] = world.fleet(windows=1)
                 eventually(lambda: name in tainted(world, STARTUP), what="the startup taint")
                 witness.catch_up(world.nodes().values())

@@ -14,7 +14,7 @@ from winpool.features.contract.taints import taints_of as taints_of_spec
 from winpool.model.node import Keys, Node, NodeVersions, Taint
 from winpool.model.pool import Attempts, GuardState, OtherPools, Pool
 from winpool.model.snapshot import Snapshot
-from winpool.model.survey import IntolerantPods, KnownPods, LookProblem, OnNode, Survey, taint_key
+from winpool.model.survey import IntolerantPods, KnownPods, OnNode, PodListProblem, Survey, taint_key
 from winpool.ownership.record import Owned, Record, TaintIdentity, parse, render
 from winpool.ownership.trust import Rights
 from winpool.status.pods import written
@@ -201,8 +201,8 @@ def a_snapshot(
     pods_problem: str = "",
     pods_forbidden: str = "",
     looks: Iterable[Survey | None] | None = None,
-    look_problems: Mapping[str, LookProblem] | None = None,
-    bare_since: Mapping[str, float] | None = None,
+    pod_list_problems: Mapping[str, PodListProblem] | None = None,
+    taint_absent_since: Mapping[str, float] | None = None,
     contested: Mapping[str, tuple[str, ...]] | None = None,
     guard: str = GUARD,
     seen: Mapping[str, Keys] | None = None,
@@ -213,7 +213,7 @@ def a_snapshot(
     If nothing else is given, all pods have just been looked at, and nothing was found against them.
     ``held_back`` are nodes that are not to be written whatever the goal. ``looks``
     are the own looks; if they are not given, each node has one that found what ``survey`` found there. They
-    all were made after the nodes had lost what taints they lack, but for those in ``bare_since``.
+    all were made after the nodes had lost what taints they lack, but for those in ``taint_absent_since``.
     """
     listed = tuple(nodes.values() if isinstance(nodes, Mapping) else nodes)
     if isinstance(survey, EllipsisType):
@@ -230,9 +230,9 @@ def a_snapshot(
             survey=survey,
             problem=pods_problem,
             forbidden=pods_forbidden,
-            looks={name: look for look in own for name in look.nodes},
-            look_problems=look_problems or {},
-            bare_since={**{node.uid: -1.0 for node in listed}, **(bare_since or {})},
+            node_surveys={name: look for look in own for name in look.nodes},
+            pod_list_problems=pod_list_problems or {},
+            taint_absent_since={**{node.uid: -1.0 for node in listed}, **(taint_absent_since or {})},
         ),
         support=Basis(control_plane=control_plane),
         guard=GuardState(identity=guard),

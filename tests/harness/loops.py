@@ -23,7 +23,7 @@ from winpool.controllers.executor import Lanes
 from winpool.controllers.machines import UpgradeSights
 from winpool.controllers.memory import MemoryCollector, NoDetectors
 from winpool.controllers.memory_sources import Connections
-from winpool.controllers.node_pods import BareSince, NodePodLists
+from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
 from winpool.controllers.observe import Observer
 from winpool.controllers.pod_pass import PodPass, Questions
 from winpool.controllers.pool import Asking, Reconciler
@@ -401,7 +401,7 @@ class MemoryOperator:
                 connections, wake=self._wake, now=cluster.now, monotonic=loop.time, jitter=lambda: 0.5
             )
         )
-        self._bare_since = BareSince(monotonic=loop.time)
+        self._taint_absent_since = TaintAbsentSince(monotonic=loop.time)
         control_plane = cast(ControlPlane, _Version())
         self.upgrades = UpgradeSights(
             pools=self.pools,
@@ -417,7 +417,7 @@ class MemoryOperator:
             guard=cast(Guard, _InForce()),
             pods=self.pod_pass,
             node_pods=self.node_pods,
-            bare_since=self._bare_since,
+            taint_absent_since=self._taint_absent_since,
             lacking_fields=lambda: self.lacking_fields,
             memory_of=None if self.memory is None else self.memory.known,
             upgrades_of=self.upgrades.known,
@@ -502,7 +502,7 @@ class MemoryOperator:
             asking=Asking(
                 nodes=lambda: self._soon(self.list_nodes),
                 pods=self.pod_pass.ask,
-                looks=self.node_pods.want_surveys,
+                node_lists=self.node_pods.want_surveys,
                 samples=None if self.memory is None else self.memory.want,
             ),
             rooms=self._rooms,
@@ -577,6 +577,6 @@ class MemoryOperator:
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if self._loops:
-            self._bare_since.note(old, new)
+            self._taint_absent_since.note(old, new)
             self.upgrades.node_changed(old, new)
             self._dispatcher.node_changed(old, new)

@@ -114,7 +114,7 @@ def second(snapshot: Snapshot, members: Members, mandate: Mandate) -> RoomResult
             if asked.finding
         ),
         progress=_progress(asked_of),
-        looks=tuple(m.node for m in members.ours if asked_of.get(m.node.name, NOTHING).look),
+        node_lists=tuple(m.node for m in members.ours if asked_of.get(m.node.name, NOTHING).look),
         requeue_at=min((asked.again for _, asked in found if asked.again), default=None),
     )
 

@@ -42,6 +42,8 @@ BY_KOPF: Final = {
 WITH_VARIABLES: Final[dict[str, set[Asked]]] = {
     # One object by its name: the calls of Target say which.
     "kube/named.py": set(),
+    "kube/events.py": {("create", "events", ""), ("patch", "events", "")},
+    "kube/writer.py": {("patch", each, "") for each in ("nodes", "nodes/status", PLURAL, f"{PLURAL}/status")},
     "kube/reviews.py": {("create", "tokenreviews", ""), ("create", "subjectaccessreviews", "")},
 }
 """The modules where verb or resource of a request are no constants, with what they ask."""

@@ -726,7 +726,7 @@ def test_a_room_may_ask_for_looks_at_pods_and_for_another_pass() -> None:
     later = NOON + timedelta(seconds=40)
     house.ask("w1", look=True, again=later)
     decision = house.decide()
-    assert [node.name for node in decision.looks] == ["w1"]
+    assert [node.name for node in decision.node_lists] == ["w1"]
     assert decision.look_again == later
     house.ask("w1", look=True, again=NOON - timedelta(seconds=1))
     assert house.decide().look_again is None

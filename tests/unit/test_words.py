@@ -67,7 +67,6 @@ OLD_MESSAGES: Final = (
     "Times that the API server had forgotten where the watch or",
     "What was told of a node and was older than what was known",
     "Nodes of the pool whose kubelet holds back another amount of",
-    "a look at the pods of its nodes",
 )
 """Texts from before these rules, by their beginnings. A text that changes is one of the rules again."""
 

@@ -16,7 +16,7 @@ from winpool.controllers.executor import Lanes
 from winpool.controllers.machines import UpgradeSights
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_sources import Connections
-from winpool.controllers.node_pods import BareSince, NodePodLists
+from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
 from winpool.controllers.observe import Observer
 from winpool.controllers.pod_pass import PodPass, Questions
 from winpool.controllers.pool import Asking, OtherReports, Reconciler
@@ -82,7 +82,7 @@ class Controller:
         self._recorder = recorder
         self._clock = clock
         self._rooms = rooms
-        self._bare_since = BareSince(monotonic=clock.monotonic)
+        self._taint_absent_since = TaintAbsentSince(monotonic=clock.monotonic)
         self._asked = Questions()
         self.memory = self._make_collector(connections)
         self.upgrades = UpgradeSights(
@@ -124,7 +124,7 @@ class Controller:
             guard=guard,
             pods=self.pod_pass,
             node_pods=self.node_pods,
-            bare_since=self._bare_since,
+            taint_absent_since=self._taint_absent_since,
             written_conditions=self._lanes.conditions.standing,
             strays_of=self._kept_strays.of,
             other_operator=OtherReports(other_operator, pools=pools, monotonic=clock.monotonic).other,
@@ -158,7 +158,7 @@ class Controller:
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Ask for a pass of each pool that a node concerns, or did. None: it did not exist, or is gone."""
-        self._bare_since.note(old, new)
+        self._taint_absent_since.note(old, new)
         self.upgrades.node_changed(old, new)
         self._dispatcher.node_changed(old, new)
         if old is not None and new is None:
@@ -283,7 +283,7 @@ class Controller:
             asking=Asking(
                 nodes=self._nodes.ask_for_list,
                 pods=self.pod_pass.ask,
-                looks=self.node_pods.want_surveys,
+                node_lists=self.node_pods.want_surveys,
                 samples=None if self.memory is None else self.memory.want,
                 victims=self.node_pods.want_for_evictions,
             ),

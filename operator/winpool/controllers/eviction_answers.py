@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from winpool.controllers.memory_sources import EvictionResult
 from winpool.kube.errors import Forbidden, explain
 from winpool.model.node import Eviction
-from winpool.model.node_pods import Answer, Answered, NodePods, VictimLook
+from winpool.model.node_pods import Answer, Answered, NodePods, PodListRequest
 
 REPORTED_SECONDS: Final = 600.0
 """How long after its last refusal a right is reported as missing. While it is needed it is refused again
@@ -182,7 +182,7 @@ class Answers:
         self._count(eviction, "gone")
         self._note_gone(eviction.node_uid, eviction.uid)
 
-    def seen(self, look: VictimLook, pods: NodePods) -> None:
+    def seen(self, look: PodListRequest, pods: NodePods) -> None:
         """Note what a list says of the pods that are watched: which are gone, and which are being deleted.
 
         A pod may have been evicted by a request without an answer, or by an earlier process. One that is

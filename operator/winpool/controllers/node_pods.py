@@ -31,15 +31,15 @@ from winpool.kube.errors import ApiError, Forbidden, StreamGarbled, TooLarge, ex
 from winpool.kube.pods import PodPage
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Node
-from winpool.model.node_pods import KnownEvictions, NodePods, VictimLook
+from winpool.model.node_pods import KnownEvictions, NodePods, PodListRequest
 from winpool.model.pool import Pool
-from winpool.model.survey import LookProblem, Survey
+from winpool.model.survey import PodListProblem, Survey
 from winpool.model.surveyor import Surveyor
 
 log = logging.getLogger(__name__)
 
 
-class BareSince:
+class TaintAbsentSince:
     """Gets every change of a node, and knows when it last lost a NoExecute taint, or was first seen.
 
     A list of the pods of a node that began before a taint was gone says nothing of the pods that were bound
@@ -70,8 +70,8 @@ def _no_execute(node: Node) -> set[tuple[str, str]]:
 
 
 LISTS_IN_FLIGHT: Final = 8
-"""Lists of all pools together: half of the surveys that a pool may ask for (``OWN_LOOKS``). The answers are
-kept in memory, and the passes need connections too."""
+"""Lists of all pools together: half of the nodes that a pool may want listed (``MOST_NODE_LISTS``). The
+answers are kept in memory, and the passes need connections too."""
 
 LEAST_SECONDS: Final = 1.0
 """Between two lists of one node; twice as long each time that one fails, or that a survey is made again."""
@@ -98,7 +98,7 @@ class _Request:
 
     pool: Pool
     node: Node
-    look: VictimLook | None = None
+    look: PodListRequest | None = None
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class ListedNode:
     due: float = -inf
     steps: int = 0
     failures: int = 0
-    problem: LookProblem | None = None
+    problem: PodListProblem | None = None
     survey: Survey | None = None
     pods: NodePods | None = None
     begun: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_IN_A_MINUTE))
@@ -144,12 +144,12 @@ class ListedNode:
         self.begun.append(now)
         return self.request
 
-    def problem_of(self, error: ApiError) -> LookProblem:
+    def problem_of(self, error: ApiError) -> PodListProblem:
         """Return the problem that a failure is, of which there may have been some before."""
         lasts = isinstance(error, TooLarge) or self.failures + 1 >= LASTING_FAILURES
-        return LookProblem(error.message, lasts=lasts and self.request.look is None)
+        return PodListProblem(error.message, lasts=lasts and self.request.look is None)
 
-    def end(self, now: float, request: _Request, *, problem: LookProblem | None) -> bool:
+    def end(self, now: float, request: _Request, *, problem: PodListProblem | None) -> bool:
         """Note that the list for ``request`` is over; return whether that is news.
 
         A request that was answered is not wanted any more, unless a pass has asked again meanwhile.
@@ -226,7 +226,7 @@ class NodePodLists:
         """Set these nodes, and no others, as those that ``pool`` wants surveys of."""
         self._want(self._surveyed, pool, [_Request(pool, node) for node in nodes])
 
-    def want_for_evictions(self, pool: Pool, looks: Sequence[VictimLook]) -> None:
+    def want_for_evictions(self, pool: Pool, looks: Sequence[PodListRequest]) -> None:
         """Set these lists, and no others, as those that ``pool`` asks for about evictions."""
         self._want(self._evicting, pool, [_Request(pool, look.node, look) for look in looks])
 
@@ -248,7 +248,7 @@ class NodePodLists:
                 each.survey = None
         return {each.request.node.name: each.survey for each in mine if each.survey}
 
-    def problems(self) -> Mapping[str, LookProblem]:
+    def problems(self) -> Mapping[str, PodListProblem]:
         """Return why the last surveys of nodes failed, by their UIDs; only of nodes wanted lately."""
         now = self._clock.monotonic()
         return {
@@ -356,7 +356,7 @@ class NodePodLists:
         )
         return surveys[pool.uid]
 
-    async def _node_pods(self, look: VictimLook) -> NodePods:
+    async def _node_pods(self, look: PodListRequest) -> NodePods:
         """List the pods, and after them the budgets, which others may have asked for before."""
         started, began = self._clock.now(), self._clock.monotonic()
         rights, blocked = self._answers.rights, None

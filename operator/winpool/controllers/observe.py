@@ -7,7 +7,7 @@ from datetime import datetime
 
 from winpool.api.crd import FieldPath
 from winpool.controllers.backoff import Patience
-from winpool.controllers.node_pods import BareSince, NodePodLists
+from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
 from winpool.controllers.pod_pass import PodPass
 from winpool.controllers.pools import Pools
 from winpool.kube.control_plane import ControlPlane
@@ -59,7 +59,7 @@ class Observer:
         guard: Guard,
         pods: PodPass,
         node_pods: NodePodLists,
-        bare_since: BareSince,
+        taint_absent_since: TaintAbsentSince,
         now: Callable[[], datetime],
         written_conditions: Callable[[str], tuple[NodeCondition, ...] | None] = _none_written,
         strays_of: Callable[[Pool], tuple[Node, ...] | None] = _no_strays,
@@ -88,7 +88,7 @@ class Observer:
         self._guard = guard
         self._pods = pods
         self._node_pods = node_pods
-        self._bare_since = bare_since
+        self._taint_absent_since = taint_absent_since
         self._cluster_rows = cluster_rows
         self._now = now
 
@@ -142,9 +142,9 @@ class Observer:
                 survey=survey,
                 problem=self._pods.problem,
                 forbidden=self._pods.forbidden,
-                looks=self._node_pods.surveys_of(pool.uid, since=survey),
-                look_problems=self._node_pods.problems(),
-                bare_since=self._bare_since.moments(),
+                node_surveys=self._node_pods.surveys_of(pool.uid, since=survey),
+                pod_list_problems=self._node_pods.problems(),
+                taint_absent_since=self._taint_absent_since.moments(),
                 budgets_forbidden=self._pods.budgets_forbidden,
             ),
             support=Basis(control_plane=self._control_plane.version, cluster_rows=self._cluster_rows),

@@ -48,7 +48,7 @@ from winpool.kube.errors import ApiError, Conflict, Forbidden, NotFound, explain
 from winpool.kube.events import EventRecorder
 from winpool.kube.writer import Writer
 from winpool.model.node import Node
-from winpool.model.node_pods import VictimLook
+from winpool.model.node_pods import PodListRequest
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import release
@@ -167,26 +167,26 @@ class Asking:
     """What can be asked for.
 
     ``nodes`` asks for a new list of all nodes, where the watch has missed a change; ``pods`` for a list of
-    all pods, ``looks`` for those of exactly these nodes, ``samples`` for the memory of exactly these nodes,
-    again and again; None where no source of samples is set. ``victims`` asks for exactly these lists of pods
-    for evictions.
+    all pods, ``node_lists`` for those of exactly these nodes, ``samples`` for the memory of exactly these
+    nodes, again and again; None where no source of samples is set. ``victims`` asks for exactly these lists
+    of pods for evictions.
     """
 
     nodes: Callable[[], None]
     pods: Callable[[], None]
-    looks: Callable[[Pool, Sequence[Node]], None]
+    node_lists: Callable[[Pool, Sequence[Node]], None]
     samples: Callable[[Pool, Sequence[Node]], None] | None = None
-    victims: Callable[[Pool, Sequence[VictimLook]], None] | None = None
+    victims: Callable[[Pool, Sequence[PodListRequest]], None] | None = None
 
     def follow(self, pool: Pool, decision: Decision) -> None:
         """Ask for what ``decision`` needs, and no longer for what it does not."""
         if decision.needs_pods:
             self.pods()
-        self.looks(pool, decision.looks)
+        self.node_lists(pool, decision.node_lists)
         if self.samples is not None:
             self.samples(pool, decision.sampled)
         if self.victims is not None:
-            self.victims(pool, decision.victim_looks)
+            self.victims(pool, decision.pod_list_requests)
 
 
 KEPT_SECONDS: Final = 600.0

@@ -17,7 +17,7 @@ from typing import Final
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
 from winpool.model.node import Eviction, Node
-from winpool.model.node_pods import VictimLook
+from winpool.model.node_pods import PodListRequest
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import NONE, Goals
 from winpool.ownership.members import Members
@@ -106,20 +106,21 @@ class RoomResult:
     """What one room wants and finds.
 
     ``goals`` are by the UIDs of the pool's nodes; a node that is not among them is to have nothing of the
-    room. ``looks`` are nodes whose pods have to be listed before the room can continue, ``sampled`` those
-    whose memory has to be watched, ``victim_looks`` the lists of pods that evictions need, the most urgent
-    first, and ``needs_all_pods`` asks for a list of all pods. ``awaits_pods`` says that the first list of all
-    pods since the start will show more: until then the status of this very spec stays. At ``requeue_at`` time
-    alone may change what the room wants. ``finishes`` says that its goals hold under the mandate FINISH.
+    room. ``node_lists`` are nodes whose pods have to be listed before the room can continue, ``sampled``
+    those whose memory has to be watched, ``pod_list_requests`` the lists of pods that evictions need, the
+    most urgent first, and ``needs_all_pods`` asks for a list of all pods. ``awaits_pods`` says that the first
+    list of all pods since the start will show more: until then the status of this very spec stays. At
+    ``requeue_at`` time alone may change what the room wants. ``finishes`` says that its goals hold under the
+    mandate FINISH.
     """
 
     goals: Mapping[str, Goals] = field(default_factory=lambda: NONE)
     evictions: tuple[Eviction, ...] = ()
     findings: tuple[Finding, ...] = ()
     progress: tuple[Progress, ...] = ()
-    looks: tuple[Node, ...] = ()
+    node_lists: tuple[Node, ...] = ()
     sampled: tuple[Node, ...] = ()
-    victim_looks: tuple[VictimLook, ...] = ()
+    pod_list_requests: tuple[PodListRequest, ...] = ()
     needs_all_pods: bool = False
     awaits_pods: bool = False
     requeue_at: datetime | None = None

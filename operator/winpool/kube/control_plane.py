@@ -1,8 +1,8 @@
-"""Which Kubernetes version the API server is.
+"""Asks the API server which Kubernetes version it is.
 
-The operator asks at the start, and whenever the node watch broke or ended early, as it does when the API
-server restarts with another version. In a quiet cluster it never asks (P2), but where a pool has upgrades:
-then it asks every few minutes (``control.upgrades.version_reads``).
+At the start, and whenever the watch of nodes broke or ended early, as it does when the API server restarts
+with another version. In a quiet cluster it never asks (P2), but where a pool has upgrades: then it asks
+every few minutes.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""From a refusal to the RBAC rule that is missing.
+"""Names what can go wrong between winpool and the API server, as types that callers can catch.
 
-The operator learns which permissions are missing from the 403s that its requests get. Asking
-beforehand (SelfSubjectAccessReview) would cost a POST per permission at every start, and a yes
-could be out of date a second later.
-
-What can go wrong between winpool and the API server, as types that callers can name.
-
-The HTTP status decides the type (Kubernetes API conventions, "HTTP status codes"), the
-Status object in the answer has the reason and the message. No message contains a request
-header of ours; passwords and tokens that others quote are cut out of each.
+The HTTP status decides the type (Kubernetes API conventions, "HTTP status codes"), the Status object in the
+answer has the reason and the message. From a 403 follows the RBAC rule that is missing: asking beforehand
+(SelfSubjectAccessReview) would cost a POST per permission at every start, and a yes could be out of date a
+second later. No message contains a request header of ours; passwords and tokens that others quote are cut
+out of each.
 """
 
 from __future__ import annotations
@@ -25,7 +21,6 @@ from winpool.kube.wire import DISRUPTION_BUDGET, cause_of, status_object
 
 # The names are the reasons of the Kubernetes API itself, which have no suffix.
 # ruff: noqa: N818
-
 
 _MESSAGE_LIMIT: Final = 1024
 """Characters of a server's message that are kept: answers of proxies can be whole pages."""
@@ -134,7 +129,7 @@ class NoAnswer(Unavailable):
 
 
 class UnconfirmedRefusal(Unavailable):
-    """403, but for so short a time that the server may still be starting. See ``first_refusals``."""
+    """403, but for so short a time that the server may still be starting. See ``FirstRefusals``."""
 
 
 class StreamSilent(Unavailable):
@@ -154,7 +149,7 @@ class NotLeading(ApiError):
 
 
 class NotWanted(ApiError):
-    """Never sent: what it was decided on has changed meanwhile. See ``last_check``."""
+    """Never sent: what it was decided on has changed meanwhile. See ``unless``."""
 
 
 class TooLarge(ApiError):

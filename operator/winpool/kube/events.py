@@ -1,16 +1,9 @@
-"""Reports what happened, in Events that ``kubectl describe`` shows.
+"""Writes what happened as Events, which ``kubectl describe`` shows.
 
-Kopf's own poster is not used: it fills ``involvedObject.namespace``, so that ``kubectl describe``
-does not show events of cluster-scoped objects, and it makes a new object for each repetition.
-Everything here has a limit: the queue, the rate per pool and of all together (``event_budget``),
-the memory for repetitions, and the attempts. So an event may be lost; what a person must know is in
-the status too.
-
-What an event says about an object, and the Event object (events.k8s.io/v1) for it.
-
-How many events may be written: about one pool, and about all pools together.
-
-Event storms have filled etcd, which must have room for all events of an hour (their time to live).
+Kopf's own poster is not used: it fills ``involvedObject.namespace``, so that ``kubectl describe`` does not
+show events of cluster-scoped objects, and it makes a new object for each repetition. Everything here has a
+limit: the queue, the rate per pool and of all together, the memory for repetitions, and the attempts (P7).
+So an event may be lost; what a person must know is in the status too.
 """
 
 from __future__ import annotations
@@ -32,7 +25,7 @@ from winpool.api.text import printable, written_micro
 from winpool.kube.backoff import Backoff, Budgets, Outage
 from winpool.kube.client import Transport
 from winpool.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
-from winpool.kube.request import MERGE_PATCH, Request
+from winpool.kube.request import JSON, MERGE_PATCH, Request
 
 NAMESPACE: Final = "default"
 """The namespace of events of cluster-scoped objects: ``regarding.namespace`` must be empty so that
@@ -206,8 +199,6 @@ class EventBudget:
         return False
 
 
-__all__ = ["EventRecord", "EventRecorder"]
-
 log = logging.getLogger(__name__)
 
 PATH: Final = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
@@ -372,60 +363,46 @@ class EventRecorder:
                 await self._send(series)
             except ApiError as error:
                 if attempt == attempts or isinstance(error, Forbidden | Invalid | NotFound):
-                    self._give_up(series, error)
+                    self.dropped["failed"] += 1
+                    self._forget(series)
+                    self._outage.failed(error)
                     return
                 await asyncio.sleep(backoff.next(asked=error.retry_after))
             else:
                 self.posted += 1
                 self._outage.ended()
-                self._put_off(series)
+                series.due = self._monotonic() + REPETITION_SECONDS
+                if series.count > series.written:
+                    self._repeated.append(series)
                 return
 
     async def _send(self, series: Series) -> None:
         count = series.count
         if series.written:
             try:
-                await self._transport.request(self._repetition(series))
+                await self._write(series, is_new=False)
             except NotFound:
                 series.begin_anew(self._now())
-                count = series.count
-                await self._transport.request(self._creation(series))
-        else:
-            count = 1
-            try:
-                await self._transport.request(self._creation(series))
-            except AlreadyExists:
-                log.debug("event %s exists already: the answer to an earlier request was lost", series.name)
-        series.written = count
+            else:
+                series.written = count
+                return
+        try:
+            await self._write(series, is_new=True)
+        except AlreadyExists:
+            log.debug("event %s exists already: the answer to an earlier request was lost", series.name)
+        series.written = 1
 
-    def _put_off(self, series: Series) -> None:
-        """Note when the next repetition may be written; queue it if there is one by now."""
-        series.due = self._monotonic() + REPETITION_SECONDS
-        if series.count > series.written:
-            self._repeated.append(series)
-
-    def _give_up(self, series: Series, error: ApiError) -> None:
-        self.dropped["failed"] += 1
-        self._forget(series)
-        self._outage.failed(error)
-
-    def _creation(self, series: Series) -> Request:
-        return Request(
-            verb="create",
-            resource="events",
-            name=series.name,
-            path=f"{PATH}?fieldManager={FIELD_MANAGER}",
-            body=series.encode(reporting_instance=self._reporting_instance),
-        )
-
-    def _repetition(self, series: Series) -> Request:
-        return Request(
-            verb="patch",
-            resource="events",
-            name=series.name,
-            path=f"{PATH}/{series.name}?fieldManager={FIELD_MANAGER}",
-            body=series.encode_repetition(),
-            content_type=MERGE_PATCH,
+    async def _write(self, series: Series, *, is_new: bool) -> None:
+        instance = self._reporting_instance
+        await self._transport.request(
+            Request(
+                verb="create" if is_new else "patch",
+                resource="events",
+                name=series.name,
+                path=f"{PATH if is_new else f'{PATH}/{series.name}'}?fieldManager={FIELD_MANAGER}",
+                body=series.encode(reporting_instance=instance) if is_new else series.encode_repetition(),
+                content_type=JSON if is_new else MERGE_PATCH,
+            )
         )
 
 

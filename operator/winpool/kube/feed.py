@@ -1,22 +1,10 @@
-"""Kopf brings every event of every WindowsNodePool; this configures and supervises it.
+"""Runs Kopf, which brings every event of every WindowsNodePool to the pool store, again and again.
 
-Which tasks of the event loop are ours, so that Kopf leaves them alone.
-
-When Kopf ends it cancels every task that is younger than itself, except those in a collection that it
-reads at that moment. Our tasks must be in it: loops, patches in flight, answers to scrapes. They are
-recognized by where they were created: Kopf and all that it starts run in a context that is marked.
-
-What the operator gives to Kopf: two handlers, a login and the feed, and settings with their reasons.
-
-The Kopf feed: every event of every WindowsNodePool goes to the pool store, and nothing else.
-
-The operator uses Kopf to watch one kind of object, and for nothing that writes. With a handler that
-returns a value, a change handler or a daemon, Kopf would write to the objects, and its deletion
-handlers run beside a pass that still labels nodes (``docs/adr/0002-kopf-is-the-feed.md``).
-
-Kopf ends completely on many answers of an API server that is out of order, and on a signal it ends
-normally. So it runs as one task beside ours, and the supervisor starts a new one whenever it ends
-before the operator is to stop.
+The operator uses Kopf to watch one kind of object, and for nothing that writes. With a handler that returns
+a value, a change handler or a daemon, Kopf would write to the objects, and its deletion handlers run beside
+a pass that still labels nodes (``docs/adr/0002-kopf-is-the-feed.md``). Kopf ends completely on many answers
+of an API server that is out of order, and on a signal it ends normally. So it runs as one task beside ours,
+and the supervisor starts a new one whenever it ends before the operator is to stop.
 
 It does the same where Kopf runs and watches no pools. Kopf asks which kinds there are when it starts, and
 again when its watch of the CRD reports a change. It misses for good a CRD that is created between the two,

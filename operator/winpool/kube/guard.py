@@ -1,8 +1,8 @@
-"""Whether the guard of our keys is in force, by two watches: of the policy and of its binding.
+"""Watches the policy that protects our keys and its binding, and says whether they are in force.
 
-In force means that the API server has both, that their specs are those of ``api.guard``, and that it has had
-the time to enforce them. The operator knows no more than what the API server reports: one that was started
-without the admission plugin reports the same.
+In force means that the API server has both, that their specs are those of ``api.admission``, and that it has
+had the time to enforce them. The operator knows no more than what the API server reports: one that was
+started without the admission plugin reports the same.
 """
 
 from __future__ import annotations

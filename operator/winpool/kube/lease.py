@@ -1,6 +1,6 @@
 """Reads, writes and watches the Lease of the operator, and compares the clocks of two operators.
 
-``OtherOperator`` is what an operator without leader election does with it: it only looks for a second one.
+``OtherOperator`` is for an operator without leader election: it finds out whether there is a second one.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class LeaseObserver:
 
 
 class OtherOperator(LeaseObserver):
-    """Used in place of ``LeaderElector`` without leader election: watches the Lease, never writes it.
+    """Replaces ``LeaderElector`` without leader election: watches the Lease, never writes it.
 
     Where the Lease may not be read, nothing is noticed and nothing fails.
     """
@@ -256,7 +256,7 @@ class OtherOperator(LeaseObserver):
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         super().__init__(transport, clock=clock, now=now)
-        # The holder whose last renewal of the Lease was read, and until when its lease lasts.
+        # The last holder that has renewed the Lease, and until when its lease lasts.
         self._holder = ""
         self._holds_until = float("-inf")
         self._throttle = LogThrottle(monotonic=clock)

@@ -1,27 +1,10 @@
-"""Reads Node objects: the requests, and from the API server's JSON the few fields that winpool needs.
+"""Lists and watches Node objects, and reads from the API server's JSON the few fields that winpool needs.
 
-Which of the texts that a kubelet may write into its node are kept, and how much of each.
-
-A kubelet may write a megabyte, a different one each time, again and again. So texts that are kept once for
-all nodes are short, only known annotations are kept, and a text longer than anything that can be read is cut.
-A node then needs memory only for what it has now, whatever its kubelet has written before.
-
-The requests for nodes: a list of them, page by page, and a watch.
-
-Reading Node objects: from the API server's JSON to the few fields that winpool needs.
-
-The parser decodes only these fields and skips the rest: 7 µs per event of a real node of 7.5 kB,
-where a full dict takes 32 and a typed model 256.
-
-What cannot be read never counts as absent (P4). A node with a field of the wrong type is
-*undecodable*: it is reported by name, and its earlier state is kept. Bytes that are not JSON
-of the expected kind are *garbled*: they mean nothing at all, neither that there are nodes nor
-that there are none.
-
-Asks the API server itself which nodes have the label of a pool.
-
-This is for the two questions that the watch of Windows nodes cannot answer: which nodes that are not Windows
-nodes have it, and whether any node has it when the finalizer of a pool is about to be removed.
+The parser decodes only these fields and skips the rest: 7 µs per event of a real node of 7.5 kB, where a
+full dict takes 32 and a typed model 256. What cannot be read never counts as absent (P4): a node with a
+field of the wrong type is unreadable, is reported by name, and its earlier state is kept. A kubelet may
+write a megabyte into its node, a different one each time: texts that are kept once for all nodes are short,
+and longer ones are cut (P7).
 """
 
 from __future__ import annotations
@@ -58,8 +41,10 @@ from winpool.kube.wire import (
     Condition,
     Metadata,
     NodeAnnotations,
+    NodeInfo,
     NodeObject,
     NodeStatus,
+    Resources,
     TaintObject,
     identified_event,
     identified_object,
@@ -83,19 +68,20 @@ from winpool.model.node import (
 )
 from winpool.ownership.record import MAX_BYTES, record_of
 
-_READY: Final = "Ready"
-
-_MEMORY_PRESSURE: Final = "MemoryPressure"
-"""The kubelet's own condition. Ours has another type."""
-
 _INTERNAL_IP: Final = "InternalIP"
 
-_NOTHING_ALLOCATABLE: Final = Allocatable()
+_NO_STATUS: Final = NodeStatus()
+_NO_INFO: Final = NodeInfo()
+_NO_RESOURCES: Final = Resources()
+_NO_CONDITION: Final = Condition()
 
 _NO_ENDPOINT: Final = KubeletEndpoint()
 """Kept once for all nodes that report none."""
 
 _CONDITIONS: Final = frozenset(CONDITIONS)
+
+_KUBELET_CONDITIONS: Final = frozenset({"Ready", "MemoryPressure"})
+"""The kubelet's own conditions that are read. Ours have other types."""
 
 _STATUSES: Final = {"True": "True", "False": "False"}
 """The statuses of a condition. Any other text, which the API server permits a kubelet to write, is
@@ -119,10 +105,10 @@ text is neither a time, nor an amount, nor an IP address."""
 _HELD_ONCE: Final = 1024
 """Combinations that are kept: more than any cluster runs at once, of about 100 bytes each."""
 
-_held_once: Final = lru_cache(maxsize=_HELD_ONCE)(NodeVersions)
+_versions_once: Final = lru_cache(maxsize=_HELD_ONCE)(NodeVersions)
 
 
-def annotations_of(found: NodeAnnotations | None) -> dict[str, str]:
+def _annotations(found: NodeAnnotations | None) -> dict[str, str]:
     """Return the annotations that are kept, by key."""
     if found is None:
         return {}
@@ -133,51 +119,21 @@ def annotations_of(found: NodeAnnotations | None) -> dict[str, str]:
     }
 
 
-def ready_of(status: NodeStatus | str | None) -> tuple[str, datetime | None]:
-    """Return the status of the Ready condition and when it began, as far as the node has them."""
-    if isinstance(status, NodeStatus):
-        for condition in status.conditions or ():
-            if condition.type == _READY:
-                return _STATUSES.get(condition.status, UNKNOWN), time_of(condition.last_transition_time)
-    return UNKNOWN, None
-
-
-def pressure_of(status: NodeStatus | str | None) -> str:
-    """Return the status of the kubelet's condition MemoryPressure, "Unknown" where the node has none."""
-    if isinstance(status, NodeStatus):
-        for condition in status.conditions or ():
-            if condition.type == _MEMORY_PRESSURE:
-                return _STATUSES.get(condition.status, UNKNOWN)
-    return UNKNOWN
-
-
-def kubelet_of(status: NodeStatus | str | None) -> KubeletEndpoint:
+def _kubelet(status: NodeStatus) -> KubeletEndpoint:
     """Return where the node says that its kubelet listens: the first InternalIP counts, and no other one.
 
     An address that is too long to be one is cut, so that it is still none. Port 0 is what a kubelet writes
     that has no port.
     """
-    if not isinstance(status, NodeStatus):
-        return _NO_ENDPOINT
     first = next((each.address for each in status.addresses or () if each.type == _INTERNAL_IP), "")
-    endpoints = status.daemon_endpoints
-    endpoint = None if endpoints is None else endpoints.kubelet_endpoint
+    endpoint = None if status.daemon_endpoints is None else status.daemon_endpoints.kubelet_endpoint
     port = None if endpoint is None else endpoint.port or None
     return KubeletEndpoint(_cut(first, _SHORT), port) if first or port else _NO_ENDPOINT
 
 
-def conditions_of(status: NodeStatus | str | None) -> tuple[NodeCondition, ...]:
-    """Return the conditions of the table of our keys, in the order of their types.
-
-    Of several of one type the first counts: a kubelet may send any number of them.
-    """
-    if not isinstance(status, NodeStatus) or status.conditions is None:
-        return ()
-    told = [condition for condition in status.conditions if condition.type in _CONDITIONS]
-    if not told:
-        return ()
-    first = {condition.type: condition for condition in reversed(told)}
-    return tuple([_condition(first[type_]) for type_ in sorted(first)])
+def _first_conditions(status: NodeStatus, types: frozenset[str]) -> dict[str, Condition]:
+    """Return the conditions of these types: of several of one type, which a kubelet may send, the first."""
+    return {each.type: each for each in reversed(status.conditions or ()) if each.type in types}
 
 
 def _condition(told: Condition) -> NodeCondition:
@@ -186,38 +142,13 @@ def _condition(told: Condition) -> NodeCondition:
         status=_STATUSES.get(told.status, UNKNOWN),
         reason=_cut(told.reason or "", REASON_LENGTH),
         message=_cut(told.message or "", MESSAGE_LENGTH),
-        since=time_of(told.last_transition_time),
+        since=_time(told.last_transition_time),
     )
 
 
-def time_of(text: str | None) -> datetime | None:
+def _time(text: str | None) -> datetime | None:
     """Read a metav1.Time; one that cannot be read is unknown, and the rest of the node is still read."""
     return None if text is None or len(text) > _SHORT else read_moment(text)
-
-
-def memory_of(status: NodeStatus | str | None) -> NodeMemory:
-    """Read the memory that the node has and offers to pods."""
-    if not isinstance(status, NodeStatus):
-        return NodeMemory()
-    capacity, allocatable = status.capacity, status.allocatable
-    return _memory_once(
-        None if capacity is None else _amount(capacity.memory),
-        None if allocatable is None else _amount(allocatable.memory),
-    )
-
-
-def allocatable_of(status: NodeStatus | str | None) -> Allocatable:
-    """Read the CPU and the number of pods that the node offers."""
-    if not isinstance(status, NodeStatus) or status.allocatable is None:
-        return _NOTHING_ALLOCATABLE
-    return _allocatable_once(_amount(status.allocatable.cpu), _amount(status.allocatable.pods))
-
-
-def boot_id_of(status: NodeStatus | str | None) -> str:
-    """Return the boot ID; a text that is too long to be one is cut: a UUID on Linux, a number on Windows."""
-    if not isinstance(status, NodeStatus) or status.node_info is None:
-        return ""
-    return _cut(status.node_info.boot_id, _SHORT)
 
 
 def _amount(text: str | None) -> str | None:
@@ -228,17 +159,13 @@ def _amount(text: str | None) -> str | None:
 @lru_cache(maxsize=_HELD_ONCE)
 def _memory_once(capacity: str | None, allocatable: str | None) -> NodeMemory:
     """Read both. Machines of a kind report the same, so each pair is read and kept once."""
-    return NodeMemory(capacity=_bytes(capacity), allocatable=_bytes(allocatable))
+    return NodeMemory(capacity=_number(capacity, bytes_of), allocatable=_number(allocatable, bytes_of))
 
 
 @lru_cache(maxsize=_HELD_ONCE)
 def _allocatable_once(cpu: str | None, pods: str | None) -> Allocatable:
     """Read both. Machines of a kind report the same, so each pair is read and kept once."""
     return Allocatable(cpu_milli=_number(cpu, milli_of), pods=_number(pods, bytes_of))
-
-
-def _bytes(quantity: str | None) -> int | None:
-    return _number(quantity, bytes_of)
 
 
 def _number(quantity: str | None, read: Callable[[str], int]) -> int | None:
@@ -248,19 +175,12 @@ def _number(quantity: str | None, read: Callable[[str], int]) -> int | None:
         return None
 
 
-def versions_of(status: NodeStatus | str | None) -> NodeVersions:
+def _versions(info: NodeInfo) -> NodeVersions:
     """Read what runs on the node. Few combinations are in use, so each is kept once for all nodes."""
-    if not isinstance(status, NodeStatus) or status.node_info is None:
-        return NodeVersions()
-    info = status.node_info
-    kernel, kubelet, runtime = info.kernel_version, info.kubelet_version, info.container_runtime_version
-    if len(kernel) <= _SHORT and len(kubelet) <= _SHORT and len(runtime) <= _SHORT:
-        return _held_once(kernel=kernel, kubelet=kubelet, runtime=runtime)
-    return NodeVersions(
-        kernel=_cut(kernel, VERSION_LENGTH),
-        kubelet=_cut(kubelet, VERSION_LENGTH),
-        runtime=_cut(runtime, VERSION_LENGTH),
-    )
+    texts = (info.kernel_version, info.kubelet_version, info.container_runtime_version)
+    if max(map(len, texts)) <= _SHORT:
+        return _versions_once(*texts)
+    return NodeVersions(*[_cut(text, VERSION_LENGTH) for text in texts])
 
 
 def _cut(text: str, length: int) -> str:
@@ -328,7 +248,7 @@ def decode_written(body: bytes | bytearray, *, patch: NodePatch) -> Node:
         patch.node,
         resource_version=metadata.resource_version,
         labels=metadata.labels or {},
-        annotations=annotations_of(metadata.annotations),
+        annotations=_annotations(metadata.annotations),
         taints=patch.node.taints if patch.taints is None else patch.taints,
         unschedulable=patch.node.unschedulable if patch.unschedulable is None else patch.unschedulable,
         deleting=metadata.deletion_timestamp is not None,
@@ -347,29 +267,32 @@ def decode_node(body: bytes | bytearray, *, request: str) -> Node:
 
 
 def _node(found: NodeObject) -> Node:
-    metadata, spec, status = found.metadata, found.spec, found.status
+    metadata, spec = found.metadata, found.spec
     if not (metadata.name and metadata.uid and metadata.resource_version):
         raise UnreadableObjectError(NODE, metadata.name, "name, uid or resourceVersion is missing")
-    ready, ready_since = ready_of(status)
+    status = found.status if isinstance(found.status, NodeStatus) else _NO_STATUS
+    kubelets, ours = _first_conditions(status, _KUBELET_CONDITIONS), _first_conditions(status, _CONDITIONS)
+    ready = kubelets.get("Ready", _NO_CONDITION)
+    info, offers = status.node_info or _NO_INFO, status.allocatable or _NO_RESOURCES
     node = Node(
         name=metadata.name,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
         labels=metadata.labels or {},
-        annotations=annotations_of(metadata.annotations),
+        annotations=_annotations(metadata.annotations),
         taints=() if spec is None else tuple([_taint(taint) for taint in spec.taints or ()]),
         unschedulable=spec is not None and spec.unschedulable is True,
-        ready=ready,
-        ready_since=ready_since,
-        created=time_of(metadata.creation_timestamp),
+        ready=_STATUSES.get(ready.status, UNKNOWN),
+        ready_since=_time(ready.last_transition_time),
+        created=_time(metadata.creation_timestamp),
         deleting=metadata.deletion_timestamp is not None,
-        versions=versions_of(status),
-        memory=memory_of(status),
-        conditions=conditions_of(status),
-        kubelet=kubelet_of(status),
-        kubelet_pressure=pressure_of(status),
-        boot_id=boot_id_of(status),
-        allocatable=allocatable_of(status),
+        versions=_versions(info),
+        memory=_memory_once(_amount((status.capacity or _NO_RESOURCES).memory), _amount(offers.memory)),
+        conditions=tuple([_condition(ours[type_]) for type_ in sorted(ours)]),
+        kubelet=_kubelet(status),
+        kubelet_pressure=_STATUSES.get(kubelets.get("MemoryPressure", _NO_CONDITION).status, UNKNOWN),
+        boot_id=_cut(info.boot_id, _SHORT),
+        allocatable=_allocatable_once(_amount(offers.cpu), _amount(offers.pods)),
     )
     record_of(node)  # read now, page by page; otherwise the first pass would read thousands at once
     return node

@@ -1,11 +1,7 @@
-"""Lists WindowsNodePools, and knows whether the API server has their CRD, and which fields of it.
+"""Lists WindowsNodePools with only the needed fields of each, and watches their CRD.
 
-The list of pools: complete or not at all, with only the needed fields of each.
-
-Whether the API server knows the kind WindowsNodePool, and which fields of it: by a watch of the CRD.
-
-The watch of pools belongs to Kopf, and ends without a notice to us where the CRD is deleted; the next list of
-pools may come five minutes later. The CRD is listed at the start only: what its watch misses, the list of
+The watch of pools belongs to Kopf, and ends without a notice to us where the CRD is deleted; the next list
+of pools may come five minutes later. The CRD is listed at the start only: what its watch misses, the list of
 pools shows.
 """
 

@@ -1,21 +1,7 @@
-"""A request to the API server as a record, and its answer: a body in one buffer, or a watch as lines.
+"""Describes a request to the API server, and reads its answer: a body in one buffer, or a watch as lines.
 
-Counts of requests, on a plain object that the metrics read at scrape.
-
-The last check before a request is sent: whether what it was decided on is still so.
-
-A request may wait half a minute for credentials and for a connection, and a process may be frozen for hours.
-So a check is made when the connection is there, and again where head and body are written (``route``). It is
-of the task that sends, so that no layer in between has to pass it on.
-
-A request to the API server as a record, and its constants.
-
-Cuts a stream of bytes into lines, in bounded memory.
-
-A watch sends one JSON object per line, and an object may be as large as etcd accepts. This is far above
-the built-in line limits of HTTP libraries.
-
-Reading answers: a body into one buffer, a watch into lines, a failure into an ApiError.
+Whatever aiohttp and the operating system raise becomes an ApiError. A watch has one JSON object per line,
+and an object may be as large as etcd accepts, far above the built-in line limits of HTTP libraries.
 """
 
 from __future__ import annotations
@@ -78,7 +64,10 @@ _objections: Final[ContextVar[tuple[Callable[[], str], ...]]] = ContextVar("obje
 def unless(objection: Callable[[], str]) -> Iterator[None]:
     """Send requests of this block, and of tasks that it starts, only while ``objection`` returns nothing.
 
-    Otherwise they raise NotWanted with what it returns. Blocks in blocks add up.
+    Otherwise they raise NotWanted with what it returns. Blocks in blocks add up. A request may wait half a
+    minute for credentials and for a connection, and a process may be frozen for hours. So the check is made
+    when the connection is there, and again where head and body are written. It is of the task that sends, so
+    that no layer in between has to pass it on.
     """
     token = _objections.set((*_objections.get(), objection))
     try:
@@ -137,7 +126,7 @@ class Request:
     ``verb`` and ``resource`` are RBAC's, with the subresource ("nodes", "windowsnodepools/status").
     ``path`` is the URL's path and query, already encoded. ``name`` is only for messages.
     ``guarded`` says of a write that it has the resourceVersion it was decided on (see
-    ``retry``). ``reply_limit`` is in bytes.
+    ``ATTEMPTS``). ``reply_limit`` is in bytes.
     """
 
     verb: str

@@ -1,18 +1,9 @@
-"""Reading meta/v1 Status, the API server's answer for failures.
+"""Declares the shapes that are read from the API server's JSON; nothing else of it is read.
 
-Any bytes can be read: an answer that is not a Status must not hide the failure.
-
-The order of resourceVersions.
-
-Since Kubernetes 1.35 they are defined as integers without leading zeros, comparable within
-one resource (KEP-5504); servers with etcd behind them have always behaved so. An
-aggregated or older server may use other texts: these have no order.
-
-The shapes that are read from the API server's JSON; nothing else of it is read.
-
-Every field of an object is optional here, whatever the API promises: a missing one has a default, an
-unknown one is skipped. An object is unreadable only if a field has the wrong type, or a text is
-longer than the API server permits.
+Every field of an object is optional here, whatever the API promises: a missing one has a default, an unknown
+one is skipped. An object is unreadable only if a field has the wrong type, or a text is longer than the API
+server permits. Any bytes can be read as a meta/v1 Status: an answer that is not one must not hide the
+failure.
 """
 
 from __future__ import annotations

@@ -1,39 +1,14 @@
-"""Every change that winpool makes to nodes, pods and pools.
+"""Makes every change that winpool makes to nodes, pods and pools.
 
-- Nodes and a pool's finalizers: by merge patch with the resourceVersion of what was read, so that
-  a write by someone else in between is a 409. (A JSON patch with ``test`` would be a 422, like any
-  other fault.) The taint list is atomic for the API server, so it is sent whole.
-- A pool's status: by server-side apply, which does not touch what is not ours and writes
-  nothing where nothing differs; also with the resourceVersion, since a wrong UID is
-  ignored there. The pool object itself is never applied: that could create a deleted one again.
-- Our conditions of a node: by server-side apply, see ``node_conditions``. Pods: through the Eviction
-  API, see ``eviction``.
-
-The request to evict a pod, and the answers of the API server.
-
-A precondition names the pod by its UID, and no grace period is set, so that the pod's own holds (P5). The
-answers, as pkg/registry/core/pod/storage/eviction.go of Kubernetes gives them:
-
-- 201: the pod is being deleted.
-- 404: the pod is gone. 409 with a message about the UID: another pod has its name. Asking again would do
-  harm: the server checks the UID after it has counted the eviction against the disruption budget, and only
-  after two minutes does it undo that. Where the budget refuses, the server never checks the UID.
-- 409 without it: the pod or its budget changed again and again while the server tried, up to 10 s.
-- 429 with the cause DisruptionBudget: not now. Without it the server is overloaded.
-- 403 without a message of RBAC: the budget's own status is invalid.
-- 500: the pod has more than one budget.
-- Any status from 400 on, with any reason: an admission webhook denies it. Some choose 429 (KubeVirt), which
-  is not flow control, and 401 would say nothing of our credentials. 403, 413 or 422: a policy denies it.
-
-A 404 about something else says nothing of the pod: its budget was deleted while the server tried, or a proxy
-does not know the path. Nor does an answer below 300 that is not the Success of the API server.
-
-Writing our conditions of a node by server-side apply, so that those of the kubelet and of others stay.
-
-Each apply has all conditions of ours that the node is to have: the API server removes what the same manager
-applied before and leaves out now. The operator sends no other apply for nodes. Otherwise one apply would
-remove what the other has set. It uses ``force``, so that it also takes over conditions of ours that others
-wrote.
+- Nodes and a pool's finalizers: by merge patch with the resourceVersion of what was read, so that a write by
+  someone else in between is a 409. (A JSON patch with ``test`` would be a 422, like any other fault.) The
+  taint list is atomic for the API server, so it is sent whole.
+- A pool's status and our conditions of a node: by server-side apply, also with the resourceVersion. It does
+not
+  touch what is not ours, removes what we applied before and leave out now, and writes nothing where nothing
+  differs. ``force`` takes over what another manager wrote there. The pool object itself is never applied:
+  that could create a deleted one again.
+- Pods: through the Eviction API.
 """
 
 from __future__ import annotations
@@ -66,6 +41,8 @@ from winpool.model.node import (
     Taint,
 )
 
+_encode: Final = msgspec.json.Encoder().encode
+
 _ANOTHER_UID: Final = re.compile(r"\bUID in (?:the )?precondition\b")
 """In k8s.io/apiserver: "Precondition failed: UID in precondition: …" of the storage, and "the UID in the
 precondition (…) does not match the UID in record (…)" of registry/rest/delete.go."""
@@ -79,7 +56,10 @@ _BUDGET_GONE: Final = "poddisruptionbudgets"
 
 
 def eviction_request(eviction: Eviction) -> Request:
-    """Return the request of an eviction. The transport sends it once: the caller decides about more."""
+    """Return the request of an eviction, which the transport sends once: the caller decides about more.
+
+    A precondition names the pod by its UID, and no grace period is set, so that the pod's own holds (P5).
+    """
     namespace, name = quote(eviction.namespace, safe=""), quote(eviction.name, safe="")
     body = {
         "apiVersion": "policy/v1",
@@ -92,14 +72,29 @@ def eviction_request(eviction: Eviction) -> Request:
         resource="pods/eviction",
         name=eviction.full_name,
         path=f"/api/v1/namespaces/{namespace}/pods/{name}/eviction",
-        body=msgspec.json.encode(body),
+        body=_encode(body),
     )
 
 
-def told_plainly(error: ApiError, eviction: Eviction) -> ApiError:
-    """Return the error whose type says what ``error`` means for the pod.
+def eviction_error(error: ApiError, eviction: Eviction) -> ApiError:
+    """Return the error whose type says what the answer ``error`` to an eviction means for the pod.
 
-    NotFound only where the pod, or its namespace, is gone; Forbidden for each denial by admission.
+    NotFound only where the pod, or its namespace, is gone; Forbidden for each denial by admission. The
+    answers, as pkg/registry/core/pod/storage/eviction.go of Kubernetes gives them:
+
+    - 404: the pod is gone. 409 with a message about the UID: another pod has its name. Asking again would do
+      harm: the server checks the UID after it has counted the eviction against the disruption budget, and
+      only after two minutes does it undo that. Where the budget refuses, the server never checks the UID.
+    - 409 without it: the pod or its budget changed again and again while the server tried, up to 10 s.
+    - 429 with the cause DisruptionBudget: not now. Without it the server is overloaded.
+    - 403 without a message of RBAC: the budget's own status is invalid. 500: the pod has more than one
+    budget.
+    - Any status from 400 on, with any reason: an admission webhook denies it. Some choose 429 (KubeVirt),
+    which
+      is not flow control, and 401 would say nothing of our credentials. 403, 413 or 422: a policy denies it.
+
+    A 404 about something else says nothing of the pod: its budget was deleted while the server tried, or a
+    proxy does not know the path.
     """
     said, status, reason = error.message, error.status, error.reason
     if status is None:
@@ -116,39 +111,15 @@ def told_plainly(error: ApiError, eviction: Eviction) -> ApiError:
     return kind(said, status=status, reason=reason, retry_after=error.retry_after)
 
 
-def check_evicted(answer: bytes | bytearray, eviction: Eviction) -> None:
-    """Raise StreamGarbled where ``answer`` is not what the API server says of a pod that it deletes."""
-    if not is_success(answer):
-        raise StreamGarbled(
-            f"create pods/eviction {eviction.full_name}: the answer does not say that the pod is evicted"
-        )
-
-
-def conditions_request(patch: ConditionsPatch, *, now: datetime) -> Request:
-    """Return the request after which its node has exactly ``patch.conditions`` of ours.
-
-    Raises ValueError for a text that would be read back as another one, see ``NodeCondition``.
-    """
-    name = patch.node.name
-    return Request(
-        verb="patch",
-        resource="nodes/status",
-        name=name,
-        path=f"{NODES_PATH}/{quote(name)}/status?fieldManager={FIELD_MANAGER}&force=true",
-        body=encode(patch, now=now),
-        content_type=APPLY_PATCH,
-        guarded=True,
-    )
-
-
-def encode(patch: ConditionsPatch, *, now: datetime) -> bytes:
+def encode_conditions(patch: ConditionsPatch, *, now: datetime) -> bytes:
     """Write what is applied. A condition keeps its time where the node has it with the same status.
 
-    The time has to be sent each time. Otherwise the API server would remove it.
+    The time has to be sent each time. Otherwise the API server would remove it. Raises ValueError for a text
+    that would be read back as another one, see ``NodeCondition``.
     """
     standing = {each.type: each for each in patch.node.conditions}
     conditions = [_condition(each, standing.get(each.type), now=now) for each in patch.conditions]
-    return msgspec.json.encode(
+    return _encode(
         {
             "apiVersion": "v1",
             "kind": "Node",
@@ -176,10 +147,9 @@ def _condition(wanted: NodeCondition, standing: NodeCondition | None, *, now: da
 METADATA_ONLY: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 """Asks for a small answer: 2.7 kB for a real node instead of 7.6, and 15 % less work for the API server."""
 
-_encode: Final = msgspec.json.Encoder().encode
-
-
 _pool: Final = msgspec.json.Decoder(dict[str, Any])
+
+_FORCED: Final = f"{FIELD_MANAGER}&force=true"
 
 
 class Writer:
@@ -196,43 +166,38 @@ class Writer:
         ValueError for a patch that changes nothing (it would still be a write).
         """
         name = patch.node.name
-        answer = await self._transport.request(
-            Request(
-                verb="patch",
-                resource="nodes",
-                name=name,
-                path=f"{NODES_PATH}/{quote(name)}?fieldManager={FIELD_MANAGER}",
-                body=encode_node_patch(patch),
-                content_type=MERGE_PATCH,
-                accept=METADATA_ONLY,
-                guarded=True,
-            )
-        )
+        path, body = f"{NODES_PATH}/{quote(name)}", encode_node_patch(patch)
+        answer = await self._patch("nodes", name, path=path, body=body, accept=METADATA_ONLY)
         return decode_written(answer, patch=patch)
 
     async def apply_node_conditions(self, patch: ConditionsPatch, *, now: datetime) -> Node:
         """Set exactly these conditions of ours on a node, and return the node as it is now.
 
+        The operator sends no other apply for nodes. Otherwise one apply would remove what the other has set.
         ``now`` is the transition time of a condition whose status is new. An equal set changes nothing, not
         even the resourceVersion. Raises Conflict where the node has changed since it was read, NotFound
         where it is gone, ValueError for a reason or a message that is too long.
         """
-        request = conditions_request(patch, now=now)
-        return decode_node(await self._transport.request(request), request=request.label)
+        name = patch.node.name
+        path, body = f"{NODES_PATH}/{quote(name)}/status", encode_conditions(patch, now=now)
+        answer = await self._patch("nodes/status", name, path=path, body=body, is_applied=True)
+        return decode_node(answer, request=f"patch nodes/status {name}")
 
     async def evict(self, eviction: Eviction) -> None:
         """Evict a pod; it then ends within its own grace period.
 
         Raises NotFound where the pod is gone, also where another has its name; DisruptionBudget where its
         budget does not permit it now, with ``retry_after`` where the server sends it; Forbidden where
-        admission denies it, whatever its status; and other ApiErrors.
+        admission denies it, whatever its status; and other ApiErrors. StreamGarbled where the answer is not
+        the Success of the API server.
         """
         request = eviction_request(eviction)
         try:
             answer = await self._transport.request(request)
         except ApiError as error:
-            raise told_plainly(error, eviction) from None
-        check_evicted(answer, eviction)
+            raise eviction_error(error, eviction) from None
+        if not is_success(answer):
+            raise StreamGarbled(f"{request.label}: the answer does not say that the pod is evicted")
 
     async def patch_pool_finalizers(
         self, *, name: str, resource_version: str, finalizers: Sequence[str]
@@ -243,18 +208,8 @@ class Writer:
         where one would be added to a pool that is being deleted.
         """
         metadata = {"resourceVersion": resource_version, "finalizers": list(finalizers)}
-        answer = await self._transport.request(
-            Request(
-                verb="patch",
-                resource=PLURAL,
-                name=name,
-                path=f"{POOLS_PATH}/{quote(name)}?fieldManager={FIELD_MANAGER}",
-                body=_encode({"metadata": metadata}),
-                content_type=MERGE_PATCH,
-                guarded=True,
-            )
-        )
-        return _decode_pool(answer, name=name)
+        body = _encode({"metadata": metadata})
+        return _decode_pool(await self._patch(PLURAL, name, path=_pool_path(name), body=body), name=name)
 
     async def apply_pool_status(
         self, *, name: str, resource_version: str, status: Mapping[str, Any]
@@ -262,8 +217,8 @@ class Writer:
         """Apply the whole status of a pool and return the pool as it is now.
 
         ``status`` is all of it: what was applied before and is not in it is removed. An equal
-        one changes nothing, not even the resourceVersion.
-        Raises Conflict where the pool is not as it was read, NotFound where it is gone.
+        one changes nothing, not even the resourceVersion. Its UID is not named: the API server ignores a
+        wrong one there. Raises Conflict where the pool is not as it was read, NotFound where it is gone.
         """
         body = {
             "apiVersion": API_VERSION,
@@ -271,18 +226,8 @@ class Writer:
             "metadata": {"name": name, "resourceVersion": resource_version},
             "status": status,
         }
-        answer = await self._transport.request(
-            Request(
-                verb="patch",
-                resource=f"{PLURAL}/status",
-                name=name,
-                # force: the status belongs to the operator alone, also what another manager set in it.
-                path=f"{POOLS_PATH}/{quote(name)}/status?fieldManager={FIELD_MANAGER}&force=true",
-                body=_encode(body),
-                content_type=APPLY_PATCH,
-                guarded=True,
-            )
-        )
+        path = f"{_pool_path(name)}/status"
+        answer = await self._patch(f"{PLURAL}/status", name, path=path, body=_encode(body), is_applied=True)
         return _decode_pool(answer, name=name)
 
     async def clear_pool_status(self, *, name: str, resource_version: str) -> dict[str, Any]:
@@ -290,18 +235,9 @@ class Writer:
 
         Raises Conflict where the pool is not as it was read, NotFound where it is gone.
         """
-        answer = await self._transport.request(
-            Request(
-                verb="patch",
-                resource=f"{PLURAL}/status",
-                name=name,
-                path=f"{POOLS_PATH}/{quote(name)}/status?fieldManager={FIELD_MANAGER}",
-                body=_encode({"metadata": {"resourceVersion": resource_version}, "status": None}),
-                content_type=MERGE_PATCH,
-                guarded=True,
-            )
-        )
-        return _decode_pool(answer, name=name)
+        body = _encode({"metadata": {"resourceVersion": resource_version}, "status": None})
+        path = f"{_pool_path(name)}/status"
+        return _decode_pool(await self._patch(f"{PLURAL}/status", name, path=path, body=body), name=name)
 
     async def list_pools(self) -> ListPage[dict[str, Any]]:
         """List all pools, complete or not at all.
@@ -309,6 +245,30 @@ class Writer:
         Raises NotFound where the CRD is missing, and the other ApiErrors.
         """
         return ListPage(*await self._pools.collect(lambda page: page.items))
+
+    async def _patch(
+        self,
+        resource: str,
+        name: str,
+        *,
+        path: str,
+        body: bytes,
+        is_applied: bool = False,
+        accept: str = JSON,
+    ) -> bytes | bytearray:
+        """Send a patch that names the resourceVersion it was decided on."""
+        return await self._transport.request(
+            Request(
+                verb="patch",
+                resource=resource,
+                name=name,
+                path=f"{path}?fieldManager={_FORCED if is_applied else FIELD_MANAGER}",
+                body=body,
+                content_type=APPLY_PATCH if is_applied else MERGE_PATCH,
+                accept=accept,
+                guarded=True,
+            )
+        )
 
 
 def encode_node_patch(patch: NodePatch) -> bytes:
@@ -340,6 +300,10 @@ def _taint(taint: Taint) -> dict[str, str]:
     if taint.time_added is not None:
         written["timeAdded"] = taint.time_added
     return written
+
+
+def _pool_path(name: str) -> str:
+    return f"{POOLS_PATH}/{quote(name)}"
 
 
 def _decode_pool(answer: bytes | bytearray, *, name: str) -> dict[str, Any]:

@@ -18,11 +18,11 @@ FRESH_SECONDS: Final = 60.0
 """How long after its start a list permits writes: adding NoExecute taints, or removing startup taints. A list
 of 150,000 pods takes half of this time, writes to 5,000 nodes a quarter."""
 
-OWN_FRESH_SECONDS: Final = 15.0
+NODE_LIST_FRESH_SECONDS: Final = 15.0
 """The same for a list of the pods of one node, which is made right before the write. Its answer may take ten
 seconds."""
 
-OWN_LOOKS: Final = 16
+MOST_NODE_LISTS: Final = 16
 """The pods of so many nodes of a pool are listed node by node; for more nodes, all pods are listed. That is
 300 requests in a cluster of 150,000 pods, and one request in small clusters."""
 
@@ -34,9 +34,9 @@ class Evidence:
         pool, survey = snapshot.pool, snapshot.pods.survey
         self._generation = pool.generation
         self._survey = survey if survey is not None and survey.pool_uid == pool.uid else None
-        of_nodes = snapshot.pods.looks
+        of_nodes = snapshot.pods.node_surveys
         self._of_nodes = {name: each for name, each in of_nodes.items() if each.pool_uid == pool.uid}
-        self._bare_since = snapshot.pods.bare_since
+        self._taint_absent_since = snapshot.pods.taint_absent_since
         self._now = snapshot.now
 
     def latest(self, node: Node) -> Survey | None:
@@ -81,10 +81,10 @@ class Evidence:
 
         It has to have started after the taint was gone, as far as this process has seen.
         """
-        bare_since = self._bare_since.get(node.uid)
-        if bare_since is None or survey.began <= bare_since:
+        taint_absent_since = self._taint_absent_since.get(node.uid)
+        if taint_absent_since is None or survey.began <= taint_absent_since:
             return False
-        seconds = OWN_FRESH_SECONDS if self.is_own(survey, node) else FRESH_SECONDS
+        seconds = NODE_LIST_FRESH_SECONDS if self.is_own(survey, node) else FRESH_SECONDS
         return is_fresh(survey, now=self._now, seconds=seconds)
 
     def all(self) -> Iterator[Survey]:

@@ -38,7 +38,7 @@ class NodePods:
 
 
 @dataclass(frozen=True, slots=True)
-class VictimLook:
+class PodListRequest:
     """A list of the pods of ``node`` that a pass asks for.
 
     ``watched`` are the UIDs of pods that are, or may be, being evicted there. ``with_budgets``: an eviction

@@ -170,7 +170,7 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True)
-class LookProblem:
+class PodListProblem:
     """Why the pods of one node could not be listed, for people; ``lasts``: the next list will fail, too."""
 
     message: str
@@ -185,17 +185,17 @@ class KnownPods:
     ``problem`` is why there is none newer, and ``forbidden`` which right is missing to list pods.
     ``budgets_forbidden`` says which right is missing to list PodDisruptionBudgets, empty where none is known
     to be.
-    ``node_surveys`` are later ones of single nodes, by the name of the node, and ``look_problems`` says, by
-    UID, why the last one of a node failed. ``bare_since`` says, by UID, since when a node
-    lacks the NoExecute taints that it lacks, as far as seen, in the monotonic seconds of ``Survey.began``.
+    ``node_surveys`` are later ones of single nodes, by the name of the node, and ``pod_list_problems`` says,
+    by UID, why the last one of a node failed. ``taint_absent_since`` says, by UID, since when a node lacks
+    the NoExecute taints that it lacks, as far as seen, in the monotonic seconds of ``Survey.began``.
     """
 
     survey: Survey | None = None
     problem: str = ""
     forbidden: str = ""
-    looks: Mapping[str, Survey] = field(default_factory=dict)
-    look_problems: Mapping[str, LookProblem] = field(default_factory=dict)
-    bare_since: Mapping[str, float] = field(default_factory=dict)
+    node_surveys: Mapping[str, Survey] = field(default_factory=dict)
+    pod_list_problems: Mapping[str, PodListProblem] = field(default_factory=dict)
+    taint_absent_since: Mapping[str, float] = field(default_factory=dict)
     budgets_forbidden: str = ""
 
 

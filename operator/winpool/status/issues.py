@@ -61,7 +61,7 @@ def carried_issues(
     if snapshot.strays is None:
         unknown.add(IssueReason.NODE_NOT_WINDOWS)
     if pods.survey is None and pool.status.observed_generation == pool.generation:
-        is_failing = bool(pods.problem or pods.look_problems)
+        is_failing = bool(pods.problem or pods.pod_list_problems)
         unknown.update({*POD_ISSUES} - ({IssueReason.POD_LIST_FAILING} if is_failing else set()))
     if not pool.deleting:
         yield from (issue for issue in pool.status.issues if issue.reason in unknown)

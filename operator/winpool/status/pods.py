@@ -303,7 +303,7 @@ def blind(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Blind:
     asking = [each.node for each in assessed if each.needs_pods]
     if asking and snapshot.pods.problem:
         return Blind(tuple(node.name for node in asking), snapshot.pods.problem, of_all=True)
-    problems, evidence = snapshot.pods.look_problems, Evidence(snapshot)
+    problems, evidence = snapshot.pods.pod_list_problems, Evidence(snapshot)
     failing = [node for node in asking if node.uid in problems and not evidence.covered_lately(node)]
     # One of them, the same whichever nodes come and go.
     why = min((nameless(problems[node.uid].message, name=node.name) for node in failing), default="")

@@ -12,7 +12,7 @@ from harness.builders import a_node
 from winpool.kube.client import Transport
 from winpool.kube.errors import StreamGarbled
 from winpool.kube.request import APPLY_PATCH, Request
-from winpool.kube.writer import Writer, encode
+from winpool.kube.writer import Writer, encode_conditions
 from winpool.model.node import MESSAGE_LENGTH, REASON_LENGTH, ConditionsPatch, Node, NodeCondition
 
 NOW = datetime(2026, 11, 1, 13, 0, 0, 250_000, tzinfo=UTC)
@@ -33,7 +33,7 @@ def since(condition: NodeCondition, moment: datetime | None) -> NodeCondition:
 
 
 def applied(*wanted: NodeCondition, standing: tuple[NodeCondition, ...] = ()) -> list[dict[str, str]]:
-    body = json.loads(encode(ConditionsPatch(node_with(*standing), wanted), now=NOW))
+    body = json.loads(encode_conditions(ConditionsPatch(node_with(*standing), wanted), now=NOW))
     assert body.keys() == {"apiVersion", "kind", "metadata", "status"}
     assert body["metadata"] == {"name": "w1", "resourceVersion": "7"}
     found: list[dict[str, str]] = body["status"]["conditions"]
@@ -67,7 +67,9 @@ def test_a_condition_whose_status_changes_or_has_no_time_stands_since_now(standi
 
 def test_a_time_of_another_zone_is_written_as_the_api_server_does() -> None:
     moved = NOW.astimezone(timezone(timedelta(hours=9))) + timedelta(seconds=1)
-    (told,) = json.loads(encode(ConditionsPatch(node_with(), (HIGH,)), now=moved))["status"]["conditions"]
+    (told,) = json.loads(encode_conditions(ConditionsPatch(node_with(), (HIGH,)), now=moved))["status"][
+        "conditions"
+    ]
     assert told["lastTransitionTime"] == "2026-11-01T13:00:01Z"
 
 

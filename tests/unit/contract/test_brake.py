@@ -15,15 +15,15 @@ from winpool.decide import decide
 from winpool.model.node import Node, NodeMemory
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
-from winpool.model.survey import LookProblem, Survey
+from winpool.model.survey import PodListProblem, Survey
 
 GENTLE = "os=windows:NoSchedule"
 HARSH = "os=windows:NoExecute"
 WEB = "w1/default/web"
 
 FRESH_SECONDS = 60
-OWN_FRESH_SECONDS = 15
-OWN_LOOKS = 16
+NODE_LIST_FRESH_SECONDS = 15
+MOST_NODE_LISTS = 16
 
 
 def a_harsh_pool(*, on_intolerant_pods: str = "Hold", value: str = "windows") -> Pool:
@@ -101,7 +101,7 @@ def test_where_the_spec_says_delete_nothing_is_held_once_it_is_known_what_it_mea
     assert standing(after(a_snapshot(pool, nodes, survey=None))) == set()
 
 
-MANY = [a_node(f"w{number:02}") for number in range(OWN_LOOKS + 1)]
+MANY = [a_node(f"w{number:02}") for number in range(MOST_NODE_LISTS + 1)]
 """So many nodes that a look at all pods has to serve them."""
 
 
@@ -112,36 +112,38 @@ def test_a_look_at_all_pods_permits_no_execute_for_a_minute_from_its_start(age: 
     found = decide(a_snapshot(pool, MANY, survey=survey, looks=()))
     assert len(found.patches) == (len(MANY) if passes else 0)
     assert found.needs_pods is not passes
-    assert found.looks == ()
+    assert found.node_lists == ()
 
 
-@pytest.mark.parametrize(("age", "passes"), [(OWN_FRESH_SECONDS, True), (OWN_FRESH_SECONDS + 1, False)])
+@pytest.mark.parametrize(
+    ("age", "passes"), [(NODE_LIST_FRESH_SECONDS, True), (NODE_LIST_FRESH_SECONDS + 1, False)]
+)
 def test_the_own_look_of_a_node_permits_it_for_a_moment_from_its_start(age: float, passes: bool) -> None:
     pool, node = a_harsh_pool(), a_node()
     own = a_survey(pool, [node], now=NOON - timedelta(seconds=age), finished=NOON)
     snapshot = a_snapshot(pool, [node], survey=None, looks=[own])
     assert (standing(after(snapshot)) == {HARSH}) is passes
-    assert decide(snapshot).looks == (() if passes else (node,))
+    assert decide(snapshot).node_lists == (() if passes else (node,))
 
 
 def test_few_nodes_are_looked_at_by_themselves_however_young_the_look_at_all_pods_is() -> None:
-    pool, few = a_harsh_pool(), MANY[:OWN_LOOKS]
+    pool, few = a_harsh_pool(), MANY[:MOST_NODE_LISTS]
     found = decide(a_snapshot(pool, few, survey=a_survey(pool, few), looks=()))
-    assert (found.patches, found.looks) == ((), tuple(few))
+    assert (found.patches, found.node_lists) == ((), tuple(few))
     assert not found.needs_pods
     own = [a_survey(pool, [node]) for node in few]
     found = decide(a_snapshot(pool, few, survey=a_survey(pool, few), looks=own))
-    assert (len(found.patches), found.looks) == (len(few), ())
+    assert (len(found.patches), found.node_lists) == (len(few), ())
 
 
 def test_a_look_from_before_the_taint_was_gone_permits_nothing() -> None:
     pool = a_harsh_pool()
     bare = replace(carrying(pool), taints=())
     old = a_survey(pool, [bare], began=100.0)
-    found = decide(a_snapshot(pool, [bare], survey=old, bare_since={bare.uid: 101.0}))
-    assert (found.patches, found.looks) == ((), (bare,))
+    found = decide(a_snapshot(pool, [bare], survey=old, taint_absent_since={bare.uid: 101.0}))
+    assert (found.patches, found.node_lists) == ((), (bare,))
     since = a_survey(pool, [bare], began=102.0)
-    snapshot = a_snapshot(pool, [bare], survey=old, looks=[since], bare_since={bare.uid: 101.0})
+    snapshot = a_snapshot(pool, [bare], survey=old, looks=[since], taint_absent_since={bare.uid: 101.0})
     assert standing(after(snapshot)) == {HARSH}
 
 
@@ -149,17 +151,17 @@ def test_of_many_nodes_those_that_lost_it_after_the_look_at_all_pods_wait_for_th
     pool = a_harsh_pool()
     survey = a_survey(pool, MANY, began=100.0)
     since = {node.uid: 101.0 for node in MANY[1:]}
-    found = decide(a_snapshot(pool, MANY, survey=survey, looks=(), bare_since=since))
+    found = decide(a_snapshot(pool, MANY, survey=survey, looks=(), taint_absent_since=since))
     assert {patch.node.name for patch in found.patches} <= {MANY[0].name}
     since = {node.uid: 101.0 for node in MANY}
-    found = decide(a_snapshot(pool, MANY, survey=survey, looks=(), bare_since=since))
+    found = decide(a_snapshot(pool, MANY, survey=survey, looks=(), taint_absent_since=since))
     assert found.patches == ()
     assert found.needs_pods
 
 
 def test_a_node_of_which_it_is_not_known_since_when_it_lacks_a_taint_is_not_written() -> None:
     pool, node = a_harsh_pool(), a_node()
-    snapshot = with_pods(a_snapshot(pool, [node]), bare_since={})
+    snapshot = with_pods(a_snapshot(pool, [node]), taint_absent_since={})
     assert decide(snapshot).patches == ()
 
 
@@ -167,7 +169,7 @@ def test_where_a_look_at_all_pods_takes_longer_than_it_permits_nodes_are_looked_
     pool = a_harsh_pool()
     slow = a_survey(pool, MANY, now=NOON - timedelta(seconds=FRESH_SECONDS + 1), finished=NOON)
     found = decide(a_snapshot(pool, MANY, survey=slow, looks=()))
-    assert found.looks == tuple(MANY[:OWN_LOOKS])
+    assert found.node_lists == tuple(MANY[:MOST_NODE_LISTS])
 
 
 def test_the_newest_look_that_saw_the_node_counts_and_people_are_told_what_it_found() -> None:
@@ -187,12 +189,12 @@ def test_where_own_looks_fail_everything_but_no_execute_is_written() -> None:
     pool = a_pool(labels={"team": "a"}, taints=[GENTLE, HARSH])
     node = a_node()
     survey = a_survey(pool, [node])
-    problems = {node.uid: LookProblem("list pods of node w1: 500")}
-    snapshot = a_snapshot(pool, [node], survey=survey, looks=(), look_problems=problems)
+    problems = {node.uid: PodListProblem("list pods of node w1: 500")}
+    snapshot = a_snapshot(pool, [node], survey=survey, looks=(), pod_list_problems=problems)
     found = after(snapshot)
     assert standing(found) == {GENTLE}
     assert found.labels["team"] == "a"
-    assert decide(replace(snapshot, nodes=(found,))).looks == (found,)
+    assert decide(replace(snapshot, nodes=(found,))).node_lists == (found,)
 
 
 def test_pods_that_another_machine_of_that_name_had_count_for_nothing() -> None:
@@ -215,7 +217,7 @@ def test_a_taint_that_is_held_stays_held_until_a_look_shows_otherwise_and_asks_f
     conditions = {each.type: each.reason for each in found.status.conditions}
     assert conditions["Stalled"] == conditions["NodesUpToDate"] == "TaintsHeld"
     assert not found.needs_pods
-    assert found.looks == ()
+    assert found.node_lists == ()
 
 
 @pytest.mark.parametrize("mode", ["Paused", "DryRun"])
@@ -223,7 +225,7 @@ def test_a_pool_that_writes_nothing_asks_for_no_look_beyond_the_first(mode: str)
     pool = a_pool(taints=[HARSH], mode=mode)
     old = a_survey(pool, [], now=NOON - timedelta(minutes=9))
     found = decide(a_snapshot(pool, [a_node()], survey=old))
-    assert (found.needs_pods, found.looks) == (False, ())
+    assert (found.needs_pods, found.node_lists) == (False, ())
     assert decide(a_snapshot(pool, [a_node()], survey=None)).needs_pods
 
 
@@ -234,7 +236,7 @@ def test_a_node_that_was_not_looked_at_waits_also_where_one_of_its_name_was() ->
     for newcomer in (replaced, a_node("w2")):
         snapshot = a_snapshot(pool, [newcomer], survey=survey)
         assert standing(after(snapshot)) == set()
-        assert decide(snapshot).looks == (newcomer,)
+        assert decide(snapshot).node_lists == (newcomer,)
 
 
 def test_a_repair_of_no_execute_has_to_pass_the_brake_and_that_of_no_schedule_has_not() -> None:
@@ -283,11 +285,11 @@ def test_an_old_look_is_no_permission_and_changes_nothing_that_is_reported() -> 
     second = decide(a_snapshot(pool, nodes, survey=old))
     assert first.patches
     assert second.patches == ()
-    assert second.looks == tuple(nodes)
+    assert second.node_lists == tuple(nodes)
     assert first.status == second.status
     refused = {nodes[0].uid: "no"}
     held_back = decide(a_snapshot(pool, nodes, survey=old, refused=refused, held_back=[nodes[0].uid]))
-    assert held_back.looks == (), "a node that is not to be tried now needs no look"
+    assert held_back.node_lists == (), "a node that is not to be tried now needs no look"
     stalled = held_back.status.condition("Stalled")
     assert stalled is not None
     assert stalled.reason == "WriteRefused"
@@ -304,7 +306,7 @@ def test_delete_waits_for_a_look_at_this_very_node() -> None:
     newcomer = a_node("w2")
     snapshot = a_snapshot(pool, [newcomer], survey=a_survey(pool, [a_node()]))
     assert standing(after(snapshot)) == set()
-    assert decide(snapshot).looks == (newcomer,)
+    assert decide(snapshot).node_lists == (newcomer,)
 
 
 def test_the_mismatch_taint_waits_for_the_first_look_like_any_other() -> None:
@@ -331,7 +333,7 @@ def test_a_node_whose_pods_cannot_be_read_waits_and_says_so_and_asks_for_no_more
     survey = a_survey(pool, nodes, unreadable=frozenset({"w1"}))
     found = decide(a_snapshot(pool, nodes, survey=survey))
     assert not found.needs_pods
-    assert found.looks == ()
+    assert found.node_lists == ()
     assert [each.reason for each in found.status.issues] == ["PodsUnreadable"]
     assert standing(after(a_snapshot(pool, nodes, survey=survey))) == set()
 
@@ -386,14 +388,18 @@ moments = st.integers(0, 6)
 
 
 @given(
-    bare_since=moments,
+    taint_absent_since=moments,
     survey=st.none() | st.tuples(moments, st.booleans()),
     own=st.none() | st.tuples(moments, st.booleans()),
     now=st.integers(0, 80),
     many=st.booleans(),
 )
 def test_no_execute_goes_only_where_the_newest_look_began_since_and_lately_and_found_nobody(
-    bare_since: int, survey: tuple[int, bool] | None, own: tuple[int, bool] | None, now: int, many: bool
+    taint_absent_since: int,
+    survey: tuple[int, bool] | None,
+    own: tuple[int, bool] | None,
+    now: int,
+    many: bool,
 ) -> None:
     """Each look is the second in which it began, and whether a pod was there; the clocks agree."""
     pool, nodes = a_harsh_pool(), MANY if many else MANY[:1]
@@ -411,13 +417,13 @@ def test_no_execute_goes_only_where_the_newest_look_began_since_and_lately_and_f
         nodes,
         survey=look(survey, nodes),
         looks=[look(own, nodes[:1])],
-        bare_since={nodes[0].uid: float(bare_since)},
+        taint_absent_since={nodes[0].uid: float(taint_absent_since)},
         now=NOON + timedelta(seconds=now),
     )
     if any(patch.node is nodes[0] and patch.taints for patch in decide(snapshot).patches):
         began = max(each[0] for each in (survey, own) if each is not None)
         newest = [each for each in (survey, own) if each is not None and each[0] == began]
-        assert began > bare_since
+        assert began > taint_absent_since
         assert 0 <= now - began <= FRESH_SECONDS
         assert any(not each[1] for each in newest), "the newest look found a pod"
         assert many or own is not None, "of few nodes the own look"
@@ -425,10 +431,10 @@ def test_no_execute_goes_only_where_the_newest_look_began_since_and_lately_and_f
 
 def test_an_own_look_that_goes_on_failing_is_replaced_by_a_young_look_at_all_pods() -> None:
     pool, node = a_harsh_pool(), a_node()
-    problems = {node.uid: LookProblem("list pods of node w1: too large", lasts=True)}
+    problems = {node.uid: PodListProblem("list pods of node w1: too large", lasts=True)}
     for age, passes in ((FRESH_SECONDS, True), (FRESH_SECONDS + 1, False)):
         survey = a_survey(pool, [node], now=NOON - timedelta(seconds=age))
-        snapshot = a_snapshot(pool, [node], survey=survey, looks=(), look_problems=problems)
+        snapshot = a_snapshot(pool, [node], survey=survey, looks=(), pod_list_problems=problems)
         assert (standing(after(snapshot)) == {HARSH}) is passes
         assert decide(snapshot).needs_pods is not passes
     late = a_snapshot(
@@ -436,8 +442,8 @@ def test_an_own_look_that_goes_on_failing_is_replaced_by_a_young_look_at_all_pod
         [node],
         survey=a_survey(pool, [node]),
         looks=(),
-        look_problems=problems,
-        bare_since={node.uid: 5},
+        pod_list_problems=problems,
+        taint_absent_since={node.uid: 5},
     )
     assert standing(after(late)) == set()
 
@@ -445,11 +451,11 @@ def test_an_own_look_that_goes_on_failing_is_replaced_by_a_young_look_at_all_pod
 def test_an_own_look_that_fails_changes_nothing_for_other_nodes() -> None:
     pool = a_pool(labels={"team": "a"}, taints=[GENTLE, HARSH])
     failing, other = a_node("w1"), a_node("w2")
-    problems = {failing.uid: LookProblem("list pods of node w1: 500")}
-    first = decide(a_snapshot(pool, [failing, other], survey=None, look_problems=problems))
+    problems = {failing.uid: PodListProblem("list pods of node w1: 500")}
+    first = decide(a_snapshot(pool, [failing, other], survey=None, pod_list_problems=problems))
     assert first.patches == ()
     survey = a_survey(pool, [failing, other])
     looks = [a_survey(pool, [other], began=1.0)]
-    found = decide(a_snapshot(pool, [failing, other], survey=survey, looks=looks, look_problems=problems))
+    found = decide(a_snapshot(pool, [failing, other], survey=survey, looks=looks, pod_list_problems=problems))
     taints = {patch.node.name: {taint.effect for taint in patch.taints or ()} for patch in found.patches}
     assert taints == {"w1": {"NoSchedule"}, "w2": {"NoSchedule", "NoExecute"}}

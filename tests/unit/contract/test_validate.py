@@ -108,7 +108,7 @@ def test_a_newcomers_other_taints_follow_its_own_look_in_a_second_write() -> Non
     pool = replace(pool, spec=a_spec(taints=["os=windows:NoSchedule", "os=windows:NoExecute"], more=MORE))
     found, joined = step(a_snapshot(pool, [a_young_node()], survey=None))
     assert {taint.key for taint in joined.taints} == {KEY}
-    assert [each.name for each in found.looks] == ["w1"]
+    assert [each.name for each in found.node_lists] == ["w1"]
     _, after = step(a_snapshot(pool, [joined], survey=None, looks=[a_survey(pool, [joined])]))
     assert {taint.effect for taint in after.taints if taint.key == "os"} == {"NoSchedule", "NoExecute"}
     assert carries(after)
@@ -246,7 +246,7 @@ def test_they_stay_until_the_pods_that_it_needs_are_ready(readiness: dict[str, R
     node = starting(pool)
     found, after = step(looked(pool, node, readiness=readiness))
     assert carries(after)
-    assert found.looks == (node,)
+    assert found.node_lists == (node,)
     overdue, _ = step(looked(pool, node, now=NOON + timedelta(minutes=10), readiness=readiness))
     [issue] = overdue.status.issues
     assert issue.reason == "ValidationTimedOut"
@@ -261,7 +261,7 @@ def test_a_node_of_which_nothing_is_known_to_be_missing_is_not_late() -> None:
         found, after = step(a_snapshot(pool, [node], survey=survey, now=NOON + timedelta(hours=1)))
         assert carries(after)
         assert found.status.issues == ()
-        assert found.looks == (node,)
+        assert found.node_lists == (node,)
 
 
 def test_a_look_from_before_the_kubelet_was_ready_again_does_not_count() -> None:
@@ -270,7 +270,7 @@ def test_a_look_from_before_the_kubelet_was_ready_again_does_not_count() -> None
     survey = a_survey(pool, [node], now=NOON, readiness=FIT)
     found, after = step(a_snapshot(pool, [node], survey=survey, now=NOON + timedelta(seconds=31)))
     assert carries(after)
-    assert found.looks == (node,)
+    assert found.node_lists == (node,)
 
 
 def test_what_a_node_waits_for_is_told_the_same_however_long_ago_it_was_seen() -> None:
@@ -283,7 +283,7 @@ def test_what_a_node_waits_for_is_told_the_same_however_long_ago_it_was_seen() -
         found = decide(a_snapshot(pool, [node], survey=survey, now=NOON + timedelta(minutes=minutes)))
         messages |= {each.message for each in found.status.issues}
         assert not found.needs_pods, "its time is over: the regular looks have to do"
-        assert found.looks == ()
+        assert found.node_lists == ()
     assert len(messages) == 1
 
 
@@ -293,7 +293,7 @@ def test_what_was_seen_a_while_ago_does_not_count() -> None:
     old = a_survey(pool, [node], now=NOON - timedelta(minutes=2), readiness=FIT)
     found, after = step(a_snapshot(pool, [node], survey=old))
     assert carries(after)
-    assert found.looks == (node,)
+    assert found.node_lists == (node,)
 
 
 def test_a_node_that_passes_loses_them_for_good_and_has_an_event() -> None:
@@ -382,7 +382,7 @@ def test_agents_of_another_machine_of_that_name_count_for_nothing() -> None:
             found, after = step(a_snapshot(pool, [node], survey=survey, looks=looks, now=now))
             assert carries(after)
             assert found.status.issues == ()
-            assert found.looks == (node,)
+            assert found.node_lists == (node,)
 
 
 # Times that others write

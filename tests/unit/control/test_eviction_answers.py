@@ -30,10 +30,10 @@ from winpool.kube.errors import (
 )
 from winpool.kube.writer import Writer
 from winpool.model.node import Eviction
-from winpool.model.node_pods import Answer, VictimLook
+from winpool.model.node_pods import Answer, PodListRequest
 
 HOG = Eviction("shop", "hog", "uid-hog", "w1", "it uses most", node_uid="uid-of-w1", share=4.0)
-WATCH = VictimLook(a_node("w1"), frozenset({"uid-hog"}))
+WATCH = PodListRequest(a_node("w1"), frozenset({"uid-hog"}))
 
 
 class Heard:

@@ -24,7 +24,7 @@ from winpool.kube.pods import PodLister, PodPage
 from winpool.kube.request import Request
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import Node
-from winpool.model.node_pods import VictimLook
+from winpool.model.node_pods import PodListRequest
 
 LISTS = {"pods": ("PodList", "v1"), "poddisruptionbudgets": ("PodDisruptionBudgetList", "policy/v1")}
 DOWN = Unavailable("list poddisruptionbudgets: cannot connect", reason="NoConnection")
@@ -97,7 +97,7 @@ async def test_fifty_nodes_that_become_hot_at_once_cost_one_list() -> None:
 
     lists = lists_of(nodes, list_pods=list_pods, budgets=cluster.shared)
     async with running(lists.run()):
-        lists.want_for_evictions(pool, [VictimLook(node, with_budgets=True) for node in nodes])
+        lists.want_for_evictions(pool, [PodListRequest(node, with_budgets=True) for node in nodes])
         await asyncio.sleep(4)
         found = lists.evictions_of(pool).pods
         assert len(found) == 50
@@ -121,7 +121,7 @@ async def test_the_operator_asks_for_budgets_once_and_for_the_pods_of_each_node(
     budgets = BudgetCache(BudgetLister(request).list, monotonic=asyncio.get_running_loop().time)
     lists = lists_of(nodes, list_pods=PodLister(request).list_node, budgets=budgets)
     async with running(lists.run()):
-        lists.want_for_evictions(a_pool(), [VictimLook(node, with_budgets=True) for node in nodes])
+        lists.want_for_evictions(a_pool(), [PodListRequest(node, with_budgets=True) for node in nodes])
         await asyncio.sleep(4)
     assert asked == {"pods": 50, "poddisruptionbudgets": 1}
 

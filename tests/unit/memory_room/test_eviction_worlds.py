@@ -23,7 +23,7 @@ from winpool.features.memory.eviction import Course, Pass, Step
 from winpool.features.memory.feature import steps_of
 from winpool.features.memory.intents import Intents, read
 from winpool.model.node import Eviction, Node
-from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, VictimLook
+from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import Pod
 from winpool.model.pressure import Hold, KnownMemory
 from winpool.ownership.desired import LEAVE
@@ -203,7 +203,7 @@ class Evictions(RuleBasedStateMachine):
             machine.ends[asked.uid] = self.now + (pod.eviction.grace_seconds if pod.eviction else 0)
         operator.answers[asked.uid] = Answered(answer if is_answered else Answer.ASKED, self.now)
 
-    def _look(self, operator: Operator, machine: Machine, look: VictimLook) -> None:
+    def _look(self, operator: Operator, machine: Machine, look: PodListRequest) -> None:
         """List the pods. Budgets do not show what they will refuse: the worst case."""
         began, wall = self.now, NOON + timedelta(seconds=self.now + operator.ahead)
         pods = tuple(machine.pods.values())

@@ -87,7 +87,7 @@ def test_the_pods_are_listed_then_the_intent_is_written_with_the_taint_and_then_
     house = a_house()
     press(house)
     first = house.run()
-    [look] = first.victim_looks
+    [look] = first.pod_list_requests
     assert (look.node.uid, look.with_budgets, evicted(first)) == (UID, True, [])
     house.patches.clear()
     house.nodes["w1"] = replace(house.nodes["w1"], taints=())
@@ -113,7 +113,7 @@ def test_after_a_restart_an_eviction_settles_anew_and_the_taint_stays_as_it_is(
         listing(house)
     decision = house.decide()
     assert decision.patches == ()
-    assert bool(decision.victim_looks) is not is_listed
+    assert bool(decision.pod_list_requests) is not is_listed
 
 
 def test_after_the_period_one_write_clears_the_record() -> None:
@@ -175,7 +175,7 @@ def test_a_held_node_is_left_alone() -> None:
     house.write("w1", annotations={MEMORY_ANNOTATION: RECORD, HOLD_ANNOTATION: ""})
     listing(house, HOG)
     decision = house.decide()
-    assert (decision.patches, evicted(decision), decision.victim_looks) == ((), [], ())
+    assert (decision.patches, evicted(decision), decision.pod_list_requests) == ((), [], ())
 
 
 def test_the_record_is_removed_with_the_pool() -> None:
@@ -354,7 +354,7 @@ def test_lists_that_are_older_than_the_next_sample_when_they_come_are_told(
     house.evictions = KnownEvictions(pods={UID: pods}, read_at=READ_AT)
     decision = house.decide()
     assert evicted(decision) == []
-    assert decision.victim_looks != ()
+    assert decision.pod_list_requests != ()
     found = [each for each in decision.status.issues if each.reason == IssueReason.POD_LIST_FAILING]
     assert bool(found) is told
     for each in found:
@@ -382,4 +382,4 @@ def test_lists_that_fail_and_a_missing_permission_are_told_while_they_are_tried_
     accepted = decision.status.condition("Accepted")
     assert accepted is not None
     assert (accepted.status, accepted.reason) == ("False", "MissingPermission")
-    assert decision.victim_looks != ()
+    assert decision.pod_list_requests != ()

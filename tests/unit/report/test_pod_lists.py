@@ -15,7 +15,7 @@ from winpool.decide import Decision, decide
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
-from winpool.model.survey import LookProblem
+from winpool.model.survey import PodListProblem
 from winpool.status.pods import FAILING_SECONDS
 
 HARSH = "os=windows:NoExecute"
@@ -191,7 +191,7 @@ HUGE = "list pods of node w1: an answer of more than 8388608 bytes"
 def unlisted(*, since: datetime | None = None) -> Snapshot:
     """A NoExecute taint was taken off, and the pods of that node alone cannot be listed."""
     standing = stale(problem="")
-    world = with_pods(standing, look_problems={"uid-of-w1": LookProblem(HUGE, lasts=True)})
+    world = with_pods(standing, pod_list_problems={"uid-of-w1": PodListProblem(HUGE, lasts=True)})
     return reported_since(world, since)
 
 

@@ -228,7 +228,7 @@ def contract(snapshot: Snapshot, members: Members, mandate: Mandate) -> Contract
         goals=goals,
         findings=tuple(release_findings(others.values(), spec.os, layers=judge.layers)),
         progress=(*contract_progress(unsettled), *release_progress(others.values())),
-        looks=tuple(
+        node_lists=tuple(
             [member.node for member, each in unsettled if each.needs_pods or each.held.wants_own_look]
         ),
         needs_all_pods=current_survey(snapshot) is None,

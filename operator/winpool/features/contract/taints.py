@@ -150,7 +150,7 @@ class Brake:
         self._evidence = evidence
         self._is_told = current_survey(snapshot) is not None
         self._is_failing = bool(snapshot.pods.problem)
-        self._look_problems = snapshot.pods.look_problems
+        self._look_problems = snapshot.pods.pod_list_problems
 
     def hold(self, node: Node, record: Record | None) -> Held:
         """Return which of the spec's taints must not be added to ``node`` now; its ``record`` is ours."""

@@ -70,7 +70,7 @@ from winpool.features.memory.intents import (
 from winpool.features.memory.settings import SETTLE_SECONDS
 from winpool.features.memory.victims import Choice, Protection, candidates_of, choose
 from winpool.model.node import Eviction, Node, Premise
-from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, VictimLook
+from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import Pod
 from winpool.model.pressure import Axis, AxisView, KnownMemory, NodeView
 from winpool.ownership.desired import LEAVE, Wish
@@ -327,7 +327,7 @@ class Step:
     stage: Stage
     annotation: Wish
     eviction: Eviction | None = None
-    look: VictimLook | None = None
+    look: PodListRequest | None = None
     intent: Intent | None = None
     choice: Choice | None = None
     aside: Aside | None = None
@@ -447,8 +447,8 @@ def _watched(situation: Situation, of: Pass, step: Step, *, every: float) -> Ste
     return replace(step, look=_look(situation, with_budgets=False))
 
 
-def _look(situation: Situation, *, with_budgets: bool) -> VictimLook:
-    return VictimLook(situation.node, situation.uids(*STANDING), with_budgets=with_budgets)
+def _look(situation: Situation, *, with_budgets: bool) -> PodListRequest:
+    return PodListRequest(situation.node, situation.uids(*STANDING), with_budgets=with_budgets)
 
 
 def _age(pods: NodePods | None, of: Pass) -> float | None:

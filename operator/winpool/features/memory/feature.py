@@ -81,7 +81,7 @@ from winpool.features.memory.findings import eviction_findings, memory_findings
 from winpool.features.memory.intents import is_ahead
 from winpool.features.memory.overview import Known, Overview, Tally, all_numbers, worst_axis
 from winpool.model.node import Eviction, Node, NodeCondition, is_held
-from winpool.model.node_pods import VictimLook
+from winpool.model.node_pods import PodListRequest
 from winpool.model.pressure import Axis, NodeView
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import LEAVE, NO_GOALS, Goals, Wish
@@ -315,7 +315,7 @@ class EvictionsWanted:
     course: Course = Course.WITHDRAW
     steps: Mapping[str, Step] = field(default_factory=dict)
     evictions: tuple[Eviction, ...] = ()
-    looks: tuple[VictimLook, ...] = ()
+    looks: tuple[PodListRequest, ...] = ()
     findings: tuple[Finding, ...] = ()
     requeue_at: datetime | None = None
 
@@ -412,7 +412,7 @@ def memory(snapshot: Snapshot, members: Members, mandate: Mandate) -> MemoryResu
         return NOT_WATCHED
     return MemoryResult(
         goals=wanted.joined(taken_back(members.ours) if is_finishing else {}),
-        victim_looks=wanted.looks,
+        pod_list_requests=wanted.looks,
         requeue_at=wanted.requeue_at,
         finishes=is_finishing,
     )
@@ -438,7 +438,7 @@ def _watched(snapshot: Snapshot, members: Members, block: MemoryPressure, mandat
         evictions=wanted.evictions,
         findings=(*memory_findings(overview, tally, mode=block.mode), *wanted.findings),
         sampled=tuple(nodes),
-        victim_looks=wanted.looks,
+        pod_list_requests=wanted.looks,
         requeue_at=wanted.requeue_at,
         finishes=is_finishing,
         overview=overview,

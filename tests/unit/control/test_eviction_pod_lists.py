@@ -22,7 +22,7 @@ from winpool.controllers.services import Clock
 from winpool.kube.errors import ApiError, Forbidden, Unavailable
 from winpool.kube.pods import PodPage
 from winpool.model.budgets import Budget, BudgetIndex
-from winpool.model.node_pods import Answer, VictimLook
+from winpool.model.node_pods import Answer, PodListRequest
 from winpool.model.pods import Pod
 
 IN_FLIGHT = 8
@@ -85,7 +85,7 @@ class Stage:
     def want(self, *names: str, watched: Sequence[str] = (), with_budgets: bool = False) -> None:
         nodes = [node for node in MANY if node.name in names]
         self.looks.want_for_evictions(
-            POOL, [VictimLook(node, frozenset(watched), with_budgets=with_budgets) for node in nodes]
+            POOL, [PodListRequest(node, frozenset(watched), with_budgets=with_budgets) for node in nodes]
         )
 
     async def _list(self, name: str, /, *, for_eviction: bool = False) -> PodPage:

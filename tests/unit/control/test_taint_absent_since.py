@@ -8,23 +8,23 @@ import pytest
 
 from harness.builders import a_node, taints_of
 from harness.clock import Seconds
-from winpool.controllers.node_pods import BareSince
+from winpool.controllers.node_pods import TaintAbsentSince
 
 HARSH = "os=windows:NoExecute"
 
 
 @pytest.fixture
-def bare(clock: Seconds) -> BareSince:
-    return BareSince(monotonic=clock)
+def bare(clock: Seconds) -> TaintAbsentSince:
+    return TaintAbsentSince(monotonic=clock)
 
 
-def test_a_node_that_is_first_seen_lacks_them_since_then(bare: BareSince, clock: Seconds) -> None:
+def test_a_node_that_is_first_seen_lacks_them_since_then(bare: TaintAbsentSince, clock: Seconds) -> None:
     bare.note(None, a_node())
     assert bare.moments() == {"uid-of-w1": clock()}
 
 
 @pytest.mark.parametrize("after", [(), ("os=other:NoExecute",), ("os=windows:NoSchedule",)])
-def test_it_counts_anew_when_one_goes(bare: BareSince, clock: Seconds, after: tuple[str, ...]) -> None:
+def test_it_counts_anew_when_one_goes(bare: TaintAbsentSince, clock: Seconds, after: tuple[str, ...]) -> None:
     node = a_node(taints=[HARSH])
     bare.note(None, node)
     clock.now += 5
@@ -32,7 +32,7 @@ def test_it_counts_anew_when_one_goes(bare: BareSince, clock: Seconds, after: tu
     assert bare.moments() == {node.uid: clock()}
 
 
-def test_nothing_else_makes_it_count_anew(bare: BareSince, clock: Seconds) -> None:
+def test_nothing_else_makes_it_count_anew(bare: TaintAbsentSince, clock: Seconds) -> None:
     node = a_node(taints=["os=windows:NoSchedule"])
     bare.note(None, node)
     first = clock()
@@ -43,7 +43,7 @@ def test_nothing_else_makes_it_count_anew(bare: BareSince, clock: Seconds) -> No
 
 
 def test_a_node_that_goes_is_forgotten_and_one_that_comes_back_is_new(
-    bare: BareSince, clock: Seconds
+    bare: TaintAbsentSince, clock: Seconds
 ) -> None:
     node = a_node()
     bare.note(None, node)

@@ -33,18 +33,18 @@ from winpool.kube.pods import PodPage, UnreadablePod
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Node
 from winpool.model.pool import Pool
-from winpool.model.survey import LookProblem, PoolQuestion, Survey
+from winpool.model.survey import PodListProblem, PoolQuestion, Survey
 
 about = pytest.approx
 
-OWN_LOOKS = 16
+MOST_NODE_LISTS = 16
 IN_FLIGHT = 8
 
 DOWN = Unavailable("list pods of node w1: cannot connect", reason="NoConnection")
 HUGE = TooLarge("list pods of node w1: an answer of more than 8388608 bytes")
 NO = Forbidden("list pods of node w1: 403", status=403, reason="Forbidden")
 FEW = tuple(a_node(f"w{number}") for number in range(1, 4))
-MANY = tuple(a_node(f"n{number:02}") for number in range(OWN_LOOKS + 4))
+MANY = tuple(a_node(f"n{number:02}") for number in range(MOST_NODE_LISTS + 4))
 
 
 class Stage:
@@ -185,7 +185,7 @@ def test_a_failure_is_told_when_it_begins_and_when_it_lasts_and_tried_again_unti
         stage.errors["w1"] = DOWN
         stage.want(FEW[0])
         await stage.play(20)
-        assert stage.looks.problems() == {FEW[0].uid: LookProblem(DOWN.message, lasts=True)}
+        assert stage.looks.problems() == {FEW[0].uid: PodListProblem(DOWN.message, lasts=True)}
         assert stage.looked == ["pool", "pool"]
         assert 2 < len(stage.lists) < 12
         assert stage.seen() == {}
@@ -382,8 +382,8 @@ def test_a_look_that_fails_lasts_at_once_where_the_answer_is_too_large() -> None
         await stage.play(0.6)
         found = stage.looks.problems()
         assert found == {
-            FEW[0].uid: LookProblem(HUGE.message, lasts=True),
-            FEW[1].uid: LookProblem(DOWN.message),
+            FEW[0].uid: PodListProblem(HUGE.message, lasts=True),
+            FEW[1].uid: PodListProblem(DOWN.message),
         }
 
     played(scene)
@@ -420,7 +420,7 @@ def test_a_look_that_raises_is_a_failed_one_and_keeps_no_other_from_being_made(
         stage.want(FEW[0], FEW[1])
         await stage.play(60)
         assert set(stage.seen()) == {"w2"}
-        assert stage.looks.problems()["uid-of-w1"] == LookProblem(
+        assert stage.looks.problems()["uid-of-w1"] == PodListProblem(
             "list pods of node w1: OverflowError in the operator", lasts=True
         )
 
