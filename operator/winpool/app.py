@@ -18,7 +18,7 @@ import kopf
 
 from winpool import __version__
 from winpool.controllers.controller import Controller
-from winpool.controllers.memory_sources import Connections
+from winpool.controllers.memory_polls import Connections
 from winpool.controllers.pools import Absences, Pools
 from winpool.controllers.services import Clock
 from winpool.decide import ROOMS

@@ -20,8 +20,7 @@ from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.features.contract.feature import ContractResult, contract
 from winpool.features.contract.taints import taints_of
 from winpool.features.feature import Mandate, Room, RoomResult
-from winpool.features.memory.feature import memory
-from winpool.features.memory.settings import missing_permission
+from winpool.features.memory.feature import memory, missing_permission
 from winpool.features.upgrade.feature import upgrade
 from winpool.model.evidence import MOST_NODE_LISTS, current_survey, is_too_slow
 from winpool.model.node import Acts, Node, NodePatch

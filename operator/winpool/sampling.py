@@ -18,6 +18,7 @@ import logging
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -26,15 +27,15 @@ import msgspec
 from yarl import URL
 
 from winpool.api.fields import is_pool_name
-from winpool.controllers.memory_sources import Connections
+from winpool.controllers.memory_polls import Connections, DataSource
 from winpool.kube.errors import without_passwords
 from winpool.kube.reader_token import ReaderToken
-from winpool.kubelet.addresses import Address, AddressRules, ranges_of
+from winpool.kubelet.addresses import Address, AddressRules, Network, ranges_of
 from winpool.kubelet.client import KubeletClient
 from winpool.kubelet.exporter import DEFAULT_MATCHERS, faults_of
 from winpool.kubelet.prometheus import PrometheusClient, TokenFile, parse_url
 from winpool.kubelet.schedule import Intervals
-from winpool.kubelet.trust import DataSource, SamplingSettings, Trust, TrustError, insecure_context
+from winpool.kubelet.trust import Trust, TrustError, insecure_context
 from winpool.settings import Settings
 from winpool.support.data import DataError, read
 
@@ -53,6 +54,20 @@ MAX_DATA_SOURCES: Final = 16
 
 class SamplingError(Exception):
     """A setting cannot be used; the message names the flag and the file, and says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingSettings:
+    """What connects to kubelets and data sources. A pool names a data source, and never a URL.
+
+    ``kubelet_context`` returns the TLS context for a new connection to a kubelet. ``allowed_ranges`` are for
+    ``AddressRules.allowed``. ``data_sources`` has each by its name. ``intervals`` are those between polls.
+    """
+
+    kubelet_context: Callable[[], ssl.SSLContext]
+    allowed_ranges: tuple[Network, ...] = ()
+    data_sources: Mapping[str, DataSource] = field(default_factory=dict)
+    intervals: Intervals = field(default_factory=Intervals)
 
 
 class _Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -145,7 +160,7 @@ def _data_sources(path: Path | None, *, monotonic: Callable[[], float]) -> dict[
     if path is None:
         return {}
     try:
-        found = read_data_sources(path.read_text(encoding="utf-8"), monotonic=monotonic)
+        return read_data_sources(path.read_text(encoding="utf-8"), monotonic=monotonic)
     except OSError as error:
         raise SamplingError(f"--data-sources-file {path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -153,11 +168,10 @@ def _data_sources(path: Path | None, *, monotonic: Callable[[], float]) -> dict[
     except DataError as error:
         # What cannot be read may be a URL with a password that is written at another place.
         raise SamplingError(f"--data-sources-file {path}: {without_passwords(str(error))}") from None
-    return {each.name: each for each in found}
 
 
-def read_data_sources(text: str, *, monotonic: Callable[[], float]) -> tuple[DataSource, ...]:
-    """Read the file of data sources, and the CA files and token files that it names.
+def read_data_sources(text: str, *, monotonic: Callable[[], float]) -> dict[str, DataSource]:
+    """Read the file of data sources, by their names, and the CA files and token files that it names.
 
     Raises DataError with a sentence for each fault, which never has the URL. Half a file is never used.
     """
@@ -165,7 +179,7 @@ def read_data_sources(text: str, *, monotonic: Callable[[], float]) -> tuple[Dat
     problems: list[str] = []
     if len(told) > MAX_DATA_SOURCES:
         problems.append(f"dataSources: there are {len(told)}, and at most {MAX_DATA_SOURCES} are possible")
-    found: list[DataSource] = []
+    found: dict[str, DataSource] = {}
     for index, each in enumerate(told[:MAX_DATA_SOURCES]):
         at = f"dataSources[{index}]"
         faults = _faults_of_name(each.name, [other.name for other in told[:index]])
@@ -175,14 +189,10 @@ def read_data_sources(text: str, *, monotonic: Callable[[], float]) -> tuple[Dat
             problems.extend(f"{at}.{fault}" for fault in (*faults, *error.problems))
             continue
         problems.extend(f"{at}.{fault}" for fault in faults)
-        found.append(
-            DataSource(
-                name=each.name, client=client, scrape_interval_seconds=float(each.scrape_interval_seconds)
-            )
-        )
+        found[each.name] = DataSource(client, float(each.scrape_interval_seconds))
     if problems:
         raise DataError(tuple(problems))
-    return tuple(found)
+    return found
 
 
 def _faults_of_name(name: str, before: list[str]) -> list[str]:

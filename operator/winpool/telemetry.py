@@ -12,7 +12,7 @@ from typing import Final, get_args
 
 from winpool.controllers.machines import UpgradeStats
 from winpool.controllers.memory import CAPABILITIES, STATES, MemoryCollector
-from winpool.controllers.memory_sources import BUCKETS, Durations, EvictionResult
+from winpool.controllers.memory_polls import BUCKETS, Durations, EvictionResult
 from winpool.controllers.pod_pass import PodPassStats
 from winpool.controllers.pools import Pools, Relister
 from winpool.controllers.services import ControlStats, PassResult

@@ -8,7 +8,7 @@ from typing import Any, Final
 from bench.memory_looks import SAMPLED, SUMMARY, Phase
 from bench.rounds import percentile
 from bench.targets import Target, at_most, exactly, of_the_machine
-from winpool.controllers.memory_sources import PROBE_SPACING_SECONDS
+from winpool.controllers.memory_polls import PROBE_SPACING_SECONDS
 from winpool.kubelet.schedule import HOT_POLLS_PER_SECOND, JITTER_SHARE, MAX_IN_FLIGHT, MAX_KEPT
 
 REQUESTS_PER_SECOND: Final = 110

@@ -28,7 +28,7 @@ from testbed.winsim.endpoint.faults import FaultKind
 from winpool.kubelet.exporter import DEFAULT_MATCHERS, Matchers, selector_of
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
-from winpool.kubelet.samples import ExporterSample
+from winpool.model.pressure import MemorySample
 
 GIB: Final = 2**30
 PAGE_FILE_BYTES: Final = 8 * GIB
@@ -42,10 +42,10 @@ AGAIN: Final = "again"
 FORGED: Final = 4096
 """What the forger says of every amount. No machine has so little."""
 AMOUNTS: Final = {
-    "committed": "windows_memory_committed_bytes",
+    "commit_total": "windows_memory_committed_bytes",
     "commit_limit": "windows_memory_commit_limit",
-    "available": "windows_memory_available_bytes",
-    "physical": "windows_memory_physical_total_bytes",
+    "physical_available": "windows_memory_available_bytes",
+    "physical_total": "windows_memory_physical_total_bytes",
     "pool_nonpaged": "windows_memory_pool_nonpaged_bytes",
 }
 """The fields of a sample, and what the exporter calls them."""
@@ -57,9 +57,9 @@ TRUSTING: Final = ScrapeJob(name="trusting", targets={}, node_label=None, honor_
 ODD: Final = ScrapeJob(name='a "b" \\ + {c}, {{}} % .* ü', targets={})
 OTHERS: Final = (SHOP, TRUSTING, ODD)
 RATES: Final = {
-    "page_reads": "windows_memory_swap_page_reads_total",
-    "pages_written": "windows_memory_swap_pages_written_total",
-    "pages_repurposed": "windows_memory_transition_pages_repurposed_total",
+    "hard_reads_per_second": "windows_memory_swap_page_reads_total",
+    "write_out_per_second": "windows_memory_swap_pages_written_total",
+    "repurposed_per_second": "windows_memory_transition_pages_repurposed_total",
 }
 
 
@@ -86,11 +86,11 @@ def prometheus(served: Kubelets, server: Prometheus) -> Prometheus:
     served.fleet.set_endpoint_fault("all", fault="none", endpoint="exporter")
     server.configure(jobs(served))
     names = {served.name_of(name) for name in RAM_BYTES}
-    known = {node: sample.time for node, sample in samples(server).items()}
+    known = {node: taken_at(sample) for node, sample in samples(server).items()}
 
     def scraped_anew() -> bool:
         found = samples(server)
-        return set(found) == names and all(found[node].time > known.get(node, 0) for node in names)
+        return set(found) == names and all(taken_at(found[node]) > known.get(node, 0) for node in names)
 
     wait_for(scraped_anew, what="new samples of both nodes")
     return server
@@ -128,11 +128,21 @@ def samples(
     label: str = "node",
     matchers: Matchers = DEFAULT_MATCHERS,
     deadline: float = GUARD_SECONDS,
-) -> dict[str, ExporterSample]:
+) -> dict[str, MemorySample]:
     """Ask as the operator does."""
     url = parse_url(prometheus.url, has_token=False)
     client = PrometheusClient(url, matchers=matchers, token=None, context=ssl.create_default_context)
     return asyncio.run(client.samples(label=label, deadline=deadline))
+
+
+def taken_at(sample: MemorySample) -> float:
+    assert sample.taken_at is not None
+    return sample.taken_at
+
+
+def age(sample: MemorySample) -> float:
+    assert sample.age is not None
+    return sample.age
 
 
 def scrapes(prometheus: Prometheus, **labels: str) -> int:
@@ -158,7 +168,7 @@ def told(served: Kubelets, name: str) -> dict[str, float]:
     }
 
 
-def amounts(sample: ExporterSample) -> dict[str, int | None]:
+def amounts(sample: MemorySample) -> dict[str, float | None]:
     return {field: getattr(sample, field) for field in AMOUNTS}
 
 
@@ -167,7 +177,7 @@ def amounts_told(served: Kubelets, name: str) -> dict[str, int | None]:
     return {field: int(truth[series]) for field, series in AMOUNTS.items()}
 
 
-def rates(sample: ExporterSample) -> list[float | None]:
+def rates(sample: MemorySample) -> list[float | None]:
     return [getattr(sample, field) for field in RATES]
 
 
@@ -249,16 +259,15 @@ def test_each_node_has_the_numbers_of_its_own_machine(served: Kubelets, promethe
     for name, ram_bytes in RAM_BYTES.items():
         node = served.name_of(name)
         sample = samples(prometheus)[node]
-        assert sample.node == node
-        assert sample.physical == ram_bytes
+        assert sample.physical_total == ram_bytes
         assert sample.commit_limit == ram_bytes + PAGE_FILE_BYTES
     served.fleet.replace([leaking])
     served.fleet.wait_ready([leaking])
 
 
 def test_what_a_pod_commits_is_in_the_sample_of_its_node(served: Kubelets, prometheus: Prometheus) -> None:
-    def committed(name: str) -> int:
-        found = samples(prometheus)[served.name_of(name)].committed
+    def committed(name: str) -> float:
+        found = samples(prometheus)[served.name_of(name)].commit_total
         assert found is not None
         return found
 
@@ -271,18 +280,18 @@ def test_what_a_pod_commits_is_in_the_sample_of_its_node(served: Kubelets, prome
 def test_the_age_of_a_sample_is_the_time_since_its_scrape(served: Kubelets, prometheus: Prometheus) -> None:
     node = served.name_of("w01")
     first = samples(prometheus)[node]
-    assert 0 <= first.age < GUARD_SECONDS
-    wait_for(lambda: samples(prometheus)[node].time > first.time, what="another scrape")
+    assert 0 <= age(first) < GUARD_SECONDS
+    wait_for(lambda: taken_at(samples(prometheus)[node]) > taken_at(first), what="another scrape")
 
 
 def test_a_node_that_no_job_scrapes_any_more_grows_old(prometheus: Prometheus, served: Kubelets) -> None:
     node = served.name_of("w01")
     prometheus.configure(OTHERS)
-    wait_for(lambda: samples(prometheus)[node].age > OLD_SECONDS, what="a sample that is old")
+    wait_for(lambda: age(samples(prometheus)[node]) > OLD_SECONDS, what="a sample that is old")
     old = samples(prometheus)[node]
-    wait_for(lambda: samples(prometheus)[node].age > old.age + 1, what="the same a second later")
+    wait_for(lambda: age(samples(prometheus)[node]) > age(old) + 1, what="the same a second later")
     older = samples(prometheus)[node]
-    assert older.time == old.time
+    assert older.taken_at == old.taken_at
 
 
 @pytest.mark.parametrize("fault", ["hang", "server_error", "garbage"])
@@ -307,7 +316,7 @@ def test_numbers_that_cannot_be_are_unknown(
     wait_for(
         lambda: set(amounts(samples(prometheus)[node]).values()) == {None}, what="amounts that are unknown"
     )
-    assert samples(prometheus)[served.name_of("w02")].committed is not None
+    assert samples(prometheus)[served.name_of("w02")].commit_total is not None
 
 
 def test_a_node_that_is_scraped_twice_under_the_same_job_is_unknown(
@@ -339,7 +348,7 @@ def test_series_of_another_job_are_not_believed_and_blind_nobody(
             lambda: set(samples(prometheus, matchers={"job": "shop"})) == {victim, "w-invented"},
             what="what the forger says, for one who asks for its job",
         )
-        assert samples(prometheus, matchers={"job": "shop"})[victim].committed == FORGED
+        assert samples(prometheus, matchers={"job": "shop"})[victim].commit_total == FORGED
         wait_for(lambda: scrapes(prometheus, job="shop") >= 2, what="rates of the forger")
         found = samples(prometheus)
         assert set(found) == {victim, other}
@@ -415,7 +424,7 @@ def test_a_page_storm_shows_in_all_rates(served: Kubelets, prometheus: Prometheu
             lambda: rates(samples(prometheus)[node]) == pytest.approx(real_rates(), rel=0.5),
             what="the rates that the exporter counts",
         )
-        available = samples(prometheus)[node].available
+        available = samples(prometheus)[node].physical_available
         assert available is not None
         assert available < RAM_BYTES["w01"] * 0.05
 
@@ -436,7 +445,7 @@ def test_a_server_that_restarts_fails_queries_and_recovers(served: Kubelets, pro
         except PollError as error:
             outcomes.add(error.outcome)
             return False
-        return set(found) == names and all(found[name].time > before[name].time for name in names)
+        return set(found) == names and all(taken_at(found[name]) > taken_at(before[name]) for name in names)
 
     wait_for(scraped_anew, what="samples of scrapes after the restart")
     # It listens before it has read its data, and says 503 until then.

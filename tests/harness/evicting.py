@@ -10,14 +10,22 @@ from typing import Any, Final
 from harness.builders import NOON, a_node
 from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.api.memory_pressure import EvictionLimits
-from winpool.features.memory.breaker import Breaker, Share
-from winpool.features.memory.eviction import Course, Pass, Step
-from winpool.features.memory.feature import steps_of
+from winpool.features.memory.eviction import Pass, Step, steps_of
 from winpool.features.memory.intents import Intent, Intents, deadline, written
+from winpool.features.memory.overview import Breaker, Share
 from winpool.model.node import Node
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods
 from winpool.model.pods import EvictionFacts, Pod
-from winpool.model.pressure import Axis, AxisView, Hold, KnownMemory, Level, NodeView, PodUsage, Reading
+from winpool.model.pressure import (
+    Axis,
+    AxisPressure,
+    Hold,
+    KnownMemory,
+    Level,
+    NodePressure,
+    PodUsage,
+    Reading,
+)
 
 GIB: Final = 2**30
 
@@ -28,7 +36,7 @@ FACTS: Final = frozenset(each.name for each in fields(EvictionFacts))
 LISTED_AT: Final = READ_AT - 2.0
 
 
-def an_axis(axis: Axis, *, hold: Hold | None, level: Level | None = Level.HARD, **more: Any) -> AxisView:
+def an_axis(axis: Axis, *, hold: Hold | None, level: Level | None = Level.HARD, **more: Any) -> AxisPressure:
     defaults: dict[str, Any] = {
         "axis": axis,
         "level": level,
@@ -42,12 +50,14 @@ def an_axis(axis: Axis, *, hold: Hold | None, level: Level | None = Level.HARD, 
         "missing": 2.0 * GIB,
         "hold": hold,
     }
-    return AxisView(**(defaults | more))
+    return AxisPressure(**(defaults | more))
 
 
-def a_view(*, commit: Hold | None = None, physical: Hold | None = Hold.NO_PRESSURE, **more: Any) -> NodeView:
+def a_view(
+    *, commit: Hold | None = None, physical: Hold | None = Hold.NO_PRESSURE, **more: Any
+) -> NodePressure:
     """Return what is known of a node that may be evicted from, for COMMIT unless said otherwise."""
-    return NodeView(
+    return NodePressure(
         axes={
             Axis.COMMIT: an_axis(Axis.COMMIT, hold=commit, **more),
             Axis.PHYSICAL: an_axis(
@@ -110,10 +120,10 @@ def answered(answer: Answer, *, ago: float = 0.5) -> Answered:
 def steps(
     *nodes: Node,
     pods: Mapping[str, NodePods] | NodePods | None = None,
-    views: Mapping[str, NodeView] | NodeView | None = None,
+    views: Mapping[str, NodePressure] | NodePressure | None = None,
     usage: Mapping[str, PodUsage] | None = None,
     answers: Mapping[str, Answered] | None = None,
-    course: Course = Course.EVICT,
+    evicts: bool = True,
     held: Iterable[str] = (),
     now: datetime = NOON,
     read_at: float = READ_AT,
@@ -137,7 +147,7 @@ def steps(
             memory=KnownMemory(views=seen, pods=dict.fromkeys(every, uses), read_at=read_at),
             known=KnownEvictions(pods=looks, answers=answers or {}, protected=protected, read_at=read_at),
             limits=limited,
-            course=course,
+            evicts=evicts,
             breaker=Breaker(nodes, seen, Share.of(limited.max_pressured_nodes)),
             now=now,
         ),

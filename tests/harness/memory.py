@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from winpool.features.memory.detector import NO_STATE, DetectorState, step
-from winpool.features.memory.overview import view_of
-from winpool.features.memory.samples import MemorySample
+from winpool.features.memory.detector import known_at, step
 from winpool.features.memory.settings import DetectorSettings
-from winpool.model.pressure import Axis, AxisView, Hold, Level, NodeView
+from winpool.model.pressure import NO_SAMPLES, Axis, AxisPressure, Hold, Level, MemorySample, NodePressure
 
 GIB: Final = 2**30
 MIB: Final = 2**20
@@ -38,7 +36,7 @@ def a_sample(
     source: str = KUBELET,
     taken_at: float | None = None,
     interval: float = INTERVAL,
-    **values: float | None,
+    **values: Any,
 ) -> MemorySample:
     """Return a sample that was taken when it arrived, unless ``taken_at`` says otherwise."""
     own = at if taken_at is None else taken_at
@@ -68,9 +66,9 @@ class Watched:
     source: str = KUBELET
     interval: float = INTERVAL
     now: float = 1000.0
-    state: DetectorState = field(default=NO_STATE)
+    state: NodePressure = field(default=NO_SAMPLES)
 
-    def poll(self, *, after: float | None = None, **values: Any) -> NodeView:
+    def poll(self, *, after: float | None = None, **values: Any) -> NodePressure:
         """Take a sample after one interval, or so many seconds, and return what is known then."""
         self.now += self.interval if after is None else after
         defaults: dict[str, Any] = {"source": self.source, "interval": self.interval}
@@ -78,21 +76,21 @@ class Watched:
         self.state = step(self.state, sample, self.settings)
         return self.view()
 
-    def polls(self, count: int, **values: Any) -> NodeView:
+    def polls(self, count: int, **values: Any) -> NodePressure:
         """Take so many equal samples."""
         for _ in range(count):
             self.poll(**values)
         return self.view()
 
-    def start(self, **values: Any) -> NodeView:
+    def start(self, **values: Any) -> NodePressure:
         """Take the first sample, which only shows from which time on the next one has to be."""
         return self.poll(**values)
 
-    def view(self) -> NodeView:
+    def view(self) -> NodePressure:
         """What is known now."""
-        return view_of(self.state, now=self.now, settings=self.settings)
+        return known_at(self.state, now=self.now, settings=self.settings)
 
-    def axis(self, axis: Axis) -> AxisView:
+    def axis(self, axis: Axis) -> AxisPressure:
         """Return what is known of an axis now."""
         return self.view().axes[axis]
 

@@ -6,27 +6,19 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from ipaddress import ip_network
 from typing import Any, Final, Self
 
 from harness.builders import NOON, a_node, a_pool
 from harness.memory import CEILING, GIB, MIB, RAM
 from winpool.controllers.memory import MemoryCollector
-from winpool.controllers.memory_sources import Connections
+from winpool.controllers.memory_polls import Connections, DataSource
 from winpool.kubelet.addresses import AddressRules, Target
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import (
-    CommitMemory,
-    ExporterSample,
-    KubeletEviction,
-    KubeletSample,
-    MachineMemory,
-    PodMemory,
-)
+from winpool.kubelet.samples import KubeletEviction
 from winpool.model.node import KubeletEndpoint, Node, NodeMemory
 from winpool.model.pool import Pool
-from winpool.model.pressure import KnownMemory
+from winpool.model.pressure import KnownMemory, MemorySample, PodUsage
 
 CALM_GIB: Final = 12.0
 """Of a ceiling of 24 GiB."""
@@ -96,54 +88,46 @@ class Fleet:
         return Connections(
             kubelets=lambda: Kubelets(self),
             rules=RULES,
-            data_sources={"main": Source(self)},
+            data_sources={"main": DataSource(Source(self), self.scrape_seconds)},
             missing=lambda: self.forbidden,
         )
 
-    def sample(self, name: str, *, pods: bool) -> KubeletSample:
+    def sample(self, name: str, *, pods: bool) -> tuple[MemorySample, dict[str, PodUsage] | None]:
         """Return what the kubelet of a node answers now."""
         machine = self.machines[name]
         at = self.time if machine.frozen_at is None else min(self.time, machine.frozen_at)
-        time = datetime.fromtimestamp(EPOCH + at, tz=UTC)
-        committed = int(machine.committed(at) * GIB)
-        return KubeletSample(
-            node=name,
-            memory=MachineMemory(
-                time=time, committed=committed, available=int(machine.available * GIB), working_set=GIB
-            ),
-            commit=None if machine.is_old else CommitMemory(time=time, committed=committed, limit=CEILING),
-            pods=tuple(_pod(*each, time=time) for each in machine.pods) if pods else None,
+        usage = {uid: _usage(commit, working_set) for uid, commit, working_set in machine.pods}
+        commits = [each.commit for each in usage.values() if each.commit is not None]
+        sample = MemorySample(
+            taken_at=EPOCH + at,
+            commit_total=int(machine.committed(at) * GIB),
+            commit_limit=None if machine.is_old else CEILING,
+            proxy_available=int(machine.available * GIB),
+            pods_commit=sum(commits) if pods and commits and len(commits) == len(usage) else None,
         )
+        return sample, usage if pods else None
 
-    def scraped(self, name: str) -> ExporterSample:
+    def scraped(self, name: str) -> MemorySample:
         """Return what Prometheus has scraped of a node last."""
         machine, now = self.machines[name], self.time
         at = now if machine.frozen_at is None else min(now, machine.frozen_at)
         at -= at % self.scrape_seconds
-        return ExporterSample(
-            node=name,
-            time=EPOCH + at,
+        return MemorySample(
+            taken_at=EPOCH + at,
             age=now - at,
-            committed=int(machine.committed(at) * GIB),
+            commit_total=int(machine.committed(at) * GIB),
             commit_limit=CEILING,
-            available=int(machine.available * GIB),
-            physical=RAM,
+            physical_total=RAM,
+            physical_available=int(machine.available * GIB),
+            hard_reads_per_second=machine.reads,
+            write_out_per_second=machine.reads / 2,
+            repurposed_per_second=0.0,
             pool_nonpaged=200 * MIB,
-            page_reads=machine.reads,
-            pages_written=machine.reads / 2,
-            pages_repurposed=0.0,
         )
 
 
-def _pod(uid: str, commit: float | None, working_set: float, *, time: datetime) -> PodMemory:
-    return PodMemory(
-        uid=uid,
-        namespace="shop",
-        name=uid,
-        time=time,
-        working_set=int(working_set * GIB),
-        committed=None if commit is None else int(commit * GIB),
-    )
+def _usage(commit: float | None, working_set: float) -> PodUsage:
+    return PodUsage(None if commit is None else int(commit * GIB), int(working_set * GIB))
 
 
 class Kubelets:
@@ -161,7 +145,7 @@ class Kubelets:
 
     async def summary(
         self, target: Target, *, deadline: float, pods: bool = False, keep: bool = False, more: bool = False
-    ) -> KubeletSample:
+    ) -> tuple[MemorySample, dict[str, PodUsage] | None]:
         fleet, name = self._fleet, target.node
         assert fleet.is_open
         fleet.polls.setdefault(name, []).append(fleet.time)
@@ -219,15 +203,7 @@ class Source:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
-    @property
-    def client(self) -> Source:
-        return self
-
-    @property
-    def scrape_interval_seconds(self) -> float:
-        return self._fleet.scrape_seconds
-
-    async def samples(self, *, label: str, deadline: float) -> dict[str, ExporterSample]:
+    async def samples(self, *, label: str, deadline: float) -> dict[str, MemorySample]:
         fleet = self._fleet
         assert label == "node"
         fleet.queries.append(fleet.time)

@@ -10,11 +10,10 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from harness.memory import BOTH, CEILING, GIB, KUBELET, KUBELET_ONLY, PROMETHEUS, RAM
-from winpool.features.memory.detector import NO_STATE, DetectorState, step
-from winpool.features.memory.overview import view_of
-from winpool.features.memory.samples import MemorySample
-from winpool.features.memory.settings import DetectorSettings, PageFile, PageFilePolicy
-from winpool.model.pressure import NodeView
+from winpool.api.memory_pressure import PageFileType
+from winpool.features.memory.detector import known_at, step
+from winpool.features.memory.settings import DetectorSettings, PageFile
+from winpool.model.pressure import NO_SAMPLES, MemorySample, NodePressure
 
 GARBAGE: Final = (math.nan, math.inf, -math.inf, 2**63, 2**64 - 1, -1, 10**400, None)
 
@@ -158,8 +157,8 @@ settings = st.one_of(
     measuring,
     st.sampled_from(
         [
-            replace(BOTH, page_file=PageFile(PageFilePolicy.FIXED, 8 * GIB)),
-            replace(BOTH, page_file=PageFile(PageFilePolicy.SYSTEM_MANAGED, 8 * GIB), soft_grace_seconds=20),
+            replace(BOTH, page_file=PageFile(PageFileType.FIXED, 8 * GIB)),
+            replace(BOTH, page_file=PageFile(PageFileType.SYSTEM_MANAGED, 8 * GIB), soft_grace_seconds=20),
             replace(BOTH, clear_after_seconds=0),
         ]
     ),
@@ -177,14 +176,14 @@ def samples_of(steps: Sequence[Step]) -> list[MemorySample]:
     return found
 
 
-def after(samples: Sequence[MemorySample], settings: DetectorSettings) -> DetectorState:
+def after(samples: Sequence[MemorySample], settings: DetectorSettings) -> NodePressure:
     """Return what is known after all of the samples."""
-    state = NO_STATE
+    state = NO_SAMPLES
     for sample in samples:
         state = step(state, sample, settings)
     return state
 
 
-def seen(samples: Sequence[MemorySample], settings: DetectorSettings, *, later: float = 0) -> NodeView:
+def seen(samples: Sequence[MemorySample], settings: DetectorSettings, *, later: float = 0) -> NodePressure:
     """Return what a pass reads after the samples, so many seconds ``later``."""
-    return view_of(after(samples, settings), now=samples[-1].arrived_at + later, settings=settings)
+    return known_at(after(samples, settings), now=samples[-1].arrived_at + later, settings=settings)

@@ -11,7 +11,7 @@ from harness.views import CALM, HARD, told
 from harness.writes import settled
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.decide import decide
-from winpool.model.pressure import NOTHING_KNOWN, KnownMemory, NodeView
+from winpool.model.pressure import NOTHING_KNOWN, KnownMemory, NodePressure
 from winpool.model.snapshot import Snapshot
 
 OBSERVED: Final[Mapping[str, Any]] = {"memoryPressure": {"mode": "Observe"}}
@@ -20,7 +20,7 @@ NAMES: Final = tuple(f"w{number}" for number in range(6))
 
 
 def watching(
-    views: Mapping[str, NodeView] | None = None, *, problems: Mapping[str, str] | None = None
+    views: Mapping[str, NodePressure] | None = None, *, problems: Mapping[str, str] | None = None
 ) -> Snapshot:
     """Return a settled pool of six calm nodes that observes memory, but for these ``views``."""
     return knowing(told({**dict.fromkeys(NAMES, CALM), **(views or {})}, problems=problems))

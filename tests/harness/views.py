@@ -10,7 +10,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from harness.memory import CEILING, GIB, KUBELET, RAM
-from winpool.model.pressure import Axis, AxisView, Guard, Hold, KnownMemory, Level, NodeView, Reading
+from winpool.model.pressure import Axis, AxisPressure, Guard, Hold, KnownMemory, Level, NodePressure, Reading
 
 SIGNALLED: Final = (Level.PROXY_ONLY, Level.SOFT, Level.HARD)
 
@@ -31,11 +31,11 @@ _LEFT: Final = {
 _HOLDS: Final = {None: Hold.UNKNOWN, Level.PROXY_ONLY: Hold.ESTIMATE}
 
 
-def an_axis(axis: Axis, level: Level | None = Level.NORMAL, **changes: Any) -> AxisView:
+def an_axis(axis: Axis, level: Level | None = Level.NORMAL, **changes: Any) -> AxisPressure:
     """Return one axis; with no level it was ``held`` at Normal, and sampled before."""
     whole = CEILING if axis is Axis.COMMIT else RAM
     paging = axis is Axis.PHYSICAL and level in (Level.SOFT, Level.HARD)
-    view = AxisView(
+    view = AxisPressure(
         axis=axis,
         level=level,
         held=level or Level.NORMAL,
@@ -65,7 +65,7 @@ def a_view(
     guard: Guard | None = None,
     held: Level | None = None,
     outside_pods: float | None = None,
-) -> NodeView:
+) -> NodePressure:
     """Return a node at these levels, signalled as it follows from them, or as given.
 
     ``held`` is what an axis had before it became unknown.
@@ -75,7 +75,7 @@ def a_view(
         axes = {axis: replace(each, held=held) if each.level is None else each for axis, each in axes.items()}
     if isinstance(signalled, EllipsisType):
         signalled = any(each.held in SIGNALLED for each in axes.values())
-    return NodeView(axes=axes, guard=guard, is_signalled=signalled, outside_pods=outside_pods)
+    return NodePressure(axes=axes, guard=guard, is_signalled=signalled, outside_pods=outside_pods)
 
 
 CALM: Final = a_view()
@@ -89,19 +89,19 @@ JUST_STARTED: Final = a_view(signalled=None)
 """There are samples, and none shows yet whether what stands on the node is right."""
 
 
-def told(views: Mapping[str, NodeView], *, problems: Mapping[str, str] | None = None) -> KnownMemory:
+def told(views: Mapping[str, NodePressure], *, problems: Mapping[str, str] | None = None) -> KnownMemory:
     """Return what is known of nodes of ``a_node``, by their names."""
     by_uid = {f"uid-of-{name}": view for name, view in views.items()}
     why = {f"uid-of-{name}": text for name, text in (problems or {}).items()}
     return KnownMemory(told=by_uid, views=by_uid, problems=why)
 
 
-def all_of(names: Iterable[str], view: NodeView) -> KnownMemory:
+def all_of(names: Iterable[str], view: NodePressure) -> KnownMemory:
     """Return that all these nodes are so."""
     return told(dict.fromkeys(names, view))
 
 
-def _axes(axis: Axis) -> st.SearchStrategy[AxisView]:
+def _axes(axis: Axis) -> st.SearchStrategy[AxisPressure]:
     levels = [None, *(each for each in Level if axis is Axis.PHYSICAL or each is not Level.PROXY_ONLY)]
     return st.builds(
         lambda level, held, is_sampled: an_axis(
@@ -117,7 +117,7 @@ def _axes(axis: Axis) -> st.SearchStrategy[AxisView]:
 
 
 views: Final = st.builds(
-    lambda commit, physical, guard, signalled: NodeView(
+    lambda commit, physical, guard, signalled: NodePressure(
         {Axis.COMMIT: commit, Axis.PHYSICAL: physical}, guard, signalled, outside_pods=None
     ),
     _axes(Axis.COMMIT),

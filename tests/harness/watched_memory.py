@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
 from harness.memory import GIB
 from winpool.model.memory_report import MemoryReport, SeenNode, report_of
-from winpool.model.pressure import Axis, AxisView, Hold, Level, NodeView, Reading
+from winpool.model.pressure import Axis, AxisPressure, Hold, Level, NodePressure, Reading
 
 AT: Final = datetime(2026, 11, 23, 12, 0, 0, tzinfo=UTC)
 MONOTONIC: Final = 5000.0
 
-COMMIT: Final = AxisView(
+COMMIT: Final = AxisPressure(
     axis=Axis.COMMIT,
     level=Level.NORMAL,
     held=Level.NORMAL,
@@ -38,7 +39,7 @@ PHYSICAL: Final = replace(
         write_out_per_second=3.0,
     ),
 )
-HEALTHY: Final = NodeView(
+HEALTHY: Final = NodePressure(
     axes={Axis.COMMIT: COMMIT, Axis.PHYSICAL: PHYSICAL},
     guard=None,
     is_signalled=False,
@@ -46,7 +47,7 @@ HEALTHY: Final = NodeView(
 )
 
 
-def committed(level: Level, *, left: float, seconds_left: float | None = None) -> NodeView:
+def committed(level: Level, *, left: float, seconds_left: float | None = None) -> NodePressure:
     """Return a node with that level on COMMIT since a minute ago, and ``left`` GiB of 24."""
     commit = replace(
         COMMIT,
@@ -60,7 +61,7 @@ def committed(level: Level, *, left: float, seconds_left: float | None = None) -
     return replace(HEALTHY, axes={Axis.COMMIT: commit, Axis.PHYSICAL: PHYSICAL})
 
 
-def unknown() -> NodeView:
+def unknown() -> NodePressure:
     """Return a node whose samples are too old to know anything now."""
     axes = {
         axis: replace(view, level=None, sampled_at=MONOTONIC - 400, hold=Hold.UNKNOWN)
@@ -75,8 +76,8 @@ class Known:
 
     nodes: tuple[SeenNode, ...]
 
-    def snapshot(self) -> Known:
-        return self
+    def snapshot(self) -> Callable[[], MemoryReport]:
+        return self.report
 
     def report(self) -> MemoryReport:
         return report_of(self.nodes, monotonic=MONOTONIC, now=AT)

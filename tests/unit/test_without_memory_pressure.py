@@ -14,14 +14,14 @@ from harness.strategies import fleets, pools
 from harness.writes import settled
 from winpool.decide import decide
 from winpool.model.pool import Pool
-from winpool.model.pressure import Axis, AxisView, Guard, Hold, KnownMemory, Level, NodeView
+from winpool.model.pressure import Axis, AxisPressure, Guard, Hold, KnownMemory, Level, NodePressure
 
 levels = st.none() | st.sampled_from(Level)
 
 
-def axis_views(axis: Axis) -> st.SearchStrategy[AxisView]:
+def axis_views(axis: Axis) -> st.SearchStrategy[AxisPressure]:
     return st.builds(
-        AxisView,
+        AxisPressure,
         axis=st.just(axis),
         level=levels,
         held=st.sampled_from(Level),
@@ -36,7 +36,7 @@ def axis_views(axis: Axis) -> st.SearchStrategy[AxisView]:
 
 
 node_views = st.builds(
-    NodeView,
+    NodePressure,
     axes=st.fixed_dictionaries({axis: axis_views(axis) for axis in Axis}),
     guard=st.none() | st.sampled_from(Guard),
     is_signalled=st.sampled_from((None, True, False)),
@@ -48,7 +48,7 @@ def known(data: st.DataObject, fleet: Nodes) -> KnownMemory:
     """Return what may be known of the memory of these nodes, from when the pool had the block."""
     uids = sorted(node.uid for node in fleet.values())
 
-    def views() -> Mapping[str, NodeView]:
+    def views() -> Mapping[str, NodePressure]:
         return data.draw(st.dictionaries(st.sampled_from(uids), node_views, min_size=1))
 
     return KnownMemory(told=views(), views=views(), problems={uids[0]: "no answer"}, read_at=1e6)

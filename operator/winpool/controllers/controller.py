@@ -15,7 +15,7 @@ from winpool.controllers.evictions import eviction_answers, eviction_lane
 from winpool.controllers.executor import Lanes
 from winpool.controllers.machines import UpgradeSights
 from winpool.controllers.memory import MemoryCollector
-from winpool.controllers.memory_sources import Connections
+from winpool.controllers.memory_polls import Connections
 from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
 from winpool.controllers.observe import Observer
 from winpool.controllers.pod_pass import PodPass, Questions

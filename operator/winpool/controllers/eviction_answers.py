@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from winpool.controllers.memory_sources import EvictionResult
+from winpool.controllers.memory_polls import EvictionResult
 from winpool.kube.errors import Forbidden, explain
 from winpool.model.node import Eviction
 from winpool.model.node_pods import Answer, Answered, NodePods, PodListRequest

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from winpool.controllers.eviction_answers import Answers
-from winpool.controllers.memory import EvictedPods, MemoryCollector, NoDetectors
-from winpool.controllers.memory_sources import MemoryStats
+from winpool.controllers.memory import MemoryCollector, NoDetectors
+from winpool.controllers.memory_polls import MemoryStats
 from winpool.controllers.services import Clock
 from winpool.controllers.writes import Lane, Outcome, is_of_one_object
 from winpool.features.memory.eviction import objection
@@ -39,7 +39,7 @@ from winpool.kube.errors import (
 from winpool.kube.request import unless
 from winpool.kube.writer import Writer
 from winpool.model.node import Eviction, Node
-from winpool.model.pressure import NodeView
+from winpool.model.pressure import NodePressure
 
 _INTERNAL_ERROR: Final = 500
 
@@ -311,7 +311,7 @@ def eviction_lane(
 def eviction_answers(memory: MemoryCollector | None, *, clock: Clock) -> Answers:
     """Return what remembers the answers to evictions, for the detectors and counters of ``memory``."""
     time = clock.monotonic
-    detectors = NoDetectors() if memory is None else EvictedPods(memory.watched, monotonic=time)
+    detectors = NoDetectors() if memory is None else memory
     stats = MemoryStats() if memory is None else memory.stats
     protected = frozenset() if memory is None else memory.protected_namespaces
     return Answers(detectors=detectors, results=stats.evictions, monotonic=time, protected=protected)
@@ -319,10 +319,10 @@ def eviction_answers(memory: MemoryCollector | None, *, clock: Clock) -> Answers
 
 def _pool_of(
     memory: MemoryCollector | None, node_uid: str, *, now: float
-) -> dict[str, tuple[Node, NodeView]]:
+) -> dict[str, tuple[Node, NodePressure]]:
     """Return what is known ``now`` of the nodes of the pool of a node; nothing where it is not watched."""
     return (
         {}
         if memory is None
-        else {each.node.uid: (each.node, each.view_at(now)) for each in memory.watched.beside(node_uid)}
+        else {each.node.uid: (each.node, each.memory_at(now)) for each in memory.watched.beside(node_uid)}
     )

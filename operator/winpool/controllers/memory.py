@@ -1,25 +1,9 @@
-"""Steps the detector of each watched node when a sample arrives, and wakes pools where a level changes.
-
-When pools are woken for news about the memory of their nodes.
-
-News of pressure wakes a pool at once. Whether something is known at all changes for every node within the
-first minutes, again when a network or a Prometheus fails, and all the time where many kubelets are slow: that
-is gathered, for longer in a pool of thousands of nodes. So is, still longer, that nodes are known to be calm.
-
-What the status says of the sources of a pool's nodes: how many can tell what, renewed rarely.
-
-Kubelets are asked for their configuration for minutes after a start. So what is reported is kept for a while:
-passes that happen for other reasons must not write another status each time. No pass is woken for it.
-
-What is counted of the watched nodes at a scrape: numbers, and never names of nodes.
-
-Watches the memory of nodes: polls their sources, steps their detectors, and wakes pools.
+"""Watches the memory of nodes: polls it, steps the detectors, and wakes pools where a level changes.
 
 A pass says which nodes of its pool are to be watched, and reads what is known of them in its snapshot.
 Between passes nothing is decided: a sample changes what is known, and only a change of level, guard, signal,
-of whether something is known, or of why it is not, wakes the pool.
-
-Reports evictions to the detectors, which wait for the memory to return before they permit the next.
+of whether something is known, or of why it is not, wakes the pool. Evictions are reported to the detectors,
+which wait for the memory to return before they permit the next.
 """
 
 from __future__ import annotations
@@ -28,18 +12,15 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
-from winpool.controllers.memory_polls import KubeletPolls, SourcePolls
-from winpool.controllers.memory_sources import Connections, MemoryStats
+from winpool.controllers.memory_polls import Connections, MemoryStats, Poller
 from winpool.controllers.services import Wake
 from winpool.controllers.watched_nodes import News, WatchedNode, WatchedNodes
-from winpool.features.memory.detector import DetectorState
-from winpool.features.memory.detector import eviction_begun as detector_eviction_begun
-from winpool.features.memory.detector import eviction_gone as detector_eviction_gone
-from winpool.features.memory.detector import eviction_refused as detector_eviction_refused
+from winpool.features.memory import detector
 from winpool.features.memory.samples import fresh_seconds
 from winpool.kubelet.connection import shrink_tls_buffers
 from winpool.kubelet.samples import KubeletEviction
@@ -47,7 +28,7 @@ from winpool.kubelet.schedule import Waiting
 from winpool.model.memory_report import MemoryReport, SeenNode, report_of
 from winpool.model.node import Node
 from winpool.model.pool import Pool
-from winpool.model.pressure import Capabilities, Capability, KnownMemory
+from winpool.model.pressure import Capabilities, Capability, KnownMemory, NodePressure
 
 KNOWN_SECONDS: Final = 5.0
 """How long a pool gathers news that something has become known, or is no longer known: it is for people."""
@@ -63,9 +44,12 @@ still carry a signal from before the start; it has waited five minutes for its r
 
 
 class Wakes:
-    """Wakes pools by ``wake``; ``on_wait`` is called when one is to be woken later.
+    """Wakes pools for news about the memory of their nodes: for pressure at once, and else after a while.
 
-    ``nodes_of`` returns how many nodes of a pool are watched.
+    Whether something is known at all changes for every node within the first minutes, again when a network or
+    a Prometheus fails, and all the time where many kubelets are slow. So that is gathered, and so is, for
+    longer, that nodes are known to be calm. ``wake`` wakes a pool, ``on_wait`` is called when one has to be
+    woken later. ``nodes_of`` returns how many nodes of a pool are watched.
     """
 
     def __init__(
@@ -134,8 +118,8 @@ def capabilities_of(nodes: Collection[WatchedNode]) -> Capabilities:
 
 def reports_paging(watched: WatchedNode) -> bool | None:
     """Whether an exporter reports the paging of the node; None where one is to, and has not."""
-    samples = (each.sample for each in watched.state.sources.values())
-    if any(sample is not None and sample.hard_reads_per_second is not None for sample in samples):
+    samples = watched.memory.sources.values()
+    if any(not each.is_first and each.hard_reads_per_second is not None for each in samples):
         return True
     has_exporter = any(series is not None for series in watched.wanted.sources.values())
     return None if has_exporter else False
@@ -148,7 +132,11 @@ def kubelet_evicts(watched: WatchedNode) -> bool | None:
 
 
 class ToldCapabilities:
-    """What was reported of each pool, and when."""
+    """What was reported of each pool, and when.
+
+    It is kept for a while: passes that happen for other reasons must not write another status each time. No
+    pass is woken for it.
+    """
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -194,7 +182,7 @@ class _Told:
 
 def _is_sampled(watched: WatchedNode) -> bool:
     """Whether each source of the node has given a sample."""
-    return watched.wanted.sources.keys() <= watched.state.sources.keys()
+    return watched.wanted.sources.keys() <= watched.memory.sources.keys()
 
 
 def _was_asked(watched: WatchedNode) -> bool:
@@ -225,46 +213,40 @@ kubelet does not say that is in neither of the last two."""
 class MemoryFigures:
     """Nodes by state and by capability, and the age of the oldest fresh sample of each source in seconds."""
 
-    nodes: Counter[str] = field(default_factory=Counter)
-    capabilities: Counter[str] = field(default_factory=Counter)
-    oldest: dict[str, float] = field(default_factory=dict)
+    nodes: Counter[str]
+    capabilities: Counter[str]
+    oldest: dict[str, float]
 
 
-def figures_of(watched: Iterable[WatchedNode], *, now: float) -> MemoryFigures:
+def figures_of(watched: Collection[WatchedNode], *, now: float) -> MemoryFigures:
     """Count the nodes, at the monotonic time ``now``."""
-    figures = MemoryFigures()
+    can = capabilities_of(watched)
+    evict, unknown = can.kubelet_eviction.have, can.kubelet_eviction.unknown
+    oldest: dict[str, float] = {}
     for each in watched:
-        figures.nodes.update(_states(each))
-        figures.capabilities.update(_capabilities(each))
-        for source, age in _ages(each, now=now):
-            figures.oldest[source] = max(figures.oldest.get(source, 0.0), age)
-    return figures
+        for source, sample in each.memory.sources.items():
+            age = now - sample.measured_at
+            if not sample.is_first and age <= fresh_seconds(sample):
+                oldest[source] = max(oldest.get(source, 0.0), age)
+    return MemoryFigures(
+        nodes=Counter(state for each in watched for state in _states(each)),
+        capabilities=Counter(
+            commit_limit=can.commit_limit.have,
+            pod_commit=can.pod_commit.have,
+            paging=can.paging.have,
+            kubelet_eviction=evict,
+            no_kubelet_eviction=can.nodes - evict - unknown,
+        ),
+        oldest=oldest,
+    )
 
 
 def _states(watched: WatchedNode) -> Iterator[str]:
     yield "watched"
-    if any(axis.level is not None for axis in watched.view.axes.values()):
+    if any(axis.level is not None for axis in watched.memory.axes.values()):
         yield "known"
     if watched.is_hot:
         yield "hot"
-
-
-def _capabilities(watched: WatchedNode) -> Iterator[str]:
-    if watched.has_commit_limit:
-        yield "commit_limit"
-    if watched.has_pods_commit:
-        yield "pod_commit"
-    if reports_paging(watched):
-        yield "paging"
-    evicts = kubelet_evicts(watched)
-    if evicts is not None:
-        yield "kubelet_eviction" if evicts else "no_kubelet_eviction"
-
-
-def _ages(watched: WatchedNode, *, now: float) -> Iterator[tuple[str, float]]:
-    for source, known in watched.state.sources.items():
-        if known.sample is not None and now - known.measured_at <= fresh_seconds(known.sample):
-            yield source, now - known.measured_at
 
 
 TICK_SECONDS: Final = 1.0
@@ -272,19 +254,6 @@ TICK_SECONDS: Final = 1.0
 does, so the loop does not wait for that time alone."""
 
 _jitter: Final = random.SystemRandom().random
-
-
-@dataclass(frozen=True, slots=True)
-class MemorySnapshot:
-    """What was known of all watched nodes at one moment, by both clocks."""
-
-    nodes: tuple[SeenNode, ...]
-    monotonic: float
-    now: datetime
-
-    def report(self) -> MemoryReport:
-        """Return it as a report; it takes some 20 µs for each node."""
-        return report_of(self.nodes, monotonic=self.monotonic, now=self.now)
 
 
 class MemoryCollector:
@@ -321,18 +290,11 @@ class MemoryCollector:
         self.watched = WatchedNodes(
             on_news=self._wakes.tell,
             on_change=self._nodes_changed,
-            on_heat=self._heat_changed,
+            on_priority=self._priority_changed,
             on_awaited=self._awaited,
             monotonic=monotonic,
         )
-        self._kubelets = KubeletPolls(
-            connections=connections,
-            watched=self.watched,
-            stats=self.stats,
-            jitter=jitter,
-            monotonic=monotonic,
-        )
-        self._sources = SourcePolls(
+        self._poller = Poller(
             connections=connections,
             watched=self.watched,
             stats=self.stats,
@@ -359,29 +321,25 @@ class MemoryCollector:
             capabilities=self._capabilities.of(pool.name, self.watched.of_pool(pool.name)),
         )
 
-    def snapshot(self) -> MemorySnapshot:
-        """Return what is known of all nodes now, for those who read it."""
+    def snapshot(self) -> Callable[[], MemoryReport]:
+        """Return what makes the report of all nodes as they are known now; it takes some 20 µs for each."""
         now = self._monotonic()
-        return MemorySnapshot(
-            nodes=tuple(
-                SeenNode(each.node.name, each.wanted.pool, each.view_at(now), each.problem)
-                for each in self.watched
-            ),
-            monotonic=now,
-            now=self._now(),
+        nodes = tuple(
+            SeenNode(each.node.name, each.wanted.pool, each.memory_at(now), each.problem)
+            for each in self.watched
         )
+        return partial(report_of, nodes, monotonic=now, now=self._now())
 
     def figures(self) -> MemoryFigures:
         """Return what is counted of the watched nodes now."""
-        return figures_of(self.watched, now=self._monotonic())
+        return figures_of(tuple(self.watched), now=self._monotonic())
 
     async def run(self) -> None:
         """Watch until cancelled; then no connection is left, and no request for a token."""
         shrink_tls_buffers()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._kubelets.run(), name="polls of kubelets")
-                group.create_task(self._sources.run(), name="queries of Prometheus")
+                group.create_task(self._poller.run(), name="polls of memory")
                 group.create_task(self._follow_time(), name="age of samples")
         finally:
             await self._close()
@@ -400,43 +358,35 @@ class MemoryCollector:
                     seconds=TICK_SECONDS if soonest is None else min(soonest, TICK_SECONDS)
                 )
 
-    def _heat_changed(self, watched: WatchedNode) -> None:
-        self._kubelets.heat_changed(watched)
+    def _priority_changed(self, watched: WatchedNode) -> None:
+        self._poller.priority_changed(watched)
 
     def _awaited(self, nodes: Iterable[WatchedNode]) -> None:
-        self._kubelets.poll_soon(nodes)
+        self._poller.poll_soon(nodes)
 
     def _nodes_changed(self) -> None:
-        self._kubelets.nodes_changed()
-        self._sources.nodes_changed()
+        self._poller.nodes_changed()
         self._timer.set()
 
-
-class EvictedPods:
-    """Steps the detectors of ``watched``, by the clock ``monotonic``. A node that is not watched has none."""
-
-    def __init__(self, watched: WatchedNodes, *, monotonic: Callable[[], float]) -> None:
-        self._watched = watched
-        self._monotonic = monotonic
+    # What becomes of evictions, for the detectors. A node that is not watched has none.
 
     def eviction_begun(self, node_uid: str, pod_uid: str, share: float | None) -> None:
         """Note that a pod is being deleted that was measured to have ``share`` bytes, None if unknown."""
-        self._step(node_uid, lambda state: detector_eviction_begun(state, uid=pod_uid, share=share))
+        self._change(node_uid, partial(detector.eviction_begun, uid=pod_uid, share=share))
 
     def eviction_gone(self, node_uid: str, pod_uid: str) -> None:
         """Note that the pod is gone."""
-        at = self._monotonic()
-        self._step(node_uid, lambda state: detector_eviction_gone(state, uid=pod_uid, at=at))
+        self._change(node_uid, partial(detector.eviction_gone, uid=pod_uid, at=self._monotonic()))
 
     def eviction_refused(self, node_uid: str, pod_uid: str) -> None:
         """Note that the pod was not evicted."""
-        self._step(node_uid, lambda state: detector_eviction_refused(state, uid=pod_uid))
+        self._change(node_uid, partial(detector.eviction_refused, uid=pod_uid))
 
-    def _step(self, node_uid: str, change: Callable[[DetectorState], DetectorState]) -> None:
-        watched = self._watched.with_uid(node_uid)
+    def _change(self, node_uid: str, change: Callable[[NodePressure], NodePressure]) -> None:
+        watched = self.watched.with_uid(node_uid)
         if watched is not None:
-            watched.state = change(watched.state)
-            self._watched.note(watched)
+            watched.changed(change(watched.memory))
+            self.watched.note(watched)
 
 
 class NoDetectors:

@@ -1,51 +1,212 @@
-"""Polls kubelets and queries data sources for the memory of the watched nodes.
+"""Polls the kubelets and queries the data sources of the watched nodes, and steps their detectors.
 
-Polls the kubelets of the watched nodes: which, when and how many at once is ``kubelet.schedule``'s.
-
-Queries Prometheus: one set of queries brings the samples of all nodes that have the same label.
-
-One set at a time for each data source: it is nine queries, of which four run at once, and Prometheus runs 20
-at once for all its users.
+Which kubelet is polled when, and how many at once, is for ``kubelet/schedule.py``. A data source is asked one
+set of queries at a time, which brings the samples of all nodes that have the same label: it is nine queries,
+of which four run at once, and Prometheus runs 20 at once for all its users.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol, Self
 
-from winpool.controllers.memory_sources import (
-    LEAST_SECONDS,
-    Connections,
-    DataSource,
-    KubeletReader,
-    MemoryStats,
-    Probes,
-    listed,
-    of_exporter,
-    of_kubelet,
-)
 from winpool.controllers.services import Wake
-from winpool.controllers.watched_nodes import Series, WatchedNode, WatchedNodes
-from winpool.kubelet.addresses import INTERNAL, Target
+from winpool.controllers.watched_nodes import Probe, Series, WatchedNode, WatchedNodes
+from winpool.kubelet.addresses import INTERNAL, AddressRules, Target
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import ExporterSample, KubeletSample
-from winpool.kubelet.schedule import JITTER_SHARE, LONGEST_BACKOFF, Poll, Schedule
+from winpool.kubelet.samples import KubeletEviction
+from winpool.kubelet.schedule import JITTER_SHARE, LONGEST_BACKOFF, Intervals, Poll, Schedule
+from winpool.model.pressure import MemorySample, PodUsage
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 0.3
-"""Between two looks at the schedule. At 105 polls a second thirty begin together. That takes 12 % less CPU
+TICK_SECONDS: Final = 0.3
+"""Between two checks of the schedule. At 105 polls a second thirty begin together. That takes 12 % less CPU
 time than ten at a time, because what a poll runs through stays in the caches
-(docs/adr/0034-polls-over-plain-sockets.md). 64 places every 0.3 s are twice as many polls."""
+(docs/adr/0034-polls-over-plain-sockets.md). 64 slots every 0.3 s are twice as many polls."""
 
-LOOKS_PER_INTERVAL: Final = 30
+TICKS_PER_INTERVAL: Final = 30
 """At least so many, so that no poll is later by more than a thirtieth of the shortest interval."""
 
+BASE_INTERVAL: Final = 30.0
+"""Between two sets of queries: the interval at which the Prometheus Operator scrapes by default."""
 
-class KubeletPolls:
+HOT_INTERVAL: Final = 10.0
+"""The same while one of the nodes is hot. The two samples that an eviction needs are at most 45 s old, and
+may be scraped 30 s apart: so the second has to be known within 15 s."""
+
+DEADLINE: Final = 8.0
+"""For one set: less than the shortest interval."""
+
+AT_ONCE: Final = 50
+"""Nodes whose detectors are stepped before other tasks run: some 5 ms."""
+
+BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Seconds. A kubelet that is well answers within the first few, one above 5 s is late, and the longest
+deadline is 10 s (``kubelet/schedule.py``)."""
+
+EvictionResult = Literal["evicted", "refused", "gone", "failed", "unanswered"]
+"""How a request to evict a pod ended, see ``controllers/evictions.py``."""
+
+
+@dataclass(slots=True)
+class Durations:
+    """How many took how long. ``counts`` are by the bucket that each fell into, the last for all longer."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class MemoryStats:
+    """``samples`` are by source and outcome: one for each node and poll. ``polls`` are by source.
+
+    A poll of Prometheus is one set of queries, for all nodes. ``evictions`` are requests, by result.
+    """
+
+    samples: Counter[tuple[str, Outcome]] = field(default_factory=Counter)
+    polls: dict[str, Durations] = field(default_factory=dict)
+    evictions: Counter[EvictionResult] = field(default_factory=Counter)
+
+    def note_poll(self, source: str, seconds: float) -> None:
+        """Count a poll that has taken so long, whatever its outcome."""
+        polls = self.polls.setdefault(source, Durations())
+        polls.counts[bisect_left(BUCKETS, seconds)] += 1
+        polls.seconds += seconds
+
+
+class KubeletReader(Protocol):
+    """Reads statistics from kubelets, see ``kubelet.client.KubeletClient``. It raises PollErrors."""
+
+    async def __aenter__(self) -> Self:
+        """Begin."""
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close every connection."""
+
+    async def summary(
+        self, target: Target, *, deadline: float, pods: bool = False, keep: bool = False, more: bool = False
+    ) -> tuple[MemorySample, dict[str, PodUsage] | None]:
+        """Return the memory of a node. ``more``: another request is to follow at once."""
+
+    async def eviction(self, target: Target, *, deadline: float) -> KubeletEviction:
+        """Return whether the kubelet itself evicts pods."""
+
+    async def release(self, node: str) -> None:
+        """Close the connection that waits for another request, which does not follow."""
+
+    async def forget(self, node: str) -> None:
+        """Close the connection of a node."""
+
+
+class SeriesReader(Protocol):
+    """Queries a Prometheus, see ``kubelet.prometheus.PrometheusClient``. It raises PollErrors."""
+
+    async def samples(self, *, label: str, deadline: float) -> dict[str, MemorySample]:
+        """Return the sample of each node, by the value of ``label``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """A Prometheus of the operator's settings; it scrapes windows_exporter at this interval."""
+
+    client: SeriesReader
+    scrape_interval_seconds: float
+
+
+async def _nothing() -> None:
+    """End nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connections:
+    """How samples are got, and what the settings keep from being done by them.
+
+    ``kubelets`` makes the client of kubelets; it is called inside the running event loop. ``rules`` say to
+    which addresses a token may be sent. ``data_sources`` has those of the operator's settings by their names.
+    ``intervals`` are those between polls of kubelets; Prometheus is asked no more rarely.
+    ``missing`` says which right the operator lacks to have a token for kubelets, empty where none is.
+    ``close`` ends a request for that token, once nothing is polled any more.
+    ``protected_namespaces`` are those whose pods are never evicted.
+    """
+
+    kubelets: Callable[[], KubeletReader]
+    rules: AddressRules
+    data_sources: Mapping[str, DataSource] = field(default_factory=dict)
+    intervals: Intervals = field(default_factory=Intervals)
+    missing: Callable[[], str] = str
+    close: Callable[[], Awaitable[None]] = _nothing
+    protected_namespaces: frozenset[str] = frozenset()
+
+
+AGAIN_SECONDS: Final = 6 * 3600.0
+"""A kubelet reads its configuration when it starts, and a restart without another version is rare."""
+
+UNREACHED_SECONDS: Final = 300.0
+"""After a request that got no answer: the kubelet has closed the connection just then, or was slow."""
+
+UNREACHED: Final = (Outcome.NO_CONNECTION, Outcome.TIMEOUT)
+
+REFUSED_SECONDS: Final = 3600.0
+"""After any other failure. Before 1.33 the right is missing, until the kubelet has another version."""
+
+PROBE_SPACING_SECONDS: Final = 1.0
+"""Between two such requests to any nodes on average, so that 5,000 nodes get 109 requests a second after a
+start of the operator, and not twice as many. They take 83 minutes; nothing waits for the answer."""
+
+BURST: Final = 30
+"""So many may come at once after a pause: a few nodes are polled in the same second, and asked in it."""
+
+LEAST_SECONDS: Final = 1.0
+"""What has to be left of the time of a poll, to ask within it."""
+
+
+class Probes:
+    """Asks kubelets for their configuration. What was found stays with the node."""
+
+    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._next_at = float("-inf")
+
+    def take(self, probe: Probe | None, *, version: str) -> bool:
+        """Return whether a kubelet of that version is to be asked now; if so, this counts as asked.
+
+        It counts also where the request does not follow, since the poll before it has failed. So no more
+        polls than that keep their connection for it.
+        """
+        now = self._monotonic()
+        if now < self._next_at - (BURST - 1) * PROBE_SPACING_SECONDS:
+            return False
+        if probe is not None and probe.version == version and now < probe.again_at:
+            return False
+        self._next_at = max(self._next_at, now) + PROBE_SPACING_SECONDS
+        return True
+
+    async def ask(self, client: KubeletReader, target: Target, *, version: str, deadline: float) -> Probe:
+        """Ask a kubelet. What cannot be read is unknown."""
+        try:
+            found = await client.eviction(target, deadline=deadline)
+        except PollError as error:
+            log.debug("node %s: the configuration of its kubelet cannot be read: %s", target.node, error)
+            pause = UNREACHED_SECONDS if error.outcome in UNREACHED else REFUSED_SECONDS
+            return Probe(version, self._monotonic() + pause)
+        return Probe(version, self._monotonic() + AGAIN_SECONDS, found)
+
+
+@dataclass(slots=True)
+class _Query:
+    """When a set of queries is due, and how many have failed in a row."""
+
+    due: float
+    failures: int = 0
+
+
+class Poller:
     """Polls until cancelled. Then no connection is left."""
 
     def __init__(
@@ -60,24 +221,30 @@ class KubeletPolls:
         self._connections = connections
         self._watched = watched
         self._stats = stats
+        self._jitter = jitter
         self._monotonic = monotonic
-        self._look_seconds = min(LOOK_SECONDS, connections.intervals.hot / LOOKS_PER_INTERVAL)
+        self._tick_seconds = min(TICK_SECONDS, connections.intervals.hot / TICKS_PER_INTERVAL)
+        self._base = min(BASE_INTERVAL, connections.intervals.base)
+        self._hot = min(HOT_INTERVAL, connections.intervals.hot)
         self._schedule = Schedule(jitter=jitter, intervals=connections.intervals)
         self._probes = Probes(monotonic=monotonic)
         self._polled: dict[str, str] = {}
-        """The UIDs of the nodes that are polled, by their names."""
+        """The UIDs of the nodes whose kubelets are polled, by their names."""
+        self._queries: dict[Series, _Query] = {}
+        self._queried: set[str] = set()
+        """The names of the data sources of which a set of queries is under way."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._has_other_nodes = False
         self._wake = Wake()
 
     def nodes_changed(self) -> None:
-        """Take note that other nodes are watched."""
+        """Take note that other nodes are watched, or other series are read."""
         self._has_other_nodes = True
         self._wake.set()
 
-    def heat_changed(self, watched: WatchedNode) -> None:
+    def priority_changed(self, watched: WatchedNode) -> None:
         """Take note that a node is nearer to the end of its memory than before, or less near."""
-        self._schedule.set_heat(watched.node.name, watched.heat, now=self._monotonic())
+        self._schedule.set_priority(watched.node.name, watched.priority, now=self._monotonic())
         self._wake.set()
 
     def poll_soon(self, nodes: Iterable[WatchedNode]) -> None:
@@ -93,21 +260,21 @@ class KubeletPolls:
                     self._follow(client)
                     for poll in self._schedule.due(now=self._monotonic()):
                         self._start(self._poll(client, poll), f"poll {poll.node}")
-                    await asyncio.sleep(self._look_seconds)
+                    self._start_queries()
+                    await asyncio.sleep(self._tick_seconds)
                     await self._wake.wait(seconds=self._seconds_to_next())
             finally:
-                await self._end()
-
-    async def _end(self) -> None:
-        tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+                tasks = tuple(self._tasks)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     def _seconds_to_next(self) -> float | None:
         now = self._monotonic()
-        look = self._schedule.next_look(now=now)
-        return None if look is None else max(look - now, 0.0)
+        free = (each.due for series, each in self._queries.items() if series.data_source not in self._queried)
+        times = (self._schedule.next_due(now=now), *free)
+        soonest = min((each for each in times if each is not None), default=None)
+        return None if soonest is None else max(soonest - now, 0.0)
 
     def _follow(self, client: KubeletReader) -> None:
         """Poll the nodes that are watched now. Another machine of the same name begins with nothing."""
@@ -123,11 +290,23 @@ class KubeletPolls:
             self._start(client.forget(name), f"forget {name}")
         self._schedule.set_nodes(wanted.keys(), now=now)
         self._polled = wanted
+        known = self._connections.data_sources
+        read = (each for each in self._watched.series() if each.data_source in known)
+        self._queries = {each: self._queries.get(each) or _Query(now) for each in read}
 
     def _start(self, work: Coroutine[None, None, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _failed(self, watched: WatchedNode, source: str, outcome: Outcome) -> None:
+        """Make known that a source gave no sample of a node."""
+        self._stats.samples[source, outcome] += 1
+        if self._watched.has(watched):
+            watched.failed(source, outcome)
+            self._watched.note(watched)
+
+    # Kubelets.
 
     async def _poll(self, client: KubeletReader, poll: Poll) -> None:
         """Poll a kubelet, and make what comes of it known. It raises nothing."""
@@ -152,7 +331,7 @@ class KubeletPolls:
         asks = poll.deadline >= LEAST_SECONDS and self._probes.take(watched.probe, version=version)
         try:
             target = self._target(watched)
-            told = await client.summary(
+            sample, pods = await client.summary(
                 target,
                 deadline=poll.deadline,
                 pods=watched.wanted.evicts and watched.is_hot,
@@ -161,15 +340,12 @@ class KubeletPolls:
             )
         except PollError as error:
             log.debug("node %s: no sample of its kubelet: %s", poll.node, error)
-            self._stats.note_sample(source, error.outcome)
-            if self._watched.has(watched):
-                watched.failed(source, error.outcome)
-                self._watched.note(watched)
+            self._failed(watched, source, error.outcome)
             return False
         finally:
             self._stats.note_poll(source, self._monotonic() - began)
         if self._watched.has(watched):
-            self._took(watched, told, source)
+            self._took(watched, sample, pods, source)
             left = began + poll.deadline - self._monotonic()
             if asks and left >= LEAST_SECONDS:
                 # Within the same poll: a kubelet gets one request at a time.
@@ -184,123 +360,47 @@ class KubeletPolls:
         addresses = [(INTERNAL, endpoint.address)] if endpoint.address else []
         return self._connections.rules.target(node=watched.node.name, addresses=addresses, port=endpoint.port)
 
-    def _took(self, watched: WatchedNode, told: KubeletSample, source: str) -> None:
+    def _took(
+        self, watched: WatchedNode, told: MemorySample, pods: dict[str, PodUsage] | None, source: str
+    ) -> None:
         now, node = self._monotonic(), watched.node
-        sample = of_kubelet(
-            told,
-            source=source,
-            arrived_at=now,
-            interval=self._schedule.interval(node.name),
-            capacity=node.memory.capacity,
-        )
-        self._stats.note_sample(source, watched.took(sample, cold_interval=self._connections.intervals.base))
-        watched.has_commit_limit = told.commit is not None
-        if told.pods is not None:
-            watched.pods = listed(watched.pods, told.pods, at=now)
+        interval = self._schedule.interval(node.name)
+        sample = told.arrived(source=source, at=now, interval=interval, ram=node.memory.capacity)
+        outcome = watched.took(sample, cold_interval=self._connections.intervals.base)
+        self._stats.samples[source, outcome] += 1
+        watched.has_commit_limit = sample.commit_limit is not None
+        if pods is not None:
+            watched.pods = watched.pods.listed(pods, at=now)
             watched.has_pods_commit = sample.pods_commit is not None
         self._watched.note(watched)
 
+    # Data sources.
 
-BASE_INTERVAL: Final = 30.0
-"""Between two sets of queries: the interval at which the Prometheus Operator scrapes by default."""
-
-HOT_INTERVAL: Final = 10.0
-"""The same while one of the nodes is hot. The two samples that an eviction needs are at most 45 s old, and
-may be scraped 30 s apart: so the second has to be known within 15 s."""
-
-DEADLINE: Final = 8.0
-"""For one set: less than the shortest interval."""
-
-AT_ONCE: Final = 50
-"""Nodes whose detectors are stepped before other tasks run: some 5 ms."""
-
-
-@dataclass(slots=True)
-class _Turn:
-    """When a set of queries is due, and how many have failed in a row."""
-
-    due: float
-    failures: int = 0
-
-
-class SourcePolls:
-    """Queries data sources until cancelled."""
-
-    def __init__(
-        self,
-        *,
-        connections: Connections,
-        watched: WatchedNodes,
-        stats: MemoryStats,
-        jitter: Callable[[], float],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._sources = connections.data_sources
-        self._base = min(BASE_INTERVAL, connections.intervals.base)
-        self._hot = min(HOT_INTERVAL, connections.intervals.hot)
-        self._watched = watched
-        self._stats = stats
-        self._jitter = jitter
-        self._monotonic = monotonic
-        self._turns: dict[Series, _Turn] = {}
-        self._in_flight: dict[str, asyncio.Task[None]] = {}
-        """By the names of the data sources."""
-        self._wake = Wake()
-
-    def nodes_changed(self) -> None:
-        """Take note that other nodes are watched, or other series are read."""
-        self._wake.set()
-
-    async def run(self) -> None:
-        """Query until cancelled."""
-        try:
-            while True:
-                self._follow()
-                self._start_due()
-                await self._wake.wait(seconds=self._seconds_to_next())
-        finally:
-            tasks = tuple(self._in_flight.values())
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _follow(self) -> None:
-        """Query the series that pools read now, of data sources that there are."""
-        wanted = [each for each in self._watched.series() if each.data_source in self._sources]
+    def _start_queries(self) -> None:
         now = self._monotonic()
-        self._turns = {each: self._turns.get(each) or _Turn(now) for each in wanted}
+        for series, query in sorted(self._queries.items(), key=lambda each: each[1].due):
+            if query.due <= now and series.data_source not in self._queried:
+                self._queried.add(series.data_source)
+                self._start(self._query(series, query), f"query {series.data_source}")
 
-    def _start_due(self) -> None:
-        now = self._monotonic()
-        for series, turn in sorted(self._turns.items(), key=lambda each: each[1].due):
-            if turn.due <= now and series.data_source not in self._in_flight:
-                self._in_flight[series.data_source] = asyncio.create_task(
-                    self._query(series, turn), name=f"query {series.data_source}"
-                )
-
-    def _seconds_to_next(self) -> float | None:
-        free = (turn.due for each, turn in self._turns.items() if each.data_source not in self._in_flight)
-        soonest = min(free, default=None)
-        return None if soonest is None else max(0.0, soonest - self._monotonic())
-
-    async def _query(self, series: Series, turn: _Turn) -> None:
+    async def _query(self, series: Series, query: _Query) -> None:
         """Make one set of queries, and what comes of it known. It raises nothing."""
         began = self._monotonic()
         has_answered = False
         try:
-            has_answered = await self._samples(series, self._sources[series.data_source])
+            has_answered = await self._samples(series, self._connections.data_sources[series.data_source])
         except Exception as error:  # noqa: BLE001 - a bug of ours must not end the queries of others
             self._watched.fault(self._watched.readers_of(series), error)
         finally:
-            turn.failures = 0 if has_answered else turn.failures + 1
-            turn.due = began + self._interval(series, turn)
-            del self._in_flight[series.data_source]
+            query.failures = 0 if has_answered else query.failures + 1
+            query.due = began + self._interval(series, query)
+            self._queried.discard(series.data_source)
             self._wake.set()
 
-    def _interval(self, series: Series, turn: _Turn) -> float:
+    def _interval(self, series: Series, query: _Query) -> float:
         """Return the seconds to the next set: after one failure as usual, then twice as long each time."""
         is_hot = any(each.is_hot for each in self._watched.of_series(series))
-        doublings = min(max(turn.failures - 1, 0), 10)  # a thousand times is beyond the limit already
+        doublings = min(max(query.failures - 1, 0), 10)  # a thousand times is beyond the limit already
         seconds = min((self._hot if is_hot else self._base) * (1 << doublings), LONGEST_BACKOFF)
         return seconds * (1 + JITTER_SHARE * (2 * self._jitter() - 1))
 
@@ -309,52 +409,44 @@ class SourcePolls:
         name, began = self._watched.series().get(series), self._monotonic()
         if name is None:
             return True  # No pool reads it any more, since this was started.
+        found: Mapping[str, MemorySample] = {}
+        outcome, has_answered = Outcome.NO_SERIES, False
         try:
             found = await source.client.samples(label=series.label, deadline=DEADLINE)
+            has_answered = True
         except PollError as error:
             log.debug("data source %s: no samples: %s", series.data_source, error)
             outcome = error.outcome
-            await self._each(series, name, lambda watched: self._failed(watched, name, outcome))
-            return False
         finally:
             self._stats.note_poll(name, self._monotonic() - began)
-        arrived_at = self._monotonic()
-        interval = max(self._base, source.scrape_interval_seconds)
-        await self._each(
-            series,
-            name,
-            lambda watched: self._took(watched, found, name, arrived_at=arrived_at, interval=interval),
-        )
-        return True
-
-    async def _each(self, series: Series, name: str, step: Callable[[WatchedNode], Outcome]) -> None:
-        """Take a step for every node, a few at a time: 5,000 of them would keep all else from running."""
+        at, interval = self._monotonic(), max(self._base, source.scrape_interval_seconds)
+        # A few nodes at a time: 5,000 of them would keep all else from running.
         for number, watched in enumerate(self._watched.of_series(series), start=1):
-            if self._watched.has(watched):
-                try:
-                    self._stats.note_sample(name, step(watched))
-                    self._watched.note(watched)
-                except Exception as error:  # noqa: BLE001 - a bug of ours must not cost other nodes
-                    self._watched.fault(watched.wanted.pool, error)
+            try:
+                if self._watched.has(watched):
+                    self._scraped(
+                        watched, found.get(watched.node.name), name, outcome, at=at, interval=interval
+                    )
+            except Exception as error:  # noqa: BLE001 - a bug of ours must not cost other nodes
+                self._watched.fault(watched.wanted.pool, error)
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
+        return has_answered
 
-    def _failed(self, watched: WatchedNode, name: str, outcome: Outcome) -> Outcome:
-        watched.failed(name, outcome)
-        return outcome
-
-    def _took(
+    def _scraped(
         self,
         watched: WatchedNode,
-        found: Mapping[str, ExporterSample],
-        name: str,
+        told: MemorySample | None,
+        source: str,
+        outcome: Outcome,
         *,
-        arrived_at: float,
+        at: float,
         interval: float,
-    ) -> Outcome:
-        told = found.get(watched.node.name)
+    ) -> None:
+        """Note the sample of a node; ``outcome`` is why there is none."""
         if told is None:
-            return self._failed(watched, name, Outcome.NO_SERIES)
-        capacity = watched.node.memory.capacity
-        sample = of_exporter(told, source=name, arrived_at=arrived_at, interval=interval, capacity=capacity)
-        return watched.took(sample)
+            self._failed(watched, source, outcome)
+            return
+        sample = told.arrived(source=source, at=at, interval=interval, ram=watched.node.memory.capacity)
+        self._stats.samples[source, watched.took(sample)] += 1
+        self._watched.note(watched)

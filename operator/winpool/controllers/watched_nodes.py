@@ -1,12 +1,4 @@
-"""The nodes whose memory is watched: what pools want to know of each, its detector, and its sources.
-
-Why a source gives no sample of a node, as it is reported: once, and in words that do not change.
-
-What a pool wants to know of the memory of its nodes: the settings of the detector, and the sources.
-
-A watched node: what its detector knows, what is reported of it, and what is wrong with its sources.
-
-The nodes that are watched, by the pools that ask for it.
+"""The nodes whose memory is watched: what is known of each, which sources are silent, and which pool to wake.
 
 A node is of one pool at a time, the one that asked last. What is known of a node is by its UID: another
 machine of the same name begins with nothing, and nodes and pools that are gone leave nothing behind (P7).
@@ -21,17 +13,81 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from winpool.api.memory_pressure import MemoryMode
-from winpool.controllers.memory_sources import NO_PODS, PodHistory, Probe
 from winpool.controllers.services import Faults
-from winpool.features.memory.detector import NO_STATE, DetectorState, changes_after, step
-from winpool.features.memory.overview import view_of
-from winpool.features.memory.samples import MemorySample, fresh_seconds
-from winpool.features.memory.settings import FRESH_SECONDS, DetectorSettings, settings_of
+from winpool.features.memory.detector import changes_after, known_at, step
+from winpool.features.memory.samples import fresh_seconds
+from winpool.features.memory.settings import EVIDENCE_SECONDS, FRESH_SECONDS, DetectorSettings, settings_of
 from winpool.kubelet.outcome import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, Outcome
+from winpool.kubelet.samples import KubeletEviction
 from winpool.kubelet.schedule import Waiting
 from winpool.model.node import Node
 from winpool.model.pool import Pool
-from winpool.model.pressure import HOT_ETA_SECONDS, NOTHING_KNOWN, KnownMemory, Level, NodeView
+from winpool.model.pressure import (
+    NO_SAMPLES,
+    NOTHING_KNOWN,
+    KnownMemory,
+    MemorySample,
+    NodePressure,
+    PodUsage,
+)
+
+log = logging.getLogger(__name__)
+
+GROWTH_SECONDS: Final = 120.0
+"""Growth is that of two minutes: after so long a pod counts as old enough to be evicted."""
+
+USAGE_SPACING_SECONDS: Final = 30.0
+"""The lists that are kept for that are so far apart: five of a node, and not thirteen (P7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodHistory:
+    """The last lists of what the pods of a hot node use, by their UIDs, each with its time, oldest first."""
+
+    lists: tuple[tuple[float, Mapping[str, PodUsage]], ...] = ()
+
+    def listed(self, pods: Mapping[str, PodUsage], *, at: float) -> PodHistory:
+        """Return it with a list of the pods that arrived at ``at``."""
+        lists = self.lists
+        if len(lists) > 1 and lists[-1][0] - lists[-2][0] < USAGE_SPACING_SECONDS:
+            lists = lists[:-1]
+        return PodHistory((*(each for each in lists if at - each[0] <= GROWTH_SECONDS), (at, pods)))
+
+    def usage(self, *, now: float) -> Mapping[str, PodUsage]:
+        """Return what each pod uses, and its growth; nothing where the last list is too old for evidence."""
+        if not self.lists or now - self.lists[-1][0] > EVIDENCE_SECONDS:
+            return {}
+        (first_at, first), (last_at, last) = self.lists[0], self.lists[-1]
+        spanned = last_at - first_at
+        if spanned < USAGE_SPACING_SECONDS:
+            return last
+        share = GROWTH_SECONDS / spanned
+        return {
+            uid: replace(
+                each,
+                commit_growth=_growth(each.commit, before.commit, share),
+                working_set_growth=_growth(each.working_set, before.working_set, share),
+            )
+            if (before := first.get(uid)) is not None
+            else each
+            for uid, each in last.items()
+        }
+
+
+NO_PODS: Final = PodHistory()
+
+
+def _growth(now: float | None, before: float | None, share: float) -> float | None:
+    return None if now is None or before is None else (now - before) * share
+
+
+@dataclass(slots=True)
+class Probe:
+    """What a kubelet has said of its own evictions, its version of then, and when it is asked again."""
+
+    version: str
+    again_at: float
+    found: KubeletEviction = KubeletEviction.UNKNOWN
 
 
 @dataclass(slots=True)
@@ -141,9 +197,10 @@ class News(Enum):
 
 @dataclass(slots=True)
 class WatchedNode:
-    """``wanted`` is what its pool asks for. ``told`` is what was known when something last changed.
+    """A node, and what is known of its memory.
 
-    ``heat`` is how near it is to the end of its memory. ``probe`` is what its kubelet has said of its own
+    ``wanted`` is what its pool asks for. ``told`` is what was known when something last changed. ``priority``
+    is how soon it is to be polled, above 0 for a hot node. ``probe`` is what its kubelet has said of its own
     evictions. ``has_commit_limit`` and ``has_pods_commit`` say whether the last answer of the kubelet that
     could have them did, None where there was no such answer.
     """
@@ -151,52 +208,50 @@ class WatchedNode:
     node: Node
     wanted: Wanted
     began: float
-    state: DetectorState = NO_STATE
+    memory: NodePressure = NO_SAMPLES
     pods: PodHistory = NO_PODS
-    view: NodeView = field(init=False)
-    heat: float = field(init=False)
-    told: NodeView = field(init=False)
+    priority: float = 0.0
+    told: NodePressure = NO_SAMPLES
     problem: str = ""
     probe: Probe | None = None
     has_commit_limit: bool | None = None
     has_pods_commit: bool | None = None
-    _view_until: float = field(init=False)
+    _known_until: float = field(init=False)
     _looked_at: float = field(init=False)
     _silences: dict[str, Silence] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin with nothing known."""
         self._compute(self.began)
-        self.told = self.view
 
     @property
     def is_hot(self) -> bool:
         """Whether it is to be polled often."""
-        return self.heat > 0
+        return self.priority > 0
 
     @property
     def ready_since(self) -> float:
         """Since when an eviction is right, for the axis that came last; minus infinity where none is."""
-        times = (each.ready_since for each in self.view.evictable if each.ready_since is not None)
+        times = (each.ready_since for each in self.memory.evictable if each.ready_since is not None)
         return max(times, default=-NEVER)
 
     def was_sampled_before(self, moment: float) -> bool:
         """Whether it is known, by a sample that was measured before that ``moment``."""
-        times = [each.sampled_at for each in self.view.axes.values() if each.sampled_at is not None]
-        return any(at < moment for at in times)
+        axes = self.memory.axes.values()
+        return any(each.sampled_at is not None and each.sampled_at < moment for each in axes)
 
     @property
     def changes_at(self) -> float:
         """After which time alone something about it changes; infinity for never."""
         problems = (each.problem_from for each in self._silences.values())
         ahead = (moment for moment in problems if moment is not None and moment >= self._looked_at)
-        return min(self._view_until, *ahead, NEVER)
+        return min(self._known_until, *ahead, NEVER)
 
-    def view_at(self, now: float) -> NodeView:
-        """Return what is known of it ``now``."""
-        if now < self._view_until:
-            return self.view
-        return view_of(self.state, now=now, settings=self.wanted.settings)
+    def memory_at(self, now: float) -> NodePressure:
+        """Return what is known of its memory ``now``."""
+        if now < self._known_until:
+            return self.memory
+        return known_at(self.memory, now=now, settings=self.wanted.settings)
 
     def want(self, node: Node, wanted: Wanted) -> None:
         """Note the node as it is now, and what its pool asks for now."""
@@ -205,26 +260,30 @@ class WatchedNode:
             self.wanted = wanted
             self._silences = {name: each for name, each in self._silences.items() if name in wanted.sources}
 
+    def changed(self, memory: NodePressure) -> None:
+        """Note what the detector has made of the memory; ``look`` says what has changed by it."""
+        self.memory, self._known_until = memory, -NEVER
+
     def took(self, sample: MemorySample, *, cold_interval: float | None = None) -> Outcome:
         """Step the detector, and return what the sample was worth.
 
-        ``cold_interval`` is the interval of the source for a node that is not hot: a sample that ends the
-        heat has to be fresh until the next one comes.
+        ``cold_interval`` is the interval of the source for a node that is not hot: a sample that ends that
+        has to be fresh until the next one comes.
         """
-        before, was_hot = self.state, self.is_hot
         settings = self.wanted.settings
-        self.state = step(before, sample, settings)
-        if was_hot and cold_interval is not None and sample.interval_seconds < cold_interval:
-            view = view_of(self.state, now=sample.arrived_at, settings=settings)
-            if not view.is_hot:
-                self.state = step(before, replace(sample, interval_seconds=cold_interval), settings)
+        after = step(self.memory, sample, settings)
+        longer = max(sample.interval_seconds, cold_interval or 0.0)
+        is_short = self.is_hot and longer > sample.interval_seconds
+        if is_short and not known_at(after, now=sample.arrived_at, settings=settings).is_hot:
+            after = step(self.memory, replace(sample, interval_seconds=longer), settings)
+        self.changed(after)
         outcome = self._worth(sample)
         silence = self._silence(sample.source)
-        last = self.state.sources.get(sample.source)
+        last = after.sources.get(sample.source)
         if outcome is not Outcome.SAMPLED:
             silence.failed(outcome)
-        elif last is not None and last.sample is not None:
-            silence.ended(since=last.measured_at, seconds=fresh_seconds(last.sample))
+        elif last is not None and not last.is_first:
+            silence.ended(since=last.measured_at, seconds=fresh_seconds(last))
         return outcome
 
     def failed(self, source: str, outcome: Outcome) -> None:
@@ -233,54 +292,45 @@ class WatchedNode:
 
     def look(self, now: float) -> News:
         """Compute what is known ``now``, keep it as ``told`` if it has changed, and return the change."""
-        was_evictable = bool(self.view.evictable)
+        was_evictable = bool(self.memory.evictable)
         self._compute(now)
         problem = self._problem(now)
         is_other_problem, self.problem = problem != self.problem, problem
-        news = _difference(self.told, self.view)
+        news = _difference(self.told, self.memory)
         if news is not News.NONE:
-            self.told = self.view
-        if self.wanted.evicts and self.view.evictable and not was_evictable:
+            self.told = self.memory.without_evidence()
+        if self.wanted.evicts and self.memory.evictable and not was_evictable:
             return News.PRESSURE
         return News.KNOWN if is_other_problem and news in (News.NONE, News.CALM) else news
 
     def _compute(self, now: float) -> None:
-        self.view = view_of(self.state, now=now, settings=self.wanted.settings)
-        self.heat = heat_of(self.view)
+        self.memory = known_at(self.memory, now=now, settings=self.wanted.settings)
+        self.priority = self.memory.priority
         self._looked_at = now
-        until = changes_after(self.state, now=now)
-        self._view_until = NEVER if until is None else until
+        until = changes_after(self.memory, now=now)
+        self._known_until = NEVER if until is None else until
 
     def _silence(self, source: str) -> Silence:
         return self._silences.setdefault(source, Silence(self.began, FRESH_SECONDS))
 
     def _worth(self, sample: MemorySample) -> Outcome:
         """Return SAMPLED where the source has a current number, or this is its first sample."""
-        last = self.state.sources.get(sample.source)
+        last = self.memory.sources.get(sample.source)
         if last is None or sample.taken_at is None or not _has_numbers(sample):
             return Outcome.NO_NUMBERS
-        if last.sample is None:
+        if last.is_first:
             return Outcome.SAMPLED if last.arrived_at == sample.arrived_at else Outcome.NO_NUMBERS
-        is_fresh = sample.arrived_at - last.measured_at <= fresh_seconds(last.sample)
+        is_fresh = sample.arrived_at - last.measured_at <= fresh_seconds(last)
         return Outcome.SAMPLED if is_fresh else Outcome.NO_NUMBERS
 
     def _problem(self, now: float) -> str:
         """Return the sentence about the first source, in the order of preference, that gives nothing."""
-        for source in self.wanted.sources:
+        for source, series in self.wanted.sources.items():
             silence = self._silences.get(source)
             outcome = None if silence is None else silence.problem(now=now)
             if outcome is not None:
-                return _sentences(self.wanted, source)[outcome]
+                return (KUBELET_SENTENCES if series is None else PROMETHEUS_SENTENCES)[outcome]
         return ""
-
-
-def heat_of(view: NodeView) -> float:
-    """Return how near a node is to the end of its memory, from 0 (not hot) to 1: by level, then by trend."""
-    if not view.is_hot:
-        return 0.0
-    axes = view.axes.values()
-    left = min((each.seconds_left for each in axes if each.seconds_left is not None), default=NEVER)
-    return (max(each.held for each in axes) + max(0.0, 1 - left / HOT_ETA_SECONDS)) / len(Level)
 
 
 def _has_numbers(sample: MemorySample) -> bool:
@@ -288,14 +338,10 @@ def _has_numbers(sample: MemorySample) -> bool:
     return any(each is not None for each in numbers)
 
 
-def _sentences(wanted: Wanted, source: str) -> Mapping[Outcome, str]:
-    return KUBELET_SENTENCES if wanted.sources[source] is None else PROMETHEUS_SENTENCES
-
-
-def _difference(told: NodeView, view: NodeView) -> News:
-    """Return what has changed from ``told`` to ``view`` that a report or a decision depends on."""
+def _difference(told: NodePressure, memory: NodePressure) -> News:
+    """Return what has changed from ``told`` to ``memory`` that a report or a decision depends on."""
     known = News.NONE
-    for axis, now in view.axes.items():
+    for axis, now in memory.axes.items():
         before = told.axes[axis]
         if before.held is not now.held:
             return News.PRESSURE
@@ -303,16 +349,14 @@ def _difference(told: NodeView, view: NodeView) -> News:
             known = News.KNOWN
             if before.level is not None and now.level is not None:
                 return News.PRESSURE
-    if told.guard is not view.guard:
+    if told.guard is not memory.guard:
         return News.PRESSURE
-    if told.is_signalled is not view.is_signalled:
-        if told.is_signalled or view.is_signalled:
+    if told.is_signalled is not memory.is_signalled:
+        if told.is_signalled or memory.is_signalled:
             return News.PRESSURE
         return News.CALM if known is News.NONE else known
     return known
 
-
-log = logging.getLogger(__name__)
 
 ROUNDING_SECONDS: Final = 0.001
 """A sample is fresh until a moment and at it, so what is known is looked at this much later."""
@@ -327,8 +371,9 @@ class WatchedNodes:
     """The watched nodes, what is known of each, and who has to know.
 
     ``on_news`` is called with the name of a pool where something has changed that it has to know.
-    ``on_change`` is called when other nodes are watched than before, and ``on_heat`` when the heat of one has
-    changed. ``on_awaited`` is called with nodes for whose samples an eviction in their pool waits.
+    ``on_change`` is called when other nodes are watched than before, and ``on_priority`` when the polling
+    priority of one has changed. ``on_awaited`` is called with nodes for whose samples an eviction in their
+    pool waits.
     """
 
     def __init__(
@@ -336,13 +381,13 @@ class WatchedNodes:
         *,
         on_news: Callable[[str, News], None],
         on_change: Callable[[], None],
-        on_heat: Callable[[WatchedNode], None],
+        on_priority: Callable[[WatchedNode], None],
         on_awaited: Callable[[Iterable[WatchedNode]], None],
         monotonic: Callable[[], float],
     ) -> None:
         self._on_news = on_news
         self._on_change = on_change
-        self._on_heat = on_heat
+        self._on_priority = on_priority
         self._on_awaited = on_awaited
         self._monotonic = monotonic
         self._wanted: dict[str, Wanted] = {}
@@ -467,7 +512,7 @@ class WatchedNodes:
             return NOTHING_KNOWN
         return KnownMemory(
             told={uid: each.told for uid, each in mine.items()},
-            views={uid: each.view_at(now) for uid, each in mine.items()},
+            views={uid: each.memory_at(now) for uid, each in mine.items()},
             problems={uid: each.problem for uid, each in mine.items() if each.problem},
             pods={uid: usage for uid, each in mine.items() if (usage := each.pods.usage(now=now))},
             read_at=now,
@@ -498,10 +543,10 @@ class WatchedNodes:
             del self._by_name[name]
 
     def _look(self, watched: WatchedNode, now: float) -> None:
-        heat, ready_since = watched.heat, watched.ready_since
+        priority, ready_since = watched.priority, watched.ready_since
         news = watched.look(now)
-        if watched.heat != heat:
-            self._on_heat(watched)
+        if watched.priority != priority:
+            self._on_priority(watched)
         self._await(watched, is_ready=watched.ready_since > ready_since, now=now)
         if watched.changes_at < NEVER:
             self._changing.add(watched.node.uid, watched.changes_at)

@@ -1,11 +1,6 @@
-"""Polling kubelets, straight at the address of their node, with a token that can only read statistics.
+"""Polls kubelets, straight at the address of their node, with a token that can only read statistics.
 
 Not through the API server: that needs the right nodes/proxy, which is a right to run commands in pods.
-
-Whether kubelets accept the token that they are shown.
-
-A kubelet that refuses it (401) may be wrong, or lie. Where most refuse it, the token is no good any more: the
-API server has other keys, or the account was deleted and created again.
 """
 
 from __future__ import annotations
@@ -23,15 +18,20 @@ from winpool.kubelet.samples import (
     CONFIGZ_PATH,
     SUMMARY_PATH,
     KubeletEviction,
-    KubeletSample,
     parse_configz,
     parse_summary,
 )
 from winpool.kubelet.schedule import MAX_KEPT
+from winpool.model.pressure import MemorySample, PodUsage
 
 
 class Acceptance:
-    """The last word of each kubelet. A minority can neither have a token renewed nor prevent it."""
+    """Whether kubelets accept the token that they are shown, as each said last.
+
+    A kubelet that refuses it (401) may be wrong, or lie. Where most refuse it, the token is no good any more:
+    the API server has other keys, or the account was deleted and created again. A minority can neither have a
+    token renewed nor prevent it.
+    """
 
     def __init__(self) -> None:
         self._accepting: set[str] = set()
@@ -123,17 +123,14 @@ class KubeletClient:
 
     async def summary(
         self, target: Target, *, deadline: float, pods: bool = False, keep: bool = False, more: bool = False
-    ) -> KubeletSample:
+    ) -> tuple[MemorySample, dict[str, PodUsage] | None]:
         """Return the memory of a node, with its pods if asked, within ``deadline`` seconds.
 
         With ``keep`` the connection stays for the next poll, if fewer than MAX_KEPT are. With ``more`` it
         stays for another request that follows at once, which saves a handshake; where none does, call
         ``release``. Raises PollError.
         """
-
-        def parse(body: bytes | bytearray) -> KubeletSample:
-            return parse_summary(body, node=target.node, pods=pods)
-
+        parse = partial(parse_summary, node=target.node, pods=pods)
         return await self._read(target, SUMMARY_PATH, parse, deadline=deadline, keep=keep, more=more)
 
     async def eviction(self, target: Target, *, deadline: float) -> KubeletEviction:
@@ -230,7 +227,7 @@ class KubeletClient:
         return None
 
     def _keep(self, kept: _Kept, *, keep: bool, more: bool) -> None:
-        """Keep a wire for the next poll, if there is a place, or for a further request of this one."""
+        """Keep a wire for the next poll, if there is room, or for a further request of this one."""
         node = kept.target.node
         self._drop(node)
         end = partial(self._drop, node)

@@ -1,18 +1,12 @@
-"""What to ask Prometheus about the memory of Windows nodes, and what the answers say of each node.
+"""Makes the queries of Prometheus about the memory of Windows nodes, and samples of the answers.
 
 The number of queries does not depend on the number of nodes. The metrics are those of windows_exporter, since
 0.30: https://github.com/prometheus-community/windows_exporter/blob/master/docs/collector.memory.md
-
-Which series of a Prometheus are those of windows_exporter: by labels that Prometheus gives to the target.
 
 Everyone whose metrics are scraped chooses the names of metrics, and most labels. The labels of the target,
 such as ``job``, are of the configuration of Prometheus: a label of that name in the metrics becomes
 ``exported_job``, unless the configuration has ``honor_labels`` for that job.
 https://prometheus.io/docs/prometheus/latest/configuration/configuration/#scrape_config
-
-Reading the answer of Prometheus to an instant query: one number for each node.
-
-https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries
 """
 
 from __future__ import annotations
@@ -27,7 +21,8 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import BROKEN, ExporterSample, number_in, rate_of, reported_bytes
+from winpool.kubelet.samples import BROKEN, number_in, rate_of, reported_bytes
+from winpool.model.pressure import MemorySample
 
 Matchers = Mapping[str, str]
 """The labels that a series must have, with exactly these values."""
@@ -126,7 +121,9 @@ def _decoder(label: str) -> msgspec.json.Decoder[Any]:
 
 
 def parse_vector(body: bytes | bytearray, *, label: str) -> dict[str, Point]:
-    """Return the value of each node, by the series label that names it.
+    """Return the value of each node in the answer to an instant query, by the series label that names it.
+
+    https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries
 
     A node that has no finite value, or more than one series, is not in it: which of two is right cannot be
     known.
@@ -181,7 +178,7 @@ class Query(Enum):
         return self.value.replace(_MATCHERS, selector_of(matchers))
 
 
-def samples_of(answers: Mapping[Query, Mapping[str, Point]]) -> dict[str, ExporterSample]:
+def samples_of(answers: Mapping[Query, Mapping[str, Point]]) -> dict[str, MemorySample]:
     """Put the answers together, by node.
 
     A node without a time has no sample: how old its values are cannot be known. A value that is absent is
@@ -194,25 +191,24 @@ def samples_of(answers: Mapping[Query, Mapping[str, Point]]) -> dict[str, Export
     }
 
 
-def _sample(node: str, time: Point, answers: Mapping[Query, Mapping[str, Point]]) -> ExporterSample:
+def _sample(node: str, time: Point, answers: Mapping[Query, Mapping[str, Point]]) -> MemorySample:
     def amount(query: Query) -> int | None:
         return reported_bytes(_value(answers, query, node))
 
     def rate(query: Query) -> float | None:
         return rate_of(_value(answers, query, node))
 
-    return ExporterSample(
-        node=node,
-        time=time.value,
+    return MemorySample(
+        taken_at=time.value,
         age=time.at - time.value,
-        committed=amount(Query.COMMITTED),
+        commit_total=amount(Query.COMMITTED),
         commit_limit=amount(Query.COMMIT_LIMIT),
-        available=amount(Query.AVAILABLE),
-        physical=amount(Query.PHYSICAL),
+        physical_total=amount(Query.PHYSICAL),
+        physical_available=amount(Query.AVAILABLE),
+        hard_reads_per_second=rate(Query.PAGE_READS),
+        write_out_per_second=rate(Query.PAGES_WRITTEN),
+        repurposed_per_second=rate(Query.PAGES_REPURPOSED),
         pool_nonpaged=amount(Query.POOL_NONPAGED),
-        page_reads=rate(Query.PAGE_READS),
-        pages_written=rate(Query.PAGES_WRITTEN),
-        pages_repurposed=rate(Query.PAGES_REPURPOSED),
     )
 
 

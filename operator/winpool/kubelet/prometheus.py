@@ -1,9 +1,7 @@
-"""Asking a Prometheus for the memory of all Windows nodes at once.
+"""Asks a Prometheus for the memory of all Windows nodes at once.
 
 URL, CA, token and matchers come from the operator's settings. A pool names such a data source, and the label
 that names the node; it never brings a URL or a credential.
-
-The bearer token for a Prometheus, from a file that someone else renews.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from yarl import URL
 
 from winpool.kubelet.connection import Line, Token, header_of, within
 from winpool.kubelet.exporter import Matchers, Point, Query, parse_vector, samples_of
-from winpool.kubelet.samples import ExporterSample
+from winpool.model.pressure import MemorySample
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +111,7 @@ class PrometheusClient:
         self._token = token
         self._context = context
 
-    async def samples(self, *, label: str, deadline: float) -> dict[str, ExporterSample]:
+    async def samples(self, *, label: str, deadline: float) -> dict[str, MemorySample]:
         """Return the sample of each node by the value of ``label``, within ``deadline`` seconds.
 
         One answer that is missing makes the others worthless, since it is not known of which nodes it would

@@ -1,28 +1,14 @@
-"""Reads what kubelets answer: memory in ``/stats/summary``, the settings of evictions in ``/configz``.
-
-Numbers that others report, as amounts that can be computed with; everything else is unknown.
-
-What a source reports about the memory of a node. None is unknown, and never 0.
-
-All amounts are in bytes. Which of them can be trusted, and for what, is in the docstring of each.
-
-Reading ``/configz`` of a kubelet: whether the kubelet itself evicts pods when memory runs out.
-
-What is not in the answer is unknown. Defaults must not be assumed: to list any hard threshold sets the
-others to zero, unless mergeDefaultEvictionSettings is true.
-https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds
-
-Reading ``/stats/summary`` of a kubelet: only the memory of node, commit container and pods is decoded.
+"""Reads what kubelets answer: memory in ``/stats/summary``, the thresholds of evictions in ``/configz``.
 
 What Windows kubelets really send is stranger than the API says; the rules below have their examples in
-the tests. https://pkg.go.dev/k8s.io/kubelet/pkg/apis/stats/v1alpha1
+the tests. What is not in an answer is unknown, and never 0.
+https://pkg.go.dev/k8s.io/kubelet/pkg/apis/stats/v1alpha1
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final
@@ -32,10 +18,7 @@ import msgspec
 from winpool.api.quantity import bytes_of
 from winpool.api.text import read_moment
 from winpool.kubelet.outcome import Outcome, PollError
-
-LIMIT: Final = 2**53
-"""Amounts from here on are unknown. It is 8 PiB, more than Windows can use, and whole numbers below it are
-exact as a float, which is what Prometheus stores."""
+from winpool.model.pressure import LARGEST, MemorySample, PodUsage
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,32}([.][0-9]{0,32})?([eE][+-]?[0-9]{1,3})?", re.ASCII)
 """How Prometheus writes a finite number. ``float`` also reads what it never writes, such as ``1_000``."""
@@ -47,14 +30,14 @@ def reported_bytes(reported: float | None) -> int | None:
     Windows kubelets report 0 for what they do not measure, so 0 is unknown too. No machine, no pod that
     runs and no kernel uses 0 bytes.
     """
-    if reported is None or not 0 < reported < LIMIT or reported != int(reported):
+    if reported is None or not 0 < reported < LARGEST or reported != int(reported):
         return None
     return int(reported)
 
 
 def rate_of(reported: float | None) -> float | None:
     """Return a rate in events per second, None where it is unknown. 0 is a rate: nothing happens."""
-    return reported if reported is not None and 0 <= reported < LIMIT else None
+    return reported if reported is not None and 0 <= reported < LARGEST else None
 
 
 def number_in(text: str) -> float | None:
@@ -62,86 +45,7 @@ def number_in(text: str) -> float | None:
     if _NUMBER.fullmatch(text) is None:
         return None
     number = float(text)
-    return number if abs(number) < LIMIT else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineMemory:
-    """``node.memory`` of the Summary API. ``time`` is the kubelet's own time of the measurement.
-
-    ``committed`` is all memory that Windows has promised to processes (``usageBytes``, the counter Committed
-    Bytes); it can be more than the machine has. ``working_set`` is the sum of the private working sets.
-    ``available`` is computed: the RAM minus ``working_set``. It ignores shared memory, the kernel and the
-    cache, so it is an upper bound.
-    """
-
-    time: datetime
-    committed: int | None
-    available: int | None
-    working_set: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitMemory:
-    """The system container ``windows-global-commit-memory``, which kubelets from 1.31 on report.
-
-    ``limit`` is what Windows can promise now: RAM and page file. It changes when the page file grows.
-    """
-
-    time: datetime
-    committed: int
-    limit: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodMemory:
-    """The memory of a pod. ``time`` is the kubelet's own time of the measurement, None where it is unknown.
-
-    ``working_set`` is the sum of the private working sets of its containers. ``committed`` is unknown by
-    default: only kubelets with the feature gate PodAndContainerStatsFromCRI report it.
-    """
-
-    uid: str
-    namespace: str
-    name: str
-    time: datetime | None
-    working_set: int | None
-    committed: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeletSample:
-    """What the kubelet of a node reports. ``pods`` is None where they were not asked for.
-
-    A pod that is missing in ``pods`` is unknown: HostProcess pods have no statistics.
-    """
-
-    node: str
-    memory: MachineMemory | None
-    commit: CommitMemory | None
-    pods: tuple[PodMemory, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExporterSample:
-    """What windows_exporter measures on a node, as Prometheus has stored it.
-
-    ``time`` is when Prometheus has scraped it, in seconds since 1970 by the clock of Prometheus. ``age`` is
-    how many seconds before the query that was, by the same clock; negative where the two clocks of a
-    federation differ. ``available`` is standby, free and zeroed memory. Rates are per second.
-    """
-
-    node: str
-    time: float
-    age: float
-    committed: int | None
-    commit_limit: int | None
-    available: int | None
-    physical: int | None
-    pool_nonpaged: int | None
-    page_reads: float | None
-    pages_written: float | None
-    pages_repurposed: float | None
+    return number if abs(number) < LARGEST else None
 
 
 SUMMARY_PATH: Final = "/stats/summary"
@@ -188,8 +92,6 @@ class _Node(_Base):
 
 
 class _PodRef(_Base):
-    name: _Name = ""
-    namespace: _Name = ""
     uid: _Name = ""
 
 
@@ -211,8 +113,14 @@ _summary: Final = msgspec.json.Decoder(_Summary)
 _summary_with_pods: Final = msgspec.json.Decoder(_SummaryWithPods)
 
 
-def parse_summary(body: bytes | bytearray, *, node: str, pods: bool = False) -> KubeletSample:
-    """Read the answer of the kubelet of ``node``, with its ``pods`` if asked.
+def parse_summary(
+    body: bytes | bytearray, *, node: str, pods: bool = False
+) -> tuple[MemorySample, dict[str, PodUsage] | None]:
+    """Read the answer of the kubelet of ``node``: its sample, and its ``pods`` by their UIDs if asked.
+
+    A kubelet before 1.31 has no commit container. It reports what is committed, and not the limit. The sample
+    has the time of the older of its parts, so it is fresh only if all have advanced; without a time a part is
+    unknown. A pod that is missing is unknown: HostProcess pods have no statistics.
 
     Raises PollError: UNREADABLE for what is no summary, WRONG_NODE for the summary of another node, which
     another machine at a reused address sends.
@@ -225,62 +133,58 @@ def parse_summary(body: bytes | bytearray, *, node: str, pods: bool = False) -> 
         raise PollError(Outcome.UNREADABLE, "the summary does not say of which node it is")
     if told.node.node_name != node:
         raise PollError(Outcome.WRONG_NODE, "the summary is of a node with another name")
-    return KubeletSample(
-        node=node,
-        memory=_machine_memory(told.node.memory),
-        commit=_commit_memory(told.node.system_containers or ()),
-        pods=_pods(told.pods or ()) if isinstance(told, _SummaryWithPods) else None,
+    usage = _usage_of(told.pods or ()) if isinstance(told, _SummaryWithPods) else None
+    memory = told.node.memory or _Memory()
+    time = read_moment(memory.time)
+    committed = available = limit = None
+    if time is not None:
+        committed, available = reported_bytes(memory.usage_bytes), reported_bytes(memory.available_bytes)
+    if (commit := _commit_of(told.node.system_containers or ())) is not None:
+        commit_time, committed, limit = commit
+        time = commit_time if time is None else min(time, commit_time)
+    sample = MemorySample(
+        taken_at=None if time is None else time.timestamp(),
+        commit_total=committed,
+        commit_limit=limit,
+        proxy_available=available,
+        pods_commit=None if usage is None else _sum_of(usage),
     )
+    return sample, usage
 
 
-def _machine_memory(told: _Memory | None) -> MachineMemory | None:
-    """Return the memory of the machine; None without a time, since its age cannot be known then."""
-    time = None if told is None else read_moment(told.time)
-    if told is None or time is None:
-        return None
-    return MachineMemory(
-        time=time,
-        committed=reported_bytes(told.usage_bytes),
-        available=reported_bytes(told.available_bytes),
-        working_set=reported_bytes(told.working_set_bytes),
-    )
+def _commit_of(containers: Iterable[_Container]) -> tuple[datetime, int, int] | None:
+    """Return time, commit and limit of the one commit container; None if a part of it is unknown.
 
-
-def _commit_memory(containers: Iterable[_Container]) -> CommitMemory | None:
-    """Return the one commit container, None if a part of it is unknown. It has no working set."""
+    The limit is what Windows can promise now: RAM and page file. It changes when the page file grows.
+    """
     found = [each.memory for each in containers if each.name == COMMIT_CONTAINER]
     if len(found) != 1 or found[0] is None:
         return None
-    told = found[0]
-    time, committed, available = (
-        read_moment(told.time),
-        reported_bytes(told.usage_bytes),
-        reported_bytes(told.available_bytes),
-    )
-    if time is None or committed is None or available is None or committed + available >= LIMIT:
+    time = read_moment(found[0].time)
+    committed, available = reported_bytes(found[0].usage_bytes), reported_bytes(found[0].available_bytes)
+    if time is None or committed is None or available is None or committed + available >= LARGEST:
         return None
-    return CommitMemory(time=time, committed=committed, limit=committed + available)
+    return time, committed, committed + available
 
 
-def _pods(told: Iterable[_Pod]) -> tuple[PodMemory, ...]:
+def _usage_of(told: Iterable[_Pod]) -> dict[str, PodUsage]:
     """Return the pods that have a UID, in the order of the UIDs. A UID that is there twice is of no pod."""
-    found: dict[str, PodMemory | None] = {}
+    found: dict[str, PodUsage | None] = {}
     for each in told:
-        if each.pod_ref is not None and each.pod_ref.uid:
-            uid = each.pod_ref.uid
-            found[uid] = None if uid in found else _pod_memory(each.pod_ref, each.memory or _Memory())
-    return tuple([pod for _, pod in sorted(found.items()) if pod is not None])
+        if each.pod_ref is not None and (uid := each.pod_ref.uid):
+            memory = each.memory or _Memory()
+            usage = PodUsage(reported_bytes(memory.usage_bytes), reported_bytes(memory.working_set_bytes))
+            found[uid] = None if uid in found else usage
+    return {uid: usage for uid, usage in sorted(found.items()) if usage is not None}
 
 
-def _pod_memory(ref: _PodRef, told: _Memory) -> PodMemory:
-    return PodMemory(
-        uid=ref.uid,
-        namespace=ref.namespace,
-        name=ref.name,
-        time=read_moment(told.time),
-        working_set=reported_bytes(told.working_set_bytes),
-        committed=reported_bytes(told.usage_bytes),
-    )
+def _sum_of(pods: Mapping[str, PodUsage]) -> float | None:
+    """Return what all pods have committed; None where that of one is unknown, or there are none.
+
+    A node without any pod has no agents either, so its list is rather not complete.
+    """
+    amounts = [pod.commit for pod in pods.values() if pod.commit is not None]
+    return sum(amounts) if amounts and len(amounts) == len(pods) else None
 
 
 CONFIGZ_PATH: Final = "/configz"
@@ -294,7 +198,9 @@ _PERCENTAGE: Final = re.compile(r"([0-9]{1,3})([.][0-9]{1,9})?%", re.ASCII)
 class KubeletEviction(StrEnum):
     """Whether the kubelet has a threshold for memory.available.
 
-    Before 1.31 a kubelet on Windows reads the threshold and never acts on it.
+    Before 1.31 a kubelet on Windows reads the threshold and never acts on it. Defaults must not be assumed:
+    to list any hard threshold sets the others to zero, unless mergeDefaultEvictionSettings is true.
+    https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds
     """
 
     ARMED = "Armed"

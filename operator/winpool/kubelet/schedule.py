@@ -1,18 +1,11 @@
-"""Which nodes to poll now: in two tiers, one poll of a node at a time, and a bounded number in all.
+"""Decides which kubelets to poll now: one poll of a node at a time, and a bounded number in all.
 
-A node is hot if it is near the end of its memory. A node is late if its last poll took long. Late nodes
-share a part of the places, so nodes that hang do not delay those that answer. All limits: ``limits``.
-
+A node is hot if it is near the end of its memory: it is polled more often, and first. A node is late if its
+last poll took long. Late nodes share a part of the slots, so nodes that hang do not delay those that answer.
 Times are of a monotonic clock, in seconds. A poll costs some 25 µs here.
-
-How often kubelets are polled, and how many at once. Times are in seconds.
 
 Kubelets on Windows answer slowly: 2 s where Linux takes 0.1 s, and more than a minute under load
 (kubernetes/kubernetes#74991, #104283). Ten requests at once made one hang for three minutes (#104111).
-
-Names in the order of a number, from which any name can be removed.
-
-For which nodes a connection is kept from one poll to the next: hot nodes first, and a bounded number.
 """
 
 from __future__ import annotations
@@ -52,7 +45,7 @@ MAX_IN_FLIGHT: Final = 64
 """Polls that wait for an answer. More gain nothing: 64 take 500 samples a second."""
 
 MAX_LATE_IN_FLIGHT: Final = 16
-"""Of these, polls of nodes that were late the last time: 48 places stay for the others, whatever happens."""
+"""Of these, polls of nodes that were late the last time: 48 slots stay for the others, whatever happens."""
 
 MAX_KEPT: Final = 128
 """Connections that are kept for the next poll. Each takes 32 kB (``wire``). A poll over a new connection
@@ -65,7 +58,7 @@ DEADLINE_SHARE: Final = 0.8
 """The part of the interval that a poll may take, so that it has ended before the next one is due."""
 
 LATE_SECONDS: Final = 5.0
-"""A poll that takes longer makes its node a late one until the next poll. It occupies a place for as long as
+"""A poll that takes longer makes its node a late one until the next poll. It occupies a slot for as long as
 a hundred healthy nodes do."""
 
 LONGEST_BACKOFF: Final = 300.0
@@ -158,7 +151,7 @@ class Keeping:
     def keeps(self, name: str, *, hot: AbstractSet[str]) -> bool:
         """Return whether the poll that starts now keeps its connection.
 
-        A node that is not hot gives its place away while there are hot nodes without one. The place is free
+        A node that is not hot gives its slot away while there are hot nodes without one. The slot is free
         when that poll has ended: until then, the old connection may be open.
         """
         free = MAX_KEPT - len(self._kept)
@@ -206,13 +199,13 @@ class _Lane(Enum):
 
 @dataclass(slots=True)
 class _Node:
-    """``heat`` is from 0 (not hot) to 1 (hottest); ``failures`` is how many polls in a row have failed.
+    """``priority`` is from 0 (not hot) to 1 (hottest); ``failures`` is how many polls in a row have failed.
 
     ``is_awaited``: when the poll in flight has ended, the next one is to be brought forward.
     """
 
     due: float
-    heat: float = 0.0
+    priority: float = 0.0
     failures: int = 0
     is_late: bool = False
     is_awaited: bool = False
@@ -262,18 +255,18 @@ class Schedule:
             self._nodes[name] = _Node(due=now + self.jitter() * spread)
             self._queue(name)
 
-    def set_heat(self, name: str, heat: float, *, now: float) -> None:
+    def set_priority(self, name: str, priority: float, *, now: float) -> None:
         """Note how near a node is to the end of its memory: from 0, not hot, to 1, the worst of all."""
         node = self._nodes.get(name)
         if node is None:
             return
-        was_hot, node.heat = node.heat > 0, min(max(0.0, heat), 1.0)  # NaN is 0
-        if node.heat > 0:
+        was_hot, node.priority = node.priority > 0, min(max(0.0, priority), 1.0)  # NaN is 0
+        if node.priority > 0:
             self._hot.add(name)
         else:
             self._hot.discard(name)
-        if node.heat > 0 and not was_hot and not node.failures:
-            node.due = min(node.due, (now if node.polled is None else node.polled) + self._tier(node))
+        if node.priority > 0 and not was_hot and not node.failures:
+            node.due = min(node.due, (now if node.polled is None else node.polled) + self._usual(node))
         self._queue(name)
 
     def poll_soon(self, names: Collection[str], *, now: float) -> None:
@@ -297,7 +290,7 @@ class Schedule:
     def interval(self, name: str) -> float:
         """Return every how many seconds the node is polled while it answers."""
         node = self._nodes.get(name)
-        return self.intervals.base if node is None else self._tier(node)
+        return self.intervals.base if node is None else self._usual(node)
 
     def due(self, *, now: float) -> list[Poll]:
         """Return the polls to start now. Each of them is in flight until ``done``, which must follow."""
@@ -324,7 +317,7 @@ class Schedule:
             node.is_awaited = False
             self.poll_soon((name,), now=now)
 
-    def next_look(self, *, now: float) -> float | None:
+    def next_due(self, *, now: float) -> float | None:
         """Return when ``due`` may have something to start; None where a poll has to end first."""
         if len(self._flights) >= MAX_IN_FLIGHT:
             return None
@@ -344,7 +337,7 @@ class Schedule:
     def _line_up(self, name: str) -> None:
         node = self._nodes[name]
         lane = _Lane.LATE if node.is_late else _Lane.HOT if self._is_fast(node) else _Lane.ORDINARY
-        self._lanes[lane].add(name, node.due - node.heat * HOT_HEAD_START)
+        self._lanes[lane].add(name, node.due - node.priority * HOT_HEAD_START)
 
     def _next_lane(self, now: float) -> _Lane | None:
         """Return the lane whose first node is next, of those whose limit permits one more poll."""
@@ -381,21 +374,21 @@ class Schedule:
         self._flights[name] = _Flight(started=now, is_late=node.is_late)
         return Poll(
             node=name,
-            deadline=min(DEADLINE_SHARE * self._tier(node), LONGEST_DEADLINE),
+            deadline=min(DEADLINE_SHARE * self._usual(node), LONGEST_DEADLINE),
             keep=self._keeping.keeps(name, hot=self._hot),
         )
 
     def _is_fast(self, node: _Node) -> bool:
         """Whether the node is polled more often than the others."""
-        return self._tier(node) < self.intervals.base
+        return self._usual(node) < self.intervals.base
 
-    def _tier(self, node: _Node) -> float:
-        """Return the interval of the node's tier.
+    def _usual(self, node: _Node) -> float:
+        """Return the interval of the node while it answers.
 
-        That of hot nodes grows with their number. Where it would be the base interval or more, there is one
-        tier for all, in which the hot nodes go first.
+        That of hot nodes grows with their number. Where it would be the base interval or more, all
+        have that one, and the hot nodes go first.
         """
-        if not node.heat:
+        if not node.priority:
             return self.intervals.base
         stretched = len(self._hot) / HOT_POLLS_PER_SECOND
         return min(max(self.intervals.hot, stretched), self.intervals.base)
@@ -406,7 +399,7 @@ class Schedule:
         After one failure it is half of the usual one, so that a single loss makes no node unknown: a sample
         is fresh for two intervals. Then it doubles. It is never shorter than that of hot nodes.
         """
-        usual = self._tier(node)
+        usual = self._usual(node)
         if not node.failures:
             return usual
         doublings = min(node.failures - 1, 10)  # a thousand times is beyond the limit already

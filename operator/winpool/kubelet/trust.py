@@ -1,46 +1,15 @@
-"""Which certificates of servers are trusted: by a CA file that is read again when it changes, or all.
+"""Makes the TLS contexts for servers that samples come from, by a CA file that is read again when it changes.
 
 What is loaded into a TLS context stays in it. So a change makes a new context.
-
-Where samples may come from, by the operator's settings. A pool names a data source, and never a URL.
 """
 
 from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
-
-from winpool.kubelet.addresses import Network
-from winpool.kubelet.prometheus import PrometheusClient
-from winpool.kubelet.schedule import Intervals
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataSource:
-    """A Prometheus. ``scrape_interval_seconds`` is how often it scrapes windows_exporter."""
-
-    name: str
-    client: PrometheusClient
-    scrape_interval_seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingSettings:
-    """What connects to kubelets and data sources.
-
-    ``kubelet_context`` returns the TLS context for a new connection to a kubelet. ``allowed_ranges`` are for
-    ``AddressRules.allowed``. ``data_sources`` has each by its name. ``intervals`` are those between polls.
-    """
-
-    kubelet_context: Callable[[], ssl.SSLContext]
-    allowed_ranges: tuple[Network, ...] = ()
-    data_sources: Mapping[str, DataSource] = field(default_factory=dict)
-    intervals: Intervals = field(default_factory=Intervals)
-
 
 log = logging.getLogger(__name__)
 

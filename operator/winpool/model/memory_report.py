@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
-from winpool.model.pressure import Axis, AxisView, Level, NodeView, Reading
+from winpool.model.pressure import Axis, AxisPressure, Level, NodePressure, Reading
 
 VERSION: Final = 1
 """Of the form. A field that is added leaves it as it is; a field with another meaning does not."""
@@ -132,7 +132,7 @@ class SeenNode(NamedTuple):
 
     name: str
     pool: str
-    view: NodeView | None
+    view: NodePressure | None
     problem: str = ""
 
 
@@ -190,12 +190,12 @@ def _node_report(node: SeenNode, *, monotonic: float, now: datetime) -> NodeRepo
     )
 
 
-def _newest(view: NodeView) -> AxisView | None:
+def _newest(view: NodePressure) -> AxisPressure | None:
     sampled = [(each.sampled_at, each) for each in view.axes.values() if each.sampled_at is not None]
     return max(sampled, key=lambda pair: pair[0])[1] if sampled else None
 
 
-def _commit_report(view: AxisView | None) -> CommitReport | None:
+def _commit_report(view: AxisPressure | None) -> CommitReport | None:
     reading = None if view is None else view.reading
     if view is None or reading is None:
         return None
@@ -213,7 +213,7 @@ def _commit_report(view: AxisView | None) -> CommitReport | None:
     )
 
 
-def _physical_report(view: AxisView | None) -> PhysicalReport | None:
+def _physical_report(view: AxisPressure | None) -> PhysicalReport | None:
     reading = None if view is None else view.reading
     if view is None or reading is None:
         return None
@@ -229,7 +229,7 @@ def _physical_report(view: AxisView | None) -> PhysicalReport | None:
     )
 
 
-def _paging_report(*views: AxisView | None) -> PagingReport | None:
+def _paging_report(*views: AxisPressure | None) -> PagingReport | None:
     """Return the rates of the first axis that has any: a sample of an exporter gives them to PHYSICAL."""
     for view in views:
         reading = None if view is None else view.reading
@@ -250,7 +250,7 @@ def _trend(reading: Reading, seconds_left: float | None) -> float | None:
     return _rate(reading.left / seconds_left) if seconds_left > 0 and reading.left > 0 else None
 
 
-def _age(view: AxisView, monotonic: float) -> float | None:
+def _age(view: AxisPressure, monotonic: float) -> float | None:
     return None if view.sampled_at is None else round(max(0.0, monotonic - view.sampled_at), 1)
 
 

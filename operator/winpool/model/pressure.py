@@ -1,18 +1,38 @@
-"""Memory pressure on a node, as a pass sees it: how bad, since when, and what keeps evictions away.
+"""Memory pressure on a node: its samples, what the detector has made of them, and what a pass reads of it.
 
-Samples and the detector are elsewhere (``memory``). What is not known now is None, and has no level. Nothing
-is evicted for it (P4). Times are seconds on the monotonic clock of the operator.
+The detector (``features/memory/detector.py``) makes each ``NodePressure`` from the one before and a
+``MemorySample``. What is not known now is None, and has no level: nothing is evicted for it (P4). Times are
+seconds on the monotonic clock of the operator, amounts are bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum, StrEnum
+from types import MappingProxyType
 from typing import Final
+
+LARGEST: Final = 2**53
+"""Amounts and times from here on are unknown. Windows Server 2025 supports 4 PiB of memory (2^52 bytes), and
+a float holds every whole number up to here. Garbage is usually far above: 2^63, 2^64-1.
+https://learn.microsoft.com/windows/win32/memory/memory-limits-for-windows-releases"""
 
 HOT_ETA_SECONDS: Final = 1800.0
 """Exhausted in less than half an hour is polled often, before it becomes a Warning."""
+
+PROXY_OVERHEAD_BYTES: Final = 1.5 * 2**30
+"""What kernel and shared memory take of the kubelet's ``availableBytes`` where no exporter has shown it."""
+
+
+def is_amount(value: float) -> bool:
+    """Whether ``value`` is an amount or a rate that a machine can have."""
+    return 0 <= value < LARGEST
+
+
+def is_time(value: float) -> bool:
+    """Whether ``value`` can be a number of seconds on a clock."""
+    return -LARGEST < value < LARGEST
 
 
 class Axis(StrEnum):
@@ -41,6 +61,9 @@ class Level(IntEnum):
     """Signalled and evicted as soon as two samples agree."""
 
 
+RAISED: Final = (Level.WARNING, Level.PROXY_ONLY, Level.SOFT, Level.HARD)
+
+
 class Guard(Enum):
     """Why an eviction on this node cannot be expected to help. Each is reported as UnattributedMemory."""
 
@@ -65,7 +88,7 @@ class Hold(Enum):
     SETTLING = "settling"
     """An eviction is under way, or its memory is not back yet."""
     UNATTRIBUTED = "unattributed"
-    """The memory is not that of pods: see ``NodeView.guard``."""
+    """The memory is not that of pods: see ``NodePressure.guard``."""
     GRACE = "grace"
     """It has not lasted long enough, or it is no longer over the line."""
     AGE = "age"
@@ -74,9 +97,93 @@ class Hold(Enum):
     """It improves by itself."""
 
 
+_AMOUNTS: Final = (
+    "commit_total",
+    "commit_limit",
+    "physical_total",
+    "physical_available",
+    "proxy_available",
+    "hard_reads_per_second",
+    "write_out_per_second",
+    "repurposed_per_second",
+    "pool_nonpaged",
+    "pods_commit",
+    "age",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySample:
+    """What ``source`` reported of a node at one time. Values of several sources are in several samples.
+
+    Unknown is None, and so becomes every number that no machine can have: NaN, infinity, 2^53 and more, and
+    negative ones. What a source means by 0 is for its parser to say.
+
+    ``source`` is a name from ``DetectorSettings.sources``. ``arrived_at`` is when it arrived, on the
+    operator's clock. ``taken_at`` is the time that the sample has itself: the kubelet's ``memory.time``, or
+    ``timestamp()`` of the series. It may be on any clock and is compared only with others of its source.
+    ``interval_seconds`` is after how long the next one is due: the longer of our interval and that of the
+    scrapes that we read. ``age`` is how many seconds old the sample was when it arrived, as Prometheus says,
+    by one clock; None for a kubelet, and where the two clocks of a federation differ so that it is negative.
+    ``is_first``: there was nothing to compare ``taken_at`` with, so the sample is no evidence.
+    """
+
+    source: str = ""
+    arrived_at: float = 0.0
+    taken_at: float | None = None
+    interval_seconds: float = 0.0
+    commit_total: float | None = None
+    """Memory that the kernel has promised to all processes and itself."""
+    commit_limit: float | None = None
+    """What it can promise without extending the page file."""
+    physical_total: float | None = None
+    """RAM."""
+    physical_available: float | None = None
+    """RAM that is standby, free or zeroed. Only an exporter knows it."""
+    proxy_available: float | None = None
+    """The kubelet's ``availableBytes``: RAM without the private working sets. An upper bound of what is
+    available, since it counts neither kernel nor shared memory."""
+    hard_reads_per_second: float | None = None
+    """Read operations that resolve page faults. They include reads of mapped files."""
+    write_out_per_second: float | None = None
+    """Pages written to the page file."""
+    repurposed_per_second: float | None = None
+    """Pages of the standby list that are given to someone else."""
+    pool_nonpaged: float | None = None
+    """Kernel memory that is never paged."""
+    pods_commit: float | None = None
+    """What all pods have committed together; None where any pod's is unknown."""
+    age: float | None = None
+    is_first: bool = False
+
+    def __post_init__(self) -> None:
+        """Make unknown what no machine can have."""
+        for name in _AMOUNTS:
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < LARGEST:
+                object.__setattr__(self, name, None)
+        if self.taken_at is not None and not is_time(self.taken_at):
+            object.__setattr__(self, "taken_at", None)
+
+    def arrived(self, *, source: str, at: float, interval: float, ram: int | None) -> MemorySample:
+        """Return it as it arrived; ``ram`` is that of the node, for a source that does not report it."""
+        return replace(
+            self,
+            source=source,
+            arrived_at=at,
+            interval_seconds=interval,
+            physical_total=ram if self.physical_total is None else self.physical_total,
+        )
+
+    @property
+    def measured_at(self) -> float:
+        """When it was measured, on the operator's clock: as old as its source says, else on arrival."""
+        return self.arrived_at if self.age is None else self.arrived_at - self.age
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How much is ``left`` of the ``whole`` of an axis, in bytes, and the rates that belong to it.
+    """How much is ``left`` of the ``whole`` of an axis ``at`` a time, and the rates that belong to it.
 
     On COMMIT the whole is the ceiling, what can be committed at most. On PHYSICAL it is RAM. ``is_estimate``:
     what is left is derived from the kubelet's ``availableBytes``.
@@ -89,6 +196,7 @@ class Reading:
     write_out_per_second: float | None = None
     repurposed_per_second: float | None = None
     is_estimate: bool = False
+    at: float = 0.0
 
     @property
     def used(self) -> float:
@@ -97,42 +205,134 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class AxisView:
-    """One axis of a node.
+class Latch:
+    """The history of one line of an axis.
 
-    ``level`` is None where it is unknown; ``held`` is then the last one, of which what is on the node stays.
-    ``since`` is when the level was reached, None at Normal. ``ready_since`` is since when it has lasted long
-    enough for an eviction, None where it has not. ``sampled_at`` is when the last sample of it was measured,
-    by ``source``. ``missing`` are the bytes that must become free for the axis to be clear of Soft and Hard.
-    ``hold`` is None where an eviction is right.
+    ``since`` is when the level was reached, None while it is not. ``over_seconds`` is for how long every
+    sample has been over the line, None where the last was not; ``over_samples`` is how many were, one after
+    the other. ``clear_seconds`` is for how long every sample has been clear of it.
     """
 
-    axis: Axis
-    level: Level | None
-    held: Level
-    since: float | None
-    ready_since: float | None
-    sampled_at: float | None
-    source: str
-    reading: Reading | None
-    seconds_left: float | None
-    missing: float
-    hold: Hold | None
+    since: float | None = None
+    over_seconds: float | None = None
+    over_samples: int = 0
+    clear_seconds: float | None = None
+
+
+UNLATCHED: Final = Latch()
+NOTHING_LATCHED: Final[Mapping[Level, Latch]] = MappingProxyType(dict.fromkeys(RAISED, UNLATCHED))
+"""The lines of an axis that is over none of them: one object for all healthy nodes."""
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
-    """A node.
+class AxisPressure:
+    """One axis of a node.
+
+    What is known at one moment (``detector.known_at``): ``level`` is None where it is unknown; ``held`` is
+    then the last one, of which what is on the node stays. ``since`` is when the level was reached, None at
+    Normal. ``missing`` are the bytes that must become free for the axis to be clear of Soft and Hard.
+    ``hold`` is None where an eviction is right.
+
+    What the samples have shown: ``reading`` is the last one, of ``source``, measured at ``sampled_at`` and
+    fresh for ``fresh_seconds``. ``sampled_at`` is None before the first one, and after the clock of a node
+    was set back. ``points`` are the trend of that source, ``seconds_left`` is where it leads on COMMIT.
+    ``ready_since``: each reading from then on has shown that it has lasted long enough for an eviction; None
+    where the last has not.
+    """
+
+    axis: Axis
+    level: Level | None = None
+    held: Level = Level.NORMAL
+    since: float | None = None
+    ready_since: float | None = None
+    sampled_at: float | None = None
+    source: str = ""
+    reading: Reading | None = None
+    seconds_left: float | None = None
+    missing: float = 0.0
+    hold: Hold | None = Hold.UNKNOWN
+    fresh_seconds: float = 0.0
+    points: tuple[Reading, ...] = ()
+    latches: Mapping[Level, Latch] = field(default_factory=lambda: NOTHING_LATCHED)
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How commit has grown in the last ten minutes, all of one source.
+
+    ``splits`` are times, with what was committed and how much of it outside pods. ``is_of_pods``: they come
+    from the commit of pods. Otherwise what is outside is the non-paged pool alone. ``whole`` is the ceiling
+    at the last one, None where it is unknown. ``raised`` are the guards whose lines were crossed, and of
+    which the node is not clear.
+    """
+
+    source: str = ""
+    is_of_pods: bool = False
+    whole: float | None = None
+    splits: tuple[tuple[float, float, float], ...] = ()
+    raised: frozenset[Guard] = frozenset()
+
+    @property
+    def last_at(self) -> float:
+        """When the last split was measured; minus infinity where there is none."""
+        return self.splits[-1][0] if self.splits else float("-inf")
+
+
+NO_GROWTH: Final = Growth()
+
+
+@dataclass(frozen=True, slots=True)
+class EvictedPod:
+    """A pod whose eviction has not settled: its memory is not back yet, or has not had the time to come back.
+
+    ``share`` is what the pod was measured to have, and ``commit_before`` what the node had committed, in
+    bytes; None where unknown. ``gone_at`` is when its UID was gone, None while it is there; ``samples`` is
+    how many fresh ones were measured after that. One that is never gone, Stuck, keeps the next from
+    beginning.
+    """
+
+    uid: str
+    share: float | None
+    commit_before: float | None
+    gone_at: float | None = None
+    samples: int = 0
+
+
+NOTHING_MEASURED: Final[Mapping[Axis, AxisPressure]] = MappingProxyType(
+    {axis: AxisPressure(axis) for axis in Axis}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePressure:
+    """The memory of a node: what is known of it at one moment, and what its samples have shown.
 
     ``guard`` is why evictions cannot be expected to help, at Soft and above. ``is_signalled`` says whether
     condition and taint are to be on the node, None where they stay as they are. ``outside_pods`` are the
     bytes that are committed outside pods, as far as that is known.
+
+    The rest is the detector's, and none of it is kept for longer than it is fresh: ``sources`` has the last
+    sample of each source, ``seen_at`` is when the last one of any arrived. ``overhead`` is what the kubelet's
+    ``availableBytes`` does not count: the operator's own value, or what an exporter has shown on this node.
+    ``evicted`` are pods whose evictions have not settled, ``settled`` and ``ineffective`` how many have since
+    the node was last calm. ``signal_since`` is when ``is_signalled`` changed, ``calm_since`` since when no
+    line that is signalled is held, None while one is, both as of the sample measured at ``signal_at``.
     """
 
-    axes: Mapping[Axis, AxisView]
-    guard: Guard | None
-    is_signalled: bool | None
-    outside_pods: float | None
+    axes: Mapping[Axis, AxisPressure] = field(default_factory=lambda: NOTHING_MEASURED)
+    guard: Guard | None = None
+    is_signalled: bool | None = None
+    outside_pods: float | None = None
+    sources: Mapping[str, MemorySample] = field(default_factory=dict)
+    seen_at: float | None = None
+    overhead: float = PROXY_OVERHEAD_BYTES
+    growth: Growth = NO_GROWTH
+    evicted: tuple[EvictedPod, ...] = ()
+    settled: int = 0
+    ineffective: int = 0
+    signal_since: float | None = None
+    calm_since: float | None = None
+    signal_at: float | None = None
 
     @property
     def level(self) -> Level | None:
@@ -142,7 +342,7 @@ class NodeView:
         return None if known is None or lost > known else known
 
     @property
-    def worst(self) -> AxisView | None:
+    def worst(self) -> AxisPressure | None:
         """The axis with that level; COMMIT where both have it, since allocations fail there."""
         level = self.level
         if level is None:
@@ -150,28 +350,52 @@ class NodeView:
         return next(self.axes[axis] for axis in Axis if self.axes[axis].level is level)
 
     @property
-    def evictable(self) -> tuple[AxisView, ...]:
+    def evictable(self) -> tuple[AxisPressure, ...]:
         """The axes for which an eviction is right now, the worst first."""
         ready = [self.axes[axis] for axis in Axis if self.axes[axis].hold is None]
         return tuple(sorted(ready, key=lambda each: -each.held))
 
     @property
-    def is_hot(self) -> bool:
-        """Whether the node is to be polled often: at Warning or above, or exhausted in half an hour."""
-        return any(
-            each.held >= Level.WARNING
-            or (
-                each.level is not None
-                and each.seconds_left is not None
-                and each.seconds_left < HOT_ETA_SECONDS
-            )
-            for each in self.axes.values()
+    def priority(self) -> float:
+        """How soon the node is to be polled: 0, or up to 1 the nearer it is to the end of its memory.
+
+        It is above 0 at Warning and above, and where memory is exhausted in half an hour.
+        """
+        axes = self.axes.values()
+        left = [each.seconds_left for each in axes if each.seconds_left is not None]
+        is_soon = any(
+            each.level is not None and each.seconds_left is not None and each.seconds_left < HOT_ETA_SECONDS
+            for each in axes
         )
+        held = max(each.held for each in axes)
+        if held < Level.WARNING and not is_soon:
+            return 0.0
+        return (held + max(0.0, 1 - min(left, default=HOT_ETA_SECONDS) / HOT_ETA_SECONDS)) / len(Level)
+
+    @property
+    def is_hot(self) -> bool:
+        """Whether the node is to be polled often."""
+        return self.priority > 0
+
+    def without_evidence(self) -> NodePressure:
+        """Return only what is known at its moment, for those who keep it."""
+        axes = {
+            axis: replace(each, points=(), latches=NOTHING_LATCHED, fresh_seconds=0.0)
+            for axis, each in self.axes.items()
+        }
+        return NodePressure(axes, self.guard, self.is_signalled, self.outside_pods)
+
+
+NO_SAMPLES: Final = NodePressure()
 
 
 @dataclass(frozen=True, slots=True)
 class PodUsage:
-    """The memory of a pod, in bytes, and by how much it grew in two minutes; None where unknown."""
+    """The memory of a pod, in bytes, and by how much it grew in two minutes; None where unknown.
+
+    ``working_set`` is the sum of the private working sets of its containers. ``commit`` is unknown by
+    default: only kubelets with the feature gate PodAndContainerStatsFromCRI report it.
+    """
 
     commit: float | None = None
     working_set: float | None = None
@@ -219,8 +443,8 @@ class KnownMemory:
     rarely, and None until most is known after a start.
     """
 
-    told: Mapping[str, NodeView] = field(default_factory=dict)
-    views: Mapping[str, NodeView] = field(default_factory=dict)
+    told: Mapping[str, NodePressure] = field(default_factory=dict)
+    views: Mapping[str, NodePressure] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     pods: Mapping[str, Mapping[str, PodUsage]] = field(default_factory=dict)
     read_at: float = 0.0

@@ -32,18 +32,14 @@ _NOT_ACCEPTABLE: Final = 406
 _SERVICE_UNAVAILABLE: Final = 503
 
 
-class MemorySnapshot(Protocol):
-    """What was known of the memory of all nodes at one moment. No change reaches it any more."""
-
-    def report(self) -> MemoryReport:
-        """Return it as a report. It is called in another thread than the event loop."""
-
-
 class MemorySource(Protocol):
     """Knows the memory of nodes."""
 
-    def snapshot(self) -> MemorySnapshot:
-        """Return what is known now. It is called in the event loop and must return at once."""
+    def snapshot(self) -> Callable[[], MemoryReport]:
+        """Return what makes the report of what is known now, in another thread than the event loop.
+
+        It is called in the event loop and must return at once. No change reaches the report any more.
+        """
 
 
 class Memory:
@@ -65,8 +61,8 @@ class Memory:
         self._access = access
 
         def snapshot() -> Callable[[], bytes]:
-            known = source.snapshot()
-            return lambda: msgspec.json.encode(known.report())
+            report = source.snapshot()
+            return lambda: msgspec.json.encode(report())
 
         self._pages = Pages(snapshot, name="memory", monotonic=monotonic)
 

@@ -14,7 +14,7 @@ from harness.evicting import a_pod, listed
 from harness.virtual_time import in_virtual_time
 from winpool.controllers.eviction_answers import MOST, Answers
 from winpool.controllers.evictions import EvictionLane
-from winpool.controllers.memory_sources import EvictionResult
+from winpool.controllers.memory_polls import EvictionResult
 from winpool.kube.errors import (
     ApiError,
     Conflict,

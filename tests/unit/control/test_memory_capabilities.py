@@ -10,7 +10,7 @@ import pytest
 
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_mixed_stage, a_watching_pool
 from harness.virtual_time import in_virtual_time, running
-from winpool.controllers import memory_sources as probes
+from winpool.controllers import memory_polls as probes
 from winpool.controllers.memory import FIRST_SECONDS, RENEW_SECONDS
 from winpool.model.pressure import Capabilities, Capability
 

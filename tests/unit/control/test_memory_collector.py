@@ -30,7 +30,7 @@ from winpool.kubelet.outcome import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, Out
 from winpool.kubelet.samples import KubeletEviction
 from winpool.kubelet.schedule import HOT_INTERVAL, LONGEST_DEADLINE
 from winpool.model.node import KubeletEndpoint, NodeVersions
-from winpool.model.pressure import Axis, Level, NodeView
+from winpool.model.pressure import Axis, Level, NodePressure
 
 POOL = a_watching_pool()
 EVICTING = a_watching_pool(mode="Evict")
@@ -47,7 +47,7 @@ async def watching(collector: MemoryCollector) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def commit(view: NodeView) -> Level | None:
+def commit(view: NodePressure) -> Level | None:
     return view.axes[Axis.COMMIT].level
 
 
@@ -332,7 +332,7 @@ async def test_an_answer_of_the_machine_before_says_nothing_of_the_next() -> Non
         await until(lambda: bool(stage.polls_of(0)))
         stage.collector.want(POOL, [a_watched_node(1, uid="another")])
         await asyncio.sleep(10)
-        assert stage.collector.watched.named("w001").state.sources == {}  # type: ignore[union-attr]
+        assert stage.collector.watched.named("w001").memory.sources == {}  # type: ignore[union-attr]
 
 
 @in_virtual_time

@@ -7,7 +7,6 @@ import asyncio
 from harness.memory import GIB
 from harness.memory_fleet import Stage, a_watching_pool
 from harness.virtual_time import in_virtual_time
-from winpool.controllers.memory import EvictedPods
 from winpool.model.pressure import Axis, Hold
 
 EVICTING = a_watching_pool(mode="Evict")
@@ -21,7 +20,7 @@ class Node:
         self.stage.machine(0).committed = lambda _: 22.0
         self.stage.collector.want(EVICTING, self.stage.nodes)
         self.uid = self.stage.nodes[0].uid
-        self.evicted = EvictedPods(self.stage.collector.watched, monotonic=asyncio.get_running_loop().time)
+        self.evicted = self.stage.collector
 
     @property
     def hold(self) -> Hold | None:

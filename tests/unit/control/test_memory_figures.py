@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_mixed_stage, a_watching_pool
 from harness.virtual_time import in_virtual_time, running
 from winpool.controllers.evictions import eviction_answers, eviction_lane
-from winpool.controllers.memory_sources import Durations
+from winpool.controllers.memory_polls import MemoryStats
 from winpool.controllers.services import Clock
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, DisruptionBudget
@@ -78,9 +78,10 @@ async def test_what_is_not_fresh_is_not_the_oldest() -> None:
 
 
 def test_a_poll_is_counted_in_each_bucket_that_it_is_not_above() -> None:
-    taken = Durations()
+    stats = MemoryStats()
     for seconds in (0.05, 0.2, 7.0, 60.0):
-        taken.note(seconds)
+        stats.note_poll("Kubelet", seconds)
+    taken = stats.polls["Kubelet"]
     assert taken.counts == [1, 0, 1, 0, 0, 0, 0, 1, 1]
     assert taken.seconds == 67.25
 

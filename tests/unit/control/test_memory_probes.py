@@ -6,7 +6,8 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from winpool.controllers.memory_sources import Probe, Probes
+from winpool.controllers.memory_polls import Probes
+from winpool.controllers.watched_nodes import Probe
 from winpool.kubelet.addresses import Target
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.samples import KubeletEviction

@@ -16,7 +16,7 @@ from harness.virtual_time import in_virtual_time
 from winpool.controllers.memory import Wakes
 from winpool.controllers.watched_nodes import News, Series, Silence, Wanted, WatchedNode
 from winpool.kubelet.outcome import Outcome
-from winpool.model.pressure import Axis, NodeView
+from winpool.model.pressure import Axis, NodePressure
 
 WANTED = Wanted(
     pool="pool",
@@ -42,7 +42,7 @@ def some_wakes(
     return Wakes(wake, nodes_of=nodes_of, on_wait=on_wait, monotonic=monotonic)
 
 
-def state_of(view: NodeView) -> tuple[object, ...]:
+def state_of(view: NodePressure) -> tuple[object, ...]:
     """Return what a report tells of a node."""
     axes = tuple((view.axes[axis].level, view.axes[axis].held) for axis in Axis)
     return (axes, view.guard, view.is_signalled)
@@ -60,18 +60,18 @@ def test_over_any_samples_there_is_one_piece_of_news_for_each_change_and_none_wi
         while watched.changes_at < sample.arrived_at:
             now = watched.changes_at + 0.001
             news = watched.look(now)
-            after = state_of(watched.view)
-            is_evictable = bool(watched.view.evictable)
+            after = state_of(watched.memory)
+            is_evictable = bool(watched.memory.evictable)
             has_changed = after != before or watched.problem != problem
             assert (news is not News.NONE) == (has_changed or (is_evictable and not was_evictable))
             before, was_evictable, problem = after, is_evictable, watched.problem
         watched.took(sample)
         news = watched.look(sample.arrived_at)
-        after, is_evictable = state_of(watched.view), bool(watched.view.evictable)
+        after, is_evictable = state_of(watched.memory), bool(watched.memory.evictable)
         has_changed = after != before or watched.problem != problem
         assert (news is not News.NONE) == (has_changed or (is_evictable and not was_evictable))
         assert state_of(watched.told) == after
-        assert watched.view == watched.view_at(sample.arrived_at)
+        assert watched.memory == watched.memory_at(sample.arrived_at)
         before, was_evictable, problem = after, is_evictable, watched.problem
 
 

@@ -15,7 +15,7 @@ from winpool.controllers.evictions import eviction_answers
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.node_pods import NodePodLists
 from winpool.controllers.services import Clock
-from winpool.features.memory.eviction import Stage
+from winpool.features.memory.eviction import EvictionState
 from winpool.features.memory.victims import Exclusion, namespaces_of
 from winpool.kube.reader_token import ReaderToken
 from winpool.sampling import connections_of, make_sampling
@@ -59,6 +59,6 @@ async def test_each_pass_knows_them_and_evicts_no_pod_there() -> None:
     known = lists.evictions_of(POOL)
     assert known.protected == {"vault"}
     found = step(a_hot_node(), pods=listed(a_pod("hog", namespace="vault")), protected=known.protected)
-    assert found.stage is Stage.BLOCKED
+    assert found.state is EvictionState.BLOCKED
     assert found.choice is not None
     assert found.choice.excluded == {Exclusion.SYSTEM_NAMESPACE: 1}

@@ -17,7 +17,7 @@ from winpool.controllers.evictions import eviction_answers
 from winpool.controllers.node_pods import ListPods, NodePodLists
 from winpool.controllers.pools import Absences, Pools
 from winpool.controllers.services import Clock
-from winpool.features.memory.feature import SPACING_SECONDS
+from winpool.features.memory.eviction import SPACING_SECONDS
 from winpool.kube.budgets import FAILED_SECONDS, SHARED_SECONDS, BudgetCache, BudgetLister
 from winpool.kube.errors import ApiError, Forbidden, Unavailable
 from winpool.kube.pods import PodLister, PodPage

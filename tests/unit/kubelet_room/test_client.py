@@ -33,7 +33,7 @@ from winpool.kubelet import client as client_module
 from winpool.kubelet.addresses import Target
 from winpool.kubelet.client import MAX_BODY_BYTES, KubeletClient
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import KubeletEviction, KubeletSample
+from winpool.kubelet.samples import KubeletEviction
 from winpool.kubelet.trust import insecure_context
 
 WELL = answering(response(a_summary("w1")))
@@ -46,10 +46,8 @@ async def test_a_sample_is_asked_for_with_the_token_and_nothing_else(
     authority: Authority, tls: ssl.SSLContext
 ) -> None:
     async with a_server(tls, WELL) as server, a_client(authority) as client:
-        sample = await client.summary(at(server), deadline=AMPLE)
-    assert isinstance(sample, KubeletSample)
-    assert sample.commit is not None
-    assert sample.commit.limit == 24 * GIB
+        sample, _ = await client.summary(at(server), deadline=AMPLE)
+    assert sample.commit_limit == 24 * GIB
     [head] = server.heads
     assert head.startswith("GET /stats/summary HTTP/1.1\r\n")
     assert f"Authorization: Bearer {TOKEN}\r\n" in head
@@ -58,8 +56,8 @@ async def test_a_sample_is_asked_for_with_the_token_and_nothing_else(
 
 async def test_pods_are_returned_where_they_are_asked_for(authority: Authority, tls: ssl.SSLContext) -> None:
     async with a_server(tls, WELL) as server, a_client(authority) as client:
-        assert (await client.summary(at(server), deadline=AMPLE)).pods is None
-        assert (await client.summary(at(server), deadline=AMPLE, pods=True)).pods
+        assert (await client.summary(at(server), deadline=AMPLE))[1] is None
+        assert (await client.summary(at(server), deadline=AMPLE, pods=True))[1]
 
 
 async def test_configz_says_whether_the_kubelet_evicts(authority: Authority, tls: ssl.SSLContext) -> None:
@@ -76,14 +74,14 @@ async def test_an_answer_that_trickles_in_time_is_a_sample(authority: Authority,
         a_server(tls, trickling(response(body), every=0.001)) as server,
         a_client(authority) as client,
     ):
-        assert (await client.summary(at(server), deadline=AMPLE)).memory is not None
+        assert (await client.summary(at(server), deadline=AMPLE))[0].proxy_available is not None
 
 
 async def test_the_largest_answer_that_is_read(authority: Authority, tls: ssl.SSLContext) -> None:
     body = a_summary("w1")
     body += b" " * (MAX_BODY_BYTES - len(body))
     async with a_server(tls, answering(response(body))) as server, a_client(authority) as client:
-        assert (await client.summary(at(server), deadline=AMPLE)).memory is not None
+        assert (await client.summary(at(server), deadline=AMPLE))[0].proxy_available is not None
 
 
 # Kubelets that do not
@@ -225,7 +223,7 @@ async def test_a_kubelet_that_gets_another_certificate_is_asked_by_the_other_nam
     async with a_client(authority) as client:
         for certificate in ({"names": ["w1"]}, {"addresses": ["127.0.0.1"]}, {"names": ["w1"]}):
             async with a_server(tls_for(authority, tmp_path, **certificate), WELL) as server:
-                assert (await client.summary(at(server), deadline=AMPLE)).node == "w1"
+                assert (await client.summary(at(server), deadline=AMPLE))[0].commit_limit == 24 * GIB
 
 
 @pytest.mark.parametrize(
@@ -274,7 +272,7 @@ async def test_without_verification_any_certificate_will_do(authority: Authority
         a_server(tls, WELL) as server,
         KubeletClient(token=the_token, context=lambda: insecure) as client,
     ):
-        assert (await client.summary(at(server), deadline=AMPLE)).node == "w1"
+        assert (await client.summary(at(server), deadline=AMPLE))[0].commit_limit == 24 * GIB
 
 
 # Tokens
@@ -454,7 +452,7 @@ async def test_a_kept_connection_that_the_kubelet_closes_costs_one_sample_at_mos
         await until(lambda: server.open == 0, what="the kubelet closes it")
         with suppress(PollError):
             await client.summary(at(server), deadline=AMPLE, keep=True)
-        assert (await client.summary(at(server), deadline=AMPLE, keep=True)).node == "w1"
+        assert (await client.summary(at(server), deadline=AMPLE, keep=True))[0].commit_limit == 24 * GIB
 
 
 @pytest.mark.parametrize(
@@ -487,7 +485,7 @@ async def test_one_kubelet_that_hangs_keeps_no_other_one_waiting(
             for number in range(16)
         ]
         await until(lambda: len(hanging.heads) == 16, what="all of them are asked")
-        assert (await client.summary(at(server), deadline=AMPLE)).node == "w1"
+        assert (await client.summary(at(server), deadline=AMPLE))[0].commit_limit == 24 * GIB
         for each in waiting:
             each.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from winpool.kubelet.exporter import DEFAULT_MATCHERS, MOST_SERIES, Point, Query, parse_vector, samples_of
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import LIMIT
+from winpool.model.pressure import LARGEST
 
 NOW = 1_790_000_000.0
 
@@ -126,8 +126,8 @@ def answers(**by_query: float | None) -> dict[Query, dict[str, Point]]:
 
 def test_a_sample_has_its_own_time_and_its_age_by_the_clock_of_prometheus() -> None:
     sample = samples_of(answers())["w1"]
-    assert (sample.time, sample.age) == (NOW - 7.0, 7.0)
-    assert samples_of(answers(TIME=NOW + 5.0))["w1"].age == -5.0
+    assert (sample.taken_at, sample.age) == (NOW - 7.0, 7.0)
+    assert samples_of(answers(TIME=NOW + 5.0))["w1"].age is None, "the clocks of a federation differ"
 
 
 @pytest.mark.parametrize("time", [None, 0.0, -1.0])
@@ -136,14 +136,14 @@ def test_without_a_time_there_is_no_sample(time: float | None) -> None:
 
 
 FIELDS = {
-    "COMMITTED": "committed",
+    "COMMITTED": "commit_total",
     "COMMIT_LIMIT": "commit_limit",
-    "AVAILABLE": "available",
-    "PHYSICAL": "physical",
+    "AVAILABLE": "physical_available",
+    "PHYSICAL": "physical_total",
     "POOL_NONPAGED": "pool_nonpaged",
-    "PAGE_READS": "page_reads",
-    "PAGES_WRITTEN": "pages_written",
-    "PAGES_REPURPOSED": "pages_repurposed",
+    "PAGE_READS": "hard_reads_per_second",
+    "PAGES_WRITTEN": "write_out_per_second",
+    "PAGES_REPURPOSED": "repurposed_per_second",
 }
 
 
@@ -159,11 +159,11 @@ def test_each_query_is_one_field_and_only_that_one(query: str, field: str) -> No
 
 def test_a_rate_may_be_zero_and_an_amount_may_not() -> None:
     sample = samples_of(answers(PAGE_READS=0.0, COMMITTED=0.0))["w1"]
-    assert (sample.page_reads, sample.committed) == (0.0, None)
+    assert (sample.hard_reads_per_second, sample.commit_total) == (0.0, None)
 
 
 def test_a_negative_rate_is_unknown() -> None:
-    assert samples_of(answers(PAGE_READS=-1.0))["w1"].page_reads is None
+    assert samples_of(answers(PAGE_READS=-1.0))["w1"].hard_reads_per_second is None
 
 
 def test_rates_are_of_counters_and_amounts_of_gauges() -> None:
@@ -198,7 +198,7 @@ def test_every_value_is_a_finite_number_of_a_node_that_has_one_series(rows: list
     for node, value in values(an_answer(*(a_series(*row) for row in rows))).items():
         assert nodes.count(node) == 1
         assert math.isfinite(value)
-        assert abs(value) < LIMIT
+        assert abs(value) < LARGEST
         assert value == float(dict(rows)[node])
 
 
@@ -220,5 +220,5 @@ def test_any_numbers_give_sane_samples(points: dict[Query, float | None]) -> Non
     for sample in samples_of(told).values():
         for name in FIELDS.values():
             value = getattr(sample, name)
-            assert value is None or 0 <= value < LIMIT
-            assert value is None or value > 0 or name.startswith("page")
+            assert value is None or 0 <= value < LARGEST
+            assert value is None or value > 0 or name.endswith("per_second")

@@ -105,7 +105,7 @@ async def test_ten_queries_tell_of_all_nodes_over_few_connections_that_are_close
         await until(lambda: server.open == 0, what="its connections are closed")
     assert sorted(samples) == ["w1", "w2"]
     assert samples["w1"].age == 7.0
-    assert samples["w1"].committed == 1024
+    assert samples["w1"].commit_total == 1024
     assert sorted(map(query_of, server.heads)) == sorted(query.of(MATCHERS) for query in Query)
     assert all(f"Authorization: Bearer {TOKEN}\r\n" in head for head in server.heads)
     assert server.connections <= prometheus_module.MAX_QUERIES

@@ -14,18 +14,18 @@ def test_a_node_is_polled_every_60_s_and_a_hot_one_every_10_s() -> None:
     schedule = a_schedule("w1")
     assert answered(schedule, 1.0) == ["w1"]
     assert (answered(schedule, 60.9), answered(schedule, 61.0)) == ([], ["w1"])
-    schedule.set_heat("w1", 0.5, now=62.0)
+    schedule.set_priority("w1", 0.5, now=62.0)
     assert schedule.interval("w1") == 10.0
     assert (answered(schedule, 70.9), answered(schedule, 71.0)) == ([], ["w1"])
     assert (answered(schedule, 80.9), answered(schedule, 81.0)) == ([], ["w1"])
-    schedule.set_heat("w1", 0.0, now=82.0)
+    schedule.set_priority("w1", 0.0, now=82.0)
     assert answered(schedule, 91.0) == ["w1"]
     assert (answered(schedule, 101.0), answered(schedule, 151.0)) == ([], ["w1"])
 
 
 def test_the_deadline_is_below_the_interval() -> None:
     schedule = a_schedule("w1", "w2")
-    schedule.set_heat("w1", 1.0, now=0.0)
+    schedule.set_priority("w1", 1.0, now=0.0)
     assert {poll.node: poll.deadline for poll in schedule.due(now=1.0)} == {"w1": 8.0, "w2": 10.0}
 
 
@@ -40,17 +40,17 @@ def test_jitter_moves_a_poll_by_a_twentieth_of_the_interval() -> None:
 def test_a_few_new_nodes_are_polled_at_once_and_a_fleet_within_the_first_interval() -> None:
     assert answered(a_schedule("w1", jitter=lambda: 1.0), 0.012) == ["w1"]
     schedule = a_schedule(*names(5000), jitter=lambda: 1.0)
-    assert schedule.next_look(now=0.0) == pytest.approx(60.0)
+    assert schedule.next_due(now=0.0) == pytest.approx(60.0)
 
 
 def test_it_says_when_to_look_again() -> None:
     schedule = a_schedule("w1")
-    assert schedule.next_look(now=0.0) == pytest.approx(0.006)
+    assert schedule.next_due(now=0.0) == pytest.approx(0.006)
     assert polled(schedule, 1.0) == ["w1"]
-    assert schedule.next_look(now=1.0) is None
+    assert schedule.next_due(now=1.0) is None
     schedule.done("w1", now=1.5, sampled=True)
-    assert schedule.next_look(now=1.5) == 61.0
-    assert Schedule(jitter=lambda: 0.0).next_look(now=0.0) is None
+    assert schedule.next_due(now=1.5) == 61.0
+    assert Schedule(jitter=lambda: 0.0).next_due(now=0.0) is None
 
 
 # Nodes that come and go
@@ -78,7 +78,7 @@ def test_a_node_that_comes_back_while_its_old_poll_is_in_flight_is_not_polled_tw
 
 def test_heat_of_a_node_that_is_not_known_is_ignored() -> None:
     schedule = a_schedule("w1")
-    schedule.set_heat("w2", 1.0, now=0.0)
+    schedule.set_priority("w2", 1.0, now=0.0)
     assert schedule.interval("w2") == BASE_INTERVAL
     assert polled(schedule, 1.0) == ["w1"]
 
@@ -90,7 +90,7 @@ def test_64_polls_are_in_flight_and_no_more() -> None:
     schedule = a_schedule(*names(200))
     assert len(polled(schedule, 10.0)) == 64
     assert polled(schedule, 11.0) == []
-    assert schedule.next_look(now=11.0) is None
+    assert schedule.next_due(now=11.0) is None
     schedule.done("w0000", now=11.0, sampled=True)
     assert len(polled(schedule, 11.0)) == 1
 
@@ -119,14 +119,14 @@ def hot_schedule(count: int) -> Schedule:
     """Return a schedule of hot nodes, the last one the hottest."""
     schedule = a_schedule(*names(count))
     for number, name in enumerate(names(count)):
-        schedule.set_heat(name, (number + 1) / count, now=0.0)
+        schedule.set_priority(name, (number + 1) / count, now=0.0)
     return schedule
 
 
 def test_of_hot_nodes_50_are_polled_in_any_second_the_worst_first() -> None:
     schedule = hot_schedule(120)
     assert sorted(answered(schedule, 10.0)) == names(50, start=70)
-    assert schedule.next_look(now=10.0) == 11.0
+    assert schedule.next_due(now=10.0) == 11.0
     assert answered(schedule, 10.99) == []
     assert sorted(answered(schedule, 11.0)) == names(50, start=20)
     assert sorted(answered(schedule, 12.0)) == names(20)
@@ -161,7 +161,7 @@ def test_late_hot_nodes_count_for_the_limit_of_the_hot_ones() -> None:
 def test_the_hottest_is_before_the_others_but_for_one_that_has_waited_ten_seconds_longer() -> None:
     schedule = a_schedule(*names(64), "x-cold", "y-hot")
     assert polled(schedule, 0.5) == names(64)
-    schedule.set_heat("y-hot", 1.0, now=0.5)
+    schedule.set_priority("y-hot", 1.0, now=0.5)
     schedule.done("w0000", now=0.6, sampled=True)
     assert polled(schedule, 0.6) == ["y-hot"]
     schedule.done("y-hot", now=0.7, sampled=True)
@@ -180,7 +180,7 @@ def test_connections_are_kept_while_there_are_places_hot_nodes_first() -> None:
         return found
 
     assert kept(2.0) == dict.fromkeys(names(MAX_KEPT), True) | {"x-hot": False}
-    schedule.set_heat("x-hot", 1.0, now=3.0)
+    schedule.set_priority("x-hot", 1.0, now=3.0)
     assert kept(12.0) == {"x-hot": False}, "all places are taken"
     assert list(kept(62.0).values()).count(False) == 2, "one node gives its place away"
     assert kept(72.0) == {"x-hot": True}

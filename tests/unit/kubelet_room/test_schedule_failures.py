@@ -18,27 +18,27 @@ def test_after_one_failure_the_interval_is_half_but_not_below_that_of_hot_nodes_
     heat: float, gaps: list[float], usual: float
 ) -> None:
     schedule = a_schedule("w1")
-    schedule.set_heat("w1", heat, now=0.5)
+    schedule.set_priority("w1", heat, now=0.5)
     now, found = 11.0, []
     answered(schedule, now, sampled=False)
     for _ in range(6):
-        due = schedule.next_look(now=now)
+        due = schedule.next_due(now=now)
         assert due is not None
         found.append(due - now)
         now = due
         answered(schedule, now, sampled=False)
     assert found == gaps
-    due = schedule.next_look(now=now)
+    due = schedule.next_due(now=now)
     assert due is not None
     answered(schedule, due)
-    assert schedule.next_look(now=due) == due + usual
+    assert schedule.next_due(now=due) == due + usual
 
 
 def test_one_lost_poll_leaves_the_last_sample_fresh_until_the_next() -> None:
     schedule = a_schedule("w1")
     assert answered(schedule, 1.0) == ["w1"]
     assert answered(schedule, 61.0, seconds=LONGEST_DEADLINE, sampled=False) == ["w1"]
-    due = schedule.next_look(now=71.0)
+    due = schedule.next_due(now=71.0)
     assert due is not None
     assert due + LONGEST_DEADLINE - 1.0 <= FRESH_SECONDS
 
@@ -47,8 +47,8 @@ def test_heat_does_not_shorten_a_back_off() -> None:
     schedule = a_schedule("w1")
     for now in (1.0, 31.0):
         assert answered(schedule, now, sampled=False) == ["w1"]
-    schedule.set_heat("w1", 1.0, now=32.0)
-    assert schedule.next_look(now=32.0) == 91.0
+    schedule.set_priority("w1", 1.0, now=32.0)
+    assert schedule.next_due(now=32.0) == 91.0
 
 
 # Nodes that are awaited

@@ -34,7 +34,7 @@ class Fleet:
 
     def heat(self, names: list[str], heat: float = 1.0) -> None:
         for name in names:
-            self.schedule.set_heat(name, heat, now=self._now)
+            self.schedule.set_priority(name, heat, now=self._now)
 
     def poll_soon(self, names: list[str]) -> None:
         self.schedule.poll_soon(names, now=self._now)
@@ -48,7 +48,7 @@ class Fleet:
                 end = self._now + min(took, poll.deadline)
                 heapq.heappush(self._in_flight, (end, poll.node, took <= poll.deadline))
             assert len(self._in_flight) <= limits.MAX_IN_FLIGHT
-            look = self.schedule.next_look(now=self._now)
+            look = self.schedule.next_due(now=self._now)
             ends = [self._in_flight[0][0]] if self._in_flight else []
             self._now = min(ends if look is None else [look, *ends])
             while self._in_flight and self._in_flight[0][0] <= self._now:

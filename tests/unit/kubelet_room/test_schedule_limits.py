@@ -49,8 +49,8 @@ class Machine(RuleBasedStateMachine):
         self.nodes = names
 
     @rule(name=st.sampled_from(NAMES), heat=st.sampled_from([0.0, 0.0, 0.2, 1.0, 7.0, -1.0, math.nan]))
-    def set_heat(self, name: str, heat: float) -> None:
-        self.schedule.set_heat(name, heat, now=self.now)
+    def set_priority(self, name: str, heat: float) -> None:
+        self.schedule.set_priority(name, heat, now=self.now)
         if name in self.nodes:
             self.heat[name] = heat
 
@@ -90,7 +90,7 @@ class Machine(RuleBasedStateMachine):
     def wait_until_it_says(self) -> None:
         """Nothing starts before the time that it says."""
         self.poll()
-        look = self.schedule.next_look(now=self.now)
+        look = self.schedule.next_due(now=self.now)
         if look is None:
             self.now += 1000.0
             assert self.schedule.due(now=self.now) == [] or len(self.in_flight) < FEW["MAX_IN_FLIGHT"]

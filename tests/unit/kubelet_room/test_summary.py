@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.kubelet_payloads import AT, GIB, a_commit_container, a_memory, a_pod, a_summary
+from harness.kubelet_payloads import AT, GIB, TIME, a_commit_container, a_memory, a_pod, a_summary
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import (
-    LIMIT,
-    MOST_PODS,
-    CommitMemory,
-    KubeletSample,
-    MachineMemory,
-    PodMemory,
-    parse_summary,
-)
+from winpool.kubelet.samples import MOST_PODS, parse_summary
+from winpool.model.pressure import LARGEST, MemorySample, PodUsage
 
-MEMORY = MachineMemory(time=AT, committed=17 * GIB, available=12 * GIB, working_set=4 * GIB)
-COMMIT = CommitMemory(time=AT, committed=17 * GIB, limit=24 * GIB)
-POD = PodMemory(uid="u1", namespace="shop", name="pod-u1", time=AT, working_set=GIB, committed=None)
+OLD = MemorySample(taken_at=AT.timestamp(), commit_total=17 * GIB, proxy_available=12 * GIB)
+"""Of a kubelet before 1.31, or one whose commit container cannot be read."""
+WHOLE = replace(OLD, commit_limit=24 * GIB)
 
-UNKNOWN_AMOUNTS = [0, -1, 2**63, 2**63 - 1, 2**64 - 1, LIMIT, 1.5, 1e300, None]
+UNKNOWN_AMOUNTS = [0, -1, 2**63, 2**63 - 1, 2**64 - 1, LARGEST, 1.5, 1e300, None]
+
+
+def sample_of(body: bytes) -> MemorySample:
+    return parse_summary(body, node="w1")[0]
+
+
+def pods_of(*pods: dict[str, Any]) -> dict[str, PodUsage]:
+    found = parse_summary(a_summary(pods=list(pods)), node="w1", pods=True)[1]
+    assert found is not None
+    return found
 
 
 def outcome_of(body: bytes, *, node: str = "w1") -> Outcome:
@@ -37,91 +40,105 @@ def outcome_of(body: bytes, *, node: str = "w1") -> Outcome:
 
 
 def test_memory_and_commit_of_the_node_are_read() -> None:
-    sample = parse_summary(a_summary(), node="w1")
-    assert sample == KubeletSample(node="w1", memory=MEMORY, commit=COMMIT, pods=None)
+    assert parse_summary(a_summary(), node="w1") == (WHOLE, None)
+
+
+def test_the_commit_container_is_believed_and_the_older_of_the_two_times_counts() -> None:
+    for earlier, later in ((TIME, "2026-11-23T06:01:00Z"), ("2026-11-23T06:01:00Z", TIME)):
+        container = a_commit_container(usageBytes=16 * GIB, time=later)
+        sample = sample_of(a_summary(memory=a_memory(time=earlier), systemContainers=[container]))
+        assert sample == replace(WHOLE, commit_total=16 * GIB, commit_limit=23 * GIB)
+
+
+def test_without_the_memory_of_the_machine_the_commit_container_is_read_all_the_same() -> None:
+    assert sample_of(a_summary(memory=None)) == replace(WHOLE, proxy_available=None)
 
 
 def test_pods_are_read_only_where_they_are_asked_for() -> None:
-    assert parse_summary(a_summary(), node="w1", pods=True).pods == (POD,)
+    assert pods_of(a_pod()) == {"u1": PodUsage(working_set=GIB)}
     unreadable = a_summary(pods="none")
-    assert parse_summary(unreadable, node="w1").memory == MEMORY
+    assert sample_of(unreadable) == WHOLE
     assert outcome_of(unreadable) is Outcome.UNREADABLE
 
 
 def test_an_old_kubelet_has_no_commit_container_and_its_commit_total_is_known() -> None:
     for containers in ([], None, [{"name": "pods", "memory": a_memory()}]):
-        sample = parse_summary(a_summary(systemContainers=containers), node="w1")
-        assert sample == KubeletSample(node="w1", memory=MEMORY, commit=None)
+        assert sample_of(a_summary(systemContainers=containers)) == OLD
     body = json.loads(a_summary())
     del body["node"]["systemContainers"]
-    assert parse_summary(json.dumps(body).encode(), node="w1").commit is None
+    assert sample_of(json.dumps(body).encode()) == OLD
 
 
 @pytest.mark.parametrize("amount", UNKNOWN_AMOUNTS)
 def test_what_is_no_amount_is_unknown_and_what_is_beside_it_stays(amount: float | None) -> None:
-    told = parse_summary(a_summary(memory=a_memory(usageBytes=amount)), node="w1").memory
-    assert told == MachineMemory(time=AT, committed=None, available=12 * GIB, working_set=4 * GIB)
+    body = a_summary(memory=a_memory(usageBytes=amount), systemContainers=[])
+    assert sample_of(body) == replace(OLD, commit_total=None)
+    body = a_summary(memory=a_memory(availableBytes=amount), systemContainers=[])
+    assert sample_of(body) == replace(OLD, proxy_available=None)
 
 
 @pytest.mark.parametrize("field", ["availableBytes", "usageBytes"])
 @pytest.mark.parametrize("amount", UNKNOWN_AMOUNTS)
 def test_a_commit_container_without_one_of_its_amounts_is_unknown(field: str, amount: float | None) -> None:
     """A zero would mean that no byte is left, and no kubelet reports that: it means missing."""
-    sample = parse_summary(a_summary(systemContainers=[a_commit_container(**{field: amount})]), node="w1")
-    assert sample.commit is None
-    assert sample.memory == MEMORY
+    assert sample_of(a_summary(systemContainers=[a_commit_container(**{field: amount})])) == OLD
 
 
 def test_amounts_that_make_no_limit_are_unknown() -> None:
-    largest = a_commit_container(availableBytes=LIMIT - 1, usageBytes=1)
-    assert parse_summary(a_summary(systemContainers=[largest]), node="w1").commit is None
+    largest = a_commit_container(availableBytes=LARGEST - 1, usageBytes=1)
+    assert sample_of(a_summary(systemContainers=[largest])) == OLD
 
 
 def test_two_commit_containers_are_unknown() -> None:
     twice = [a_commit_container(), a_commit_container()]
-    assert parse_summary(a_summary(systemContainers=twice), node="w1").commit is None
+    assert sample_of(a_summary(systemContainers=twice)) == OLD
 
 
 @pytest.mark.parametrize("time", [None, "", "yesterday", "2026-11-23T06:00:00", "0000-01-01T00:00:00Z"])
 def test_amounts_without_a_time_are_unknown_since_their_age_is(time: str | None) -> None:
     body = a_summary(memory=a_memory(time=time), systemContainers=[a_commit_container(time=time)])
-    sample = parse_summary(body, node="w1")
-    assert (sample.memory, sample.commit) == (None, None)
+    assert sample_of(body) == MemorySample()
 
 
 def test_a_hostprocess_pod_reports_zeros_and_is_unknown() -> None:
-    body = a_summary(pods=[a_pod(usageBytes=0, workingSetBytes=0)])
-    pods = parse_summary(body, node="w1", pods=True).pods
-    assert pods is not None
-    assert [(pod.working_set, pod.committed) for pod in pods] == [(None, None)]
+    assert pods_of(a_pod(usageBytes=0, workingSetBytes=0)) == {"u1": PodUsage()}
 
 
 def test_a_pod_without_memory_is_there_and_unknown_and_one_without_a_uid_is_not_there() -> None:
     bare = {"podRef": {"name": "bare", "namespace": "shop", "uid": "u2"}}
     nameless = {"podRef": {"name": "x", "namespace": "shop"}, "memory": a_memory()}
-    pods = parse_summary(a_summary(pods=[nameless, {}, bare, a_pod("u1")]), node="w1", pods=True).pods
-    assert pods is not None
-    assert [(pod.uid, pod.working_set, pod.time) for pod in pods] == [("u1", GIB, AT), ("u2", None, None)]
+    found = pods_of(nameless, {}, bare, a_pod("u1"))
+    assert list(found.items()) == [("u1", PodUsage(working_set=GIB)), ("u2", PodUsage())]
 
 
 def test_a_kubelet_with_the_feature_gate_reports_the_commit_of_pods() -> None:
-    pods = parse_summary(a_summary(pods=[a_pod(usageBytes=3 * GIB)]), node="w1", pods=True).pods
-    assert pods is not None
-    assert pods[0].committed == 3 * GIB
+    assert pods_of(a_pod(usageBytes=3 * GIB))["u1"].commit == 3 * GIB
+
+
+@pytest.mark.parametrize(
+    ("pods", "commit"),
+    [
+        ([], None),
+        ([a_pod("a", usageBytes=GIB), a_pod("b", usageBytes=2 * GIB)], 3 * GIB),
+        ([a_pod("a", usageBytes=GIB), a_pod("b")], None),
+    ],
+)
+def test_what_all_pods_have_committed_is_known_only_if_it_is_of_each(
+    pods: list[dict[str, Any]], commit: int | None
+) -> None:
+    body = a_summary(pods=pods)
+    assert parse_summary(body, node="w1", pods=True)[0].pods_commit == commit
+    assert sample_of(body).pods_commit is None
 
 
 @pytest.mark.parametrize("times", [2, 3])
 def test_a_uid_that_is_reported_more_than_once_is_of_no_pod(times: int) -> None:
-    pods = parse_summary(a_summary(pods=[a_pod("u1")] * times + [a_pod("u0")]), node="w1", pods=True).pods
-    assert pods is not None
-    assert [pod.uid for pod in pods] == ["u0"]
+    assert list(pods_of(*[a_pod("u1")] * times, a_pod("u0"))) == ["u0"]
 
 
 def test_a_list_of_more_pods_than_a_node_can_have_is_refused() -> None:
     pods = [a_pod(f"u{number}") for number in range(MOST_PODS + 1)]
-    most = parse_summary(a_summary(pods=pods[:MOST_PODS]), node="w1", pods=True).pods
-    assert most is not None
-    assert len(most) == MOST_PODS
+    assert len(pods_of(*pods[:MOST_PODS])) == MOST_PODS
     assert outcome_of(a_summary(pods=pods)) is Outcome.UNREADABLE
 
 
@@ -165,33 +182,20 @@ def test_an_error_has_nothing_of_the_answer_in_it() -> None:
     assert raised.value.__suppress_context__
 
 
-def amounts_in(sample: KubeletSample) -> list[int]:
+def amounts_in(sample: MemorySample, pods: dict[str, PodUsage] | None) -> list[Any]:
     """Return every amount that is not unknown."""
-    builtins: Any = msgspec.to_builtins(sample)
-    found: list[int] = []
-
-    def visit(value: Any) -> None:
-        if isinstance(value, dict):
-            for each in value.values():
-                visit(each)
-        elif isinstance(value, list | tuple):
-            for each in value:
-                visit(each)
-        elif isinstance(value, int | float):
-            found.append(value)  # type: ignore[arg-type]
-
-    visit(builtins)
-    return found
+    fields = (sample.commit_total, sample.commit_limit, sample.proxy_available)
+    of_pods = (amount for pod in (pods or {}).values() for amount in (pod.commit, pod.working_set))
+    return [each for each in (*fields, *of_pods) if each is not None]
 
 
 def is_sane(body: bytes, *, pods: bool) -> bool:
     """Whether the parser finds amounts that can be computed with, or raises one of its errors."""
     try:
-        sample = parse_summary(body, node="w1", pods=pods)
+        sample, usage = parse_summary(body, node="w1", pods=pods)
     except PollError as error:
         return error.outcome in {Outcome.UNREADABLE, Outcome.WRONG_NODE}
-    amounts = amounts_in(sample)
-    return sample.node == "w1" and all(type(each) is int and 0 < each < LIMIT for each in amounts)
+    return all(type(each) is int and 0 < each < LARGEST for each in amounts_in(sample, usage))
 
 
 NUMBERS = st.one_of(

@@ -13,7 +13,7 @@ from harness.views import CALM, HARD, JUST_STARTED, STALE, a_view, all_of
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
 from winpool.features.contract.feature import contract
 from winpool.features.memory.feature import REQUEST, memory
-from winpool.model.pressure import Guard, Level, NodeView
+from winpool.model.pressure import Guard, Level, NodePressure
 
 OUTSIDE: Final = a_view(Level.HARD, guard=Guard.OUTSIDE_SHARE)
 THEIRS: Final = "patch me on Monday"
@@ -33,7 +33,7 @@ def a_house(guard: str = GUARD, **of_block: Any) -> House:
     return house
 
 
-def see(house: House, view: NodeView) -> None:
+def see(house: House, view: NodePressure) -> None:
     house.memory = replace(house.memory, told={**house.memory.told, "uid-of-w1": view})
     house.settle()
 
@@ -81,7 +81,7 @@ def test_the_request_goes_with_the_pressure() -> None:
 
 
 @pytest.mark.parametrize("view", [STALE, JUST_STARTED], ids=["stale", "just started"])
-def test_the_request_stays_while_nothing_is_known(view: NodeView) -> None:
+def test_the_request_stays_while_nothing_is_known(view: NodePressure) -> None:
     house = a_house()
     see(house, OUTSIDE)
     house.patches.clear()

@@ -238,7 +238,7 @@ def test_samples_that_do_not_measure_commit_show_no_effect() -> None:
     node.poll(after=1, source=PROMETHEUS, **available(10))
     assert node.hold() is Hold.SETTLING
     node.poll(after=59, **HARD)
-    assert node.state.evictions.settled == 1
+    assert node.state.settled == 1
 
 
 def test_an_eviction_that_is_refused_is_none() -> None:
@@ -248,7 +248,7 @@ def test_an_eviction_that_is_refused_is_none() -> None:
     assert node.hold() is Hold.SETTLING
     node.state = eviction_refused(node.state, uid="uid-1")
     assert node.hold() is None
-    assert node.state.evictions.settled == 0
+    assert node.state.settled == 0
 
 
 def test_an_eviction_that_is_reported_twice_is_one() -> None:
@@ -256,7 +256,7 @@ def test_an_eviction_that_is_reported_twice_is_one() -> None:
     node.polls(3, **HARD)
     for _ in range(2):
         node.state = eviction_begun(node.state, uid="uid-1", share=GIB)
-    assert len(node.state.evictions.running) == 1
+    assert len(node.state.evicted) == 1
 
 
 @pytest.mark.parametrize(("back", "guard"), [(0.0, Guard.INEFFECTIVE), (0.9, Guard.INEFFECTIVE), (1.1, None)])
@@ -317,6 +317,6 @@ def test_evictions_are_forgotten_after_an_hour_without_pressure() -> None:
     for number in range(2):
         evict(node, share=None, after=values, uid=f"uid-{number}")
     node.polls(380, **split(12.0, None))
-    assert node.state.evictions.settled == 2
+    assert node.state.settled == 2
     node.polls(30, **split(12.0, None))
-    assert node.state.evictions.settled == 0
+    assert node.state.settled == 0

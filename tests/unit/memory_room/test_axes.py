@@ -18,12 +18,13 @@ from harness.memory import (
     available,
     committed,
 )
-from winpool.features.memory.settings import DetectorSettings, PageFile, PageFilePolicy
+from winpool.api.memory_pressure import PageFileType
+from winpool.features.memory.settings import DetectorSettings, PageFile
 from winpool.model.pressure import Axis, Level
 
 UNKNOWN_FILE = PageFile()
-FIXED = PageFile(PageFilePolicy.FIXED, 8 * GIB)
-MANAGED = PageFile(PageFilePolicy.SYSTEM_MANAGED, 16 * GIB)
+FIXED = PageFile(PageFileType.FIXED, 8 * GIB)
+MANAGED = PageFile(PageFileType.SYSTEM_MANAGED, 16 * GIB)
 
 
 def level_of(axis: Axis, settings: DetectorSettings, source: str, **values: Any) -> Level | None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.features.memory.breaker import Share, is_systemic, max_evicting_nodes
+from winpool.features.memory.overview import Share, is_systemic, max_evicting_nodes
 
 FIFTH = Share(20, is_percent=True)
 

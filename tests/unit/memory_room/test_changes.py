@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from harness.memory import BOTH, KUBELET_ONLY, a_sample, committed
 from harness.memory_histories import History, after, histories, settings
-from winpool.features.memory.detector import NO_STATE, changes_after, step
-from winpool.features.memory.overview import view_of
+from winpool.features.memory.detector import changes_after, known_at, step
 from winpool.features.memory.settings import DetectorSettings
+from winpool.model.pressure import NO_SAMPLES
 
 ROUNDING = 0.001
 
@@ -22,23 +22,23 @@ ROUNDING = 0.001
 def test_until_then_nothing_changes(history: History, settings: DetectorSettings, later: list[int]) -> None:
     samples = history.samples
     state, now = after(samples, settings), samples[-1].arrived_at
-    view, until = view_of(state, now=now, settings=settings), changes_after(state, now=now)
+    view, until = known_at(state, now=now, settings=settings), changes_after(state, now=now)
     for moment in sorted(now + each for each in later):
         while until is not None and moment > until:
-            view = view_of(state, now=until + ROUNDING, settings=settings)
+            view = known_at(state, now=until + ROUNDING, settings=settings)
             until = changes_after(state, now=until + ROUNDING)
-        assert view_of(state, now=moment, settings=settings) == view
+        assert known_at(state, now=moment, settings=settings) == view
 
 
 def test_what_is_never_sampled_never_changes() -> None:
-    assert changes_after(NO_STATE, now=0) is None
+    assert changes_after(NO_SAMPLES, now=0) is None
 
 
 def test_a_level_is_known_until_its_sample_is_no_longer_fresh() -> None:
-    state = NO_STATE
+    state = NO_SAMPLES
     for at in (1000.0, 1060.0):
         state = step(state, a_sample(at, interval=60, **committed(12, pods_commit=None)), KUBELET_ONLY)
     assert changes_after(state, now=1060) == 1180
-    assert view_of(state, now=1180, settings=BOTH).level is not None
-    assert view_of(state, now=1180.1, settings=BOTH).level is None
+    assert known_at(state, now=1180, settings=BOTH).level is not None
+    assert known_at(state, now=1180.1, settings=BOTH).level is None
     assert changes_after(state, now=1180.1) is None

@@ -19,9 +19,8 @@ from harness.memory import (
     available,
     committed,
 )
-from winpool.features.memory.detector import NO_STATE, step
-from winpool.features.memory.samples import MemorySample
-from winpool.model.pressure import Axis, Hold, Level
+from winpool.features.memory.detector import step
+from winpool.model.pressure import NO_SAMPLES, Axis, Hold, Level, MemorySample
 
 SOFT = committed(22.5)
 HARD = committed(23.5)
@@ -341,7 +340,7 @@ def test_a_sample_that_says_nothing_changes_no_axis(sample: MemorySample) -> Non
     assert {axis: each.reading for axis, each in state.axes.items()} == {
         axis: each.reading for axis, each in node.state.axes.items()
     }
-    assert state.axes[Axis.COMMIT].at == node.now
+    assert state.axes[Axis.COMMIT].sampled_at == node.now
 
 
 def test_a_source_that_is_no_longer_read_is_forgotten() -> None:
@@ -354,7 +353,7 @@ def test_a_source_that_is_no_longer_read_is_forgotten() -> None:
 
 
 def test_what_is_not_sampled_is_unknown() -> None:
-    node = Watched(state=NO_STATE)
+    node = Watched(state=NO_SAMPLES)
     view = node.view()
     assert (view.level, view.worst, view.is_signalled, view.guard) == (None, None, None, None)
     assert not view.is_hot

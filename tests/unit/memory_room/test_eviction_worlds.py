@@ -18,10 +18,9 @@ from harness.builders import NOON
 from harness.evicting import a_hot_node, a_pod, a_view, using
 from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.api.memory_pressure import EvictionLimits
-from winpool.features.memory.breaker import Breaker, Share
-from winpool.features.memory.eviction import Course, Pass, Step
-from winpool.features.memory.feature import steps_of
+from winpool.features.memory.eviction import Pass, Step, steps_of
 from winpool.features.memory.intents import Intents, read
+from winpool.features.memory.overview import Breaker, Share
 from winpool.model.node import Eviction, Node
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import Pod
@@ -119,8 +118,8 @@ class Evictions(RuleBasedStateMachine):
 
     # The operators.
 
-    @rule(data=st.data(), course=st.sampled_from([Course.EVICT] * 6 + [Course.STAND, Course.WITHDRAW]))
-    def run_pass(self, data: st.DataObject, course: Course) -> None:
+    @rule(data=st.data(), course=st.sampled_from(["evict"] * 6 + ["stand", "withdraw"]))
+    def run_pass(self, data: st.DataObject, course: str) -> None:
         place = data.draw(st.integers(0, len(self.operators) - 1))
         operator = self.operators[place]
         self._watch(operator, data)
@@ -137,7 +136,7 @@ class Evictions(RuleBasedStateMachine):
         for pause in pauses:
             for operator in self.operators:
                 self._watch(operator, None)
-                for step in self._decide(operator, Course.EVICT).values():
+                for step in self._decide(operator).values():
                     self._perform(operator, step, is_answered=True)
             self.wait(pause)
             if pause == 0.5 and data.draw(st.booleans()):
@@ -149,7 +148,7 @@ class Evictions(RuleBasedStateMachine):
             if self.now - at > LAG or data is None or data.draw(st.booleans()):
                 operator.seen[uid] = (self.now, machine.version, machine.node)
 
-    def _decide(self, operator: Operator, course: Course) -> dict[str, Step]:
+    def _decide(self, operator: Operator, course: str = "evict") -> dict[str, Step]:
         nodes = [node for _, _, node in operator.seen.values()]
         calm, ready = a_view(commit=Hold.NO_PRESSURE), a_view(sampled_at=self.now)
         return steps_of(
@@ -164,10 +163,11 @@ class Evictions(RuleBasedStateMachine):
                     pods=dict(operator.pods), answers=dict(operator.answers), read_at=self.now
                 ),
                 limits=EvictionLimits(max_pods_per_node=PER_NODE, period_seconds=PERIOD, max_nodes=MAX_NODES),
-                course=course,
+                evicts=course == "evict",
                 breaker=Breaker(nodes, {}, Share(100, is_percent=True)),
                 now=NOON + timedelta(seconds=self.now + operator.ahead),
             ),
+            held={node.uid for node in nodes if course == "stand"},
         )
 
     def _perform(self, operator: Operator, step: Step, *, is_answered: bool) -> None:
@@ -242,12 +242,12 @@ class Evictions(RuleBasedStateMachine):
         for _ in range(40):
             self.wait(60.0)
             self._watch(operator, None)
-            found = self._decide(operator, Course.EVICT)
+            found = self._decide(operator)
             for step in found.values():
                 self._perform(operator, step, is_answered=True)
         assert [machine.node.annotations for machine in self.machines.values()] == [{}] * len(NODES)
         self._watch(operator, None)
-        assert self._decide(operator, Course.EVICT) == {}
+        assert self._decide(operator) == {}
 
 
 class EvictionsOfTwo(Evictions):

@@ -27,10 +27,12 @@ from harness.evicting import (
     step,
     steps,
 )
-from winpool.features.memory.eviction import Stage, Step, situation_of
+from winpool.api.memory_pressure import EvictionLimits
+from winpool.features.memory.eviction import EvictionState, NodeEvictions, Pass, Step
 from winpool.features.memory.intents import Intent, Intents, read, written
+from winpool.features.memory.overview import Breaker, Share
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods
-from winpool.model.pressure import Axis, AxisView, Hold, Level, NodeView
+from winpool.model.pressure import Axis, AxisPressure, Hold, KnownMemory, Level, NodePressure
 
 SECOND: Final = timedelta(seconds=1)
 DAY: Final = 86_400
@@ -51,12 +53,12 @@ def test_a_pod_that_takes_a_day_to_end_holds_the_place_of_its_node_for_twelve_mi
     assert isinstance(begun.annotation, str)
     busy, other = a_hot_node("w1", text=begun.annotation), a_hot_node("w2")
     ending = replace(slow, is_terminating=True)
-    for after, stage in ((719, Stage.WAITING), (722, Stage.BEGINNING)):
+    for after, state in ((719, EvictionState.WAITING), (722, EvictionState.BEGINNING)):
         at = READ_AT + after
         pods = {busy.uid: listed(ending, at=at - 1), other.uid: listed(a_pod("hog"), at=at - 1)}
         found = steps(busy, other, pods=pods, maxNodes=1, now=NOON + after * SECOND, read_at=at)
-        assert found["w2"].stage is stage
-    assert found["w1"].stage is Stage.STUCK, "no other pod is evicted there"
+        assert found["w2"].state is state
+    assert found["w1"].state is EvictionState.STUCK, "no other pod is evicted there"
 
 
 def test_a_pod_is_chosen_whatever_its_grace_period() -> None:
@@ -115,7 +117,10 @@ def test_each_place_is_given_back_within_thirteen_minutes(
         answers=known,
         read_at=READ_AT + (now - NOON).total_seconds(),
     )
-    assert not situation_of(node, None, kept, now=now).is_unfinished(now)
+    world = Pass(
+        KnownMemory(), kept, EvictionLimits(), evicts=True, breaker=Breaker([node], {}, Share(1)), now=now
+    )
+    assert not NodeEvictions(node, world).is_unfinished
 
 
 # What who can annotate nodes may do: write intents.
@@ -125,7 +130,7 @@ def test_intents_on_more_nodes_than_there_are_places_are_not_all_carried_out() -
     nodes = [a_hot_node(f"w{ago}", an_intent("hog", ago=ago)) for ago in (2, 9, 5)]
     found = steps(*nodes, pods=listed(a_pod("hog")), maxNodes=1)
     assert evictions(found) == ["w9"]
-    assert {found["w2"].stage, found["w5"].stage} == {Stage.WAITING}
+    assert {found["w2"].state, found["w5"].state} == {EvictionState.WAITING}
     assert len(evictions(steps(*nodes, pods=listed(a_pod("hog")), maxNodes=2))) == 2
 
 
@@ -140,9 +145,9 @@ def test_an_intent_beyond_the_limit_of_the_node_is_not_carried_out() -> None:
     done = [an_intent(name, ago=ago) for name, ago in (("a", 400), ("b", 300))]
     gone = {each.uid: answered(Answer.GONE, ago=100) for each in done}
     node = a_hot_node("w1", *done, an_intent("hog", ago=5))
-    for most, stage in ((2, Stage.LIMITED), (3, Stage.EVICTING)):
+    for most, state in ((2, EvictionState.LIMITED), (3, EvictionState.EVICTING)):
         found = step(node, pods=listed(a_pod("hog")), answers=gone, maxPodsPerNode=most)
-        assert (found.stage, found.eviction is None) == (stage, most == 2)
+        assert (found.state, found.eviction is None) == (state, most == 2)
 
 
 @pytest.mark.parametrize("ahead", [6, 3600])
@@ -151,7 +156,7 @@ def test_an_intent_for_a_pod_that_was_asked_for_and_is_of_a_time_to_come_is_writ
     asked = {"uid-hog": answered(Answer.ASKED, ago=70)}
     node = a_hot_node("w1", an_intent("hog", ago=-ahead))
     found = step(node, pods=listed(a_pod("hog")), answers=asked)
-    assert (found.stage, found.eviction) == (Stage.BEGINNING, None)
+    assert (found.state, found.eviction) == (EvictionState.BEGINNING, None)
     assert found.intent is not None
     assert found.intent.at == NOON
 
@@ -168,7 +173,7 @@ def test_a_time_at_the_end_of_all_times_is_no_time(answer: Answer) -> None:
         listed(a_pod("a", is_finished=True)),
     ):
         found = steps(node, pods=pods, answers=asked)["w1"]
-        assert found.stage in (Stage.BEGINNING, Stage.BLOCKED)
+        assert found.state in (EvictionState.BEGINNING, EvictionState.BLOCKED)
 
 
 @given(
@@ -206,9 +211,9 @@ def test_what_another_node_lacks_is_not_gone() -> None:
     node = a_hot_node("w1", an_intent("hog", ago=70))
     pods = listed(a_pod("hog", is_terminating=True), a_pod("other"))
     elsewhere = replace(answered(Answer.GONE, ago=65), node_uid="uid-of-w2")
-    assert step(node, pods=pods, answers={"uid-hog": elsewhere}).stage is Stage.EVICTING
+    assert step(node, pods=pods, answers={"uid-hog": elsewhere}).state is EvictionState.EVICTING
     old = listed(a_pod("hog", is_terminating=True), at=READ_AT - 66)
-    assert step(node, pods=old, answers={"uid-hog": elsewhere}).stage is Stage.EVICTING
+    assert step(node, pods=old, answers={"uid-hog": elsewhere}).state is EvictionState.EVICTING
 
 
 def test_a_pod_that_a_younger_list_has_is_not_gone() -> None:
@@ -216,9 +221,9 @@ def test_a_pod_that_a_younger_list_has_is_not_gone() -> None:
     node = a_hot_node("w1", an_intent("hog", ago=70))
     gone = {"uid-hog": answered(Answer.GONE, ago=65)}
     back = step(node, pods=listed(a_pod("hog", is_terminating=True), a_pod("other")), answers=gone)
-    assert back.stage is Stage.EVICTING
+    assert back.state is EvictionState.EVICTING
     older = step(node, pods=listed(a_pod("hog", is_terminating=True), at=READ_AT - 66), answers=gone)
-    assert older.stage is not Stage.EVICTING
+    assert older.state is not EvictionState.EVICTING
 
 
 def test_an_eviction_whose_record_someone_removes_is_watched_to_its_end() -> None:
@@ -227,7 +232,7 @@ def test_an_eviction_whose_record_someone_removes_is_watched_to_its_end() -> Non
     accepted = {"uid-hog": replace(answered(Answer.ACCEPTED, ago=20), node_uid=node.uid)}
     for pods in (None, listed(a_pod("hog", is_terminating=True), at=READ_AT - 16)):
         found = step(node, pods=pods, views=settling, answers=accepted)
-        assert (found.stage, found.annotation) == (Stage.EVICTING, None)
+        assert (found.state, found.annotation) == (EvictionState.EVICTING, None)
         assert found.look is not None
         assert found.look.watched == {"uid-hog"}
     stuck = step(
@@ -238,7 +243,7 @@ def test_an_eviction_whose_record_someone_removes_is_watched_to_its_end() -> Non
         now=NOON + 801 * SECOND,
         read_at=READ_AT + 801,
     )
-    assert stuck.stage is Stage.STUCK
+    assert stuck.state is EvictionState.STUCK
     gone = {"uid-hog": replace(answered(Answer.GONE), node_uid=node.uid)}
     assert steps(node, pods=listed(), views=settling, answers=gone) == {}
 
@@ -247,16 +252,16 @@ def test_an_eviction_whose_record_someone_removes_keeps_the_next_one_waiting() -
     node = a_hot_node()
     pods = listed(a_pod("hog", is_terminating=True), a_pod("other"))
     accepted = {"uid-hog": replace(answered(Answer.ACCEPTED, ago=20), node_uid=node.uid)}
-    assert step(node, pods=pods, answers=accepted).stage is Stage.EVICTING
+    assert step(node, pods=pods, answers=accepted).state is EvictionState.EVICTING
     both = steps(node, a_hot_node("w2"), pods=pods, answers=accepted, maxNodes=1)
-    assert both["w2"].stage is Stage.WAITING
+    assert both["w2"].state is EvictionState.WAITING
 
 
 # What a kubelet may do: report any memory of its node.
 
 
 @st.composite
-def axes(draw: st.DrawFn, axis: Axis) -> AxisView:
+def axes(draw: st.DrawFn, axis: Axis) -> AxisPressure:
     """Return what any sample may have shown of an axis; where an eviction is right, as often as not."""
     times = st.sampled_from([None, READ_AT - 3000, READ_AT - 4, READ_AT])
     return an_axis(
@@ -278,7 +283,7 @@ told = st.builds(
 
 @given(view=told, most=st.sampled_from([1, 2, "100%"]), text=texts())
 def test_whatever_a_node_reports_no_pod_of_another_node_is_evicted(
-    view: NodeView, most: int | str, text: str
+    view: NodePressure, most: int | str, text: str
 ) -> None:
     lying, calm = a_hot_node("w1", text=text), a_hot_node("w2")
     views = {lying.uid: view, calm.uid: a_view(commit=Hold.NO_PRESSURE, level=Level.NORMAL)}

@@ -26,11 +26,9 @@ from harness.memory_histories import (
     seen,
     settings,
 )
-from winpool.features.memory.detector import NO_STATE, eviction_begun, eviction_gone, step
-from winpool.features.memory.overview import view_of
-from winpool.features.memory.samples import MemorySample, is_amount
+from winpool.features.memory.detector import eviction_begun, eviction_gone, known_at, step
 from winpool.features.memory.settings import DetectorSettings
-from winpool.model.pressure import Axis, Level, NodeView
+from winpool.model.pressure import NO_SAMPLES, Axis, Level, MemorySample, NodePressure, is_amount
 
 EVIDENCE_SECONDS: Final = 45
 HOLD_SECONDS: Final = 300
@@ -48,7 +46,7 @@ def evicts_for(axis: Axis) -> Callable[[History], bool]:
 
 
 def lowers_a_level(history: History) -> bool:
-    state, held = NO_STATE, Level.NORMAL
+    state, held = NO_SAMPLES, Level.NORMAL
     for sample in history.samples:
         state = step(state, sample, KUBELET_ONLY)
         before, held = held, state.axes[Axis.COMMIT].held
@@ -58,11 +56,11 @@ def lowers_a_level(history: History) -> bool:
 
 
 def ends_a_signal(history: History) -> bool:
-    state, was_on = NO_STATE, False
+    state, was_on = NO_SAMPLES, False
     for sample in history.samples:
         state = step(state, sample, KUBELET_ONLY)
-        was_on = was_on or state.signal.is_on is True
-    return was_on and state.signal.is_on is False
+        was_on = was_on or state.is_signalled is True
+    return was_on and state.is_signalled is False
 
 
 @pytest.mark.parametrize(
@@ -103,11 +101,11 @@ def test_no_eviction_without_two_fresh_samples(
 ) -> None:
     """The last two of the source whose own time has advanced, both over the line of Soft."""
     samples = history.samples
-    state = NO_STATE
+    state = NO_SAMPLES
     for count, latest in enumerate(samples, start=1):
         state = step(state, latest, settings)
         now = latest.arrived_at + later
-        for each in view_of(state, now=now, settings=settings).evictable:
+        for each in known_at(state, now=now, settings=settings).evictable:
             evidence = [sample for sample in advanced(samples[:count]) if sample.source == each.source][-2:]
             assert len(evidence) == 2
             assert all(shows_pressure(sample, each.axis) for sample in evidence)
@@ -172,7 +170,7 @@ def test_shifting_all_times_by_a_constant_changes_nothing(
         for each in samples
     ]
 
-    def told(view: NodeView, shift: float) -> object:
+    def told(view: NodePressure, shift: float) -> object:
         return (
             view.level,
             view.guard,
@@ -184,6 +182,12 @@ def test_shifting_all_times_by_a_constant_changes_nothing(
                     since=None if each.since is None else each.since - shift,
                     ready_since=None if each.ready_since is None else each.ready_since - shift,
                     sampled_at=None if each.sampled_at is None else each.sampled_at - shift,
+                    reading=None if each.reading is None else replace(each.reading, at=0),
+                    points=tuple(replace(point, at=point.at - shift) for point in each.points),
+                    latches={
+                        level: replace(latch, since=None if latch.since is None else latch.since - shift)
+                        for level, latch in each.latches.items()
+                    },
                 )
                 for each in view.axes.values()
             ],
@@ -211,7 +215,7 @@ def test_without_its_own_time_a_sample_is_no_evidence(
     history: History, settings: DetectorSettings, garbage: float | None
 ) -> None:
     samples = [replace(each, taken_at=garbage) for each in history.samples]
-    assert after(samples, settings) == replace(NO_STATE, seen_at=after(samples, settings).seen_at)
+    assert after(samples, settings) == replace(NO_SAMPLES, seen_at=after(samples, settings).seen_at)
 
 
 @given(histories, settings)
@@ -225,11 +229,11 @@ def test_silence_leads_to_unknown_and_removes_no_signal(history: History, settin
 
 @given(histories)
 def test_a_level_is_lowered_only_after_the_whole_hold_clear_of_its_line(history: History) -> None:
-    state, held, clear_since = NO_STATE, Level.NORMAL, dict.fromkeys(LINES, 0.0)
+    state, held, clear_since = NO_SAMPLES, Level.NORMAL, dict.fromkeys(LINES, 0.0)
     for sample in history.samples:
         state = step(state, sample, KUBELET_ONLY)
         axis = state.axes[Axis.COMMIT]
-        if axis.at != sample.arrived_at or axis.reading is None:
+        if axis.sampled_at != sample.arrived_at or axis.reading is None:
             continue
         for level, line in LINES.items():
             if axis.reading.left <= line + MARGIN:
@@ -243,11 +247,11 @@ def test_a_level_is_lowered_only_after_the_whole_hold_clear_of_its_line(history:
 def test_the_signal_never_flips_faster_than_once_a_minute(
     history: History, settings: DetectorSettings
 ) -> None:
-    state, flips = NO_STATE, list[float]()
+    state, flips = NO_SAMPLES, list[float]()
     for sample in history.samples:
-        before = state.signal.is_on
+        before = state.is_signalled
         state = step(state, sample, settings)
-        if state.signal.is_on is not before:
+        if state.is_signalled is not before:
             flips.append(sample.arrived_at)
     assert all(later - earlier >= FLIP_SECONDS for earlier, later in pairwise(flips))
 
@@ -282,12 +286,12 @@ any_sample = st.builds(
 def test_no_number_makes_it_raise(
     strange: list[MemorySample], history: History, settings: DetectorSettings, now: int
 ) -> None:
-    state = NO_STATE
+    state = NO_SAMPLES
     for number, sample in enumerate([*strange, *history.samples, *strange]):
         state = step(state, sample, settings)
         state = eviction_begun(state, uid=str(number), share=GIB)
         state = eviction_gone(state, uid=str(number), at=now)
-        view = view_of(state, now=now, settings=settings)
+        view = known_at(state, now=now, settings=settings)
         assert view.level is None or view.worst is not None
         assert view.is_hot in {True, False}
 

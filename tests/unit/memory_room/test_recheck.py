@@ -13,7 +13,7 @@ from harness.evicting import READ_AT, a_hot_node, a_pod, a_view, an_intent, list
 from winpool.api.keys import HOLD_ANNOTATION, MEMORY_ANNOTATION
 from winpool.features.memory.eviction import VALID_SECONDS, objection
 from winpool.model.node import Eviction, Node
-from winpool.model.pressure import Axis, Hold, Level, NodeView
+from winpool.model.pressure import Axis, Hold, Level, NodePressure
 
 HOG = an_intent("hog", ago=3)
 NODE = a_hot_node("w1", HOG)
@@ -28,7 +28,7 @@ def decided(node: Node = NODE, **limits: Any) -> Eviction:
     return eviction
 
 
-def objected(node: Node | None = NODE, view: NodeView | None = None, *, later: float = 1.0) -> str:
+def objected(node: Node | None = NODE, view: NodePressure | None = None, *, later: float = 1.0) -> str:
     pool = {NODE.uid: (NODE, a_view() if view is None else view)}
     return objection(decided(), node=node, pool=pool, now=NOON + timedelta(seconds=later))
 

@@ -31,7 +31,7 @@ from winpool.decide import ROOMS, decide
 from winpool.features.feature import Mandate
 from winpool.features.memory.feature import memory
 from winpool.model.node import NodeCondition, Taint
-from winpool.model.pressure import NOTHING_KNOWN, Guard, KnownMemory, Level, NodeView
+from winpool.model.pressure import NOTHING_KNOWN, Guard, KnownMemory, Level, NodePressure
 from winpool.ownership.desired import LEAVE
 from winpool.ownership.members import divide
 
@@ -75,7 +75,7 @@ def is_tainted(house: House, name: str = "w1") -> bool:
     return TAINT in house.nodes[name].taints
 
 
-def see(house: House, view: NodeView, name: str = "w1", **problems: str) -> None:
+def see(house: House, view: NodePressure, name: str = "w1", **problems: str) -> None:
     """Let the detector say this of a node, and nothing else of the others than before."""
     uid = f"uid-of-{name}"
     house.memory = replace(
@@ -103,7 +103,7 @@ def see(house: House, view: NodeView, name: str = "w1", **problems: str) -> None
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_node_under_pressure_gets_taint_and_condition(mode: str, view: NodeView, reason: str) -> None:
+def test_a_node_under_pressure_gets_taint_and_condition(mode: str, view: NodePressure, reason: str) -> None:
     house = a_house(mode)
     see(house, view)
     house.settle()
@@ -128,7 +128,7 @@ def test_the_condition_has_the_numbers_of_both_axes() -> None:
 
 @pytest.mark.parametrize("view", [CALM, WARNED, JUST_STARTED, STALE], ids=["calm", "warned", "new", "stale"])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_node_that_is_not_known_to_be_under_pressure_gets_nothing(mode: str, view: NodeView) -> None:
+def test_a_node_that_is_not_known_to_be_under_pressure_gets_nothing(mode: str, view: NodePressure) -> None:
     house = a_house(mode)
     see(house, view)
     assert house.settle() == []
@@ -364,7 +364,7 @@ def test_where_nothing_is_to_come_off_a_refused_spec_writes_nothing() -> None:
 
 @pytest.mark.parametrize("mode", ["Paused", "DryRun"])
 @pytest.mark.parametrize("view", [CALM, STALE, HARD, SOFT], ids=["calm", "stale", "hard", "soft"])
-def test_in_a_mode_that_writes_nothing_they_stay_and_are_told(mode: str, view: NodeView) -> None:
+def test_in_a_mode_that_writes_nothing_they_stay_and_are_told(mode: str, view: NodePressure) -> None:
     house = a_marked_house()
     stood = dict(house.nodes)
     house.edit(edited(house.pool, a_spec(mode=mode, more=block())))
@@ -522,7 +522,7 @@ def test_deletion_removes_all_of_it_whatever_is_known(
     assert all(house.nodes[name] == a_node(name) for name in NAMES)
 
 
-def worse(view: NodeView) -> NodeView:
+def worse(view: NodePressure) -> NodePressure:
     """Return ``view`` with one axis known to be at Hard, and signalled."""
     [commit, *_] = view.axes
     axis = replace(view.axes[commit], level=Level.HARD, held=Level.HARD)

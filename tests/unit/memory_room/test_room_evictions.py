@@ -29,13 +29,13 @@ from winpool.api.node_keys import PRESSURE_TAINT
 from winpool.controllers.executor import Aftermath
 from winpool.controllers.status import Announcer
 from winpool.decide import ROOMS, Decision
-from winpool.features.memory.eviction import Stage, Step
+from winpool.features.memory.eviction import EvictionState, Step
 from winpool.features.memory.findings import eviction_findings
 from winpool.features.memory.intents import Intents, written
 from winpool.model.node import Taint
 from winpool.model.node_pods import Answer, Answered, KnownEvictions
 from winpool.model.pods import Pod
-from winpool.model.pressure import Hold, KnownMemory, Level, NodeView
+from winpool.model.pressure import Hold, KnownMemory, Level, NodePressure
 from winpool.status.events import Announcement
 
 UID = "uid-of-w1"
@@ -58,7 +58,7 @@ def a_house(mode: str | None = "Evict", **changes: Any) -> House:
     return house
 
 
-def press(house: House, view: NodeView | None = None) -> None:
+def press(house: House, view: NodePressure | None = None) -> None:
     """Let the node run out of memory."""
     found = a_ready_view() if view is None else view
     house.memory = KnownMemory(
@@ -304,7 +304,7 @@ def test_a_stuck_eviction_is_told_for_as_long_as_it_lasts() -> None:
 def stuck_message(*nodes: tuple[str, str]) -> str:
     """Return what is said of these nodes and the pods in their annotations that do not end."""
     intents = {node: replace(an_intent(pod, ago=200), namespace="shop", name=pod) for node, pod in nodes}
-    steps = [Step(a_node(node), Stage.STUCK, None, intent=intent) for node, intent in intents.items()]
+    steps = [Step(a_node(node), EvictionState.STUCK, None, intent=intent) for node, intent in intents.items()]
     [finding] = eviction_findings(steps, KnownEvictions())
     return finding.message
 
@@ -336,7 +336,7 @@ def test_of_many_stuck_evictions_the_pods_of_the_first_three_nodes_are_named_in_
 @pytest.mark.parametrize("name", ["", "Press here: evil.example", "a\nb"])
 def test_a_name_that_no_pod_can_have_is_not_repeated(name: str) -> None:
     intent = replace(an_intent("hog", ago=200), name=name, namespace="shop" if name else "")
-    steps = [Step(a_node("w1"), Stage.STUCK, None, intent=intent)]
+    steps = [Step(a_node("w1"), EvictionState.STUCK, None, intent=intent)]
     [finding] = eviction_findings(steps, KnownEvictions())
     assert finding.message.endswith(" Pods: UID uid-hog.")
 

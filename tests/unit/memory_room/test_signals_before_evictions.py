@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from harness.memory import GIB
-from winpool.features.memory.detector import NO_STATE, step
-from winpool.features.memory.overview import view_of
-from winpool.features.memory.samples import MemorySample
+from winpool.features.memory.detector import known_at, step
 from winpool.features.memory.settings import DetectorSettings
+from winpool.model.pressure import NO_SAMPLES, MemorySample
 
 SETTINGS = DetectorSettings()
 EVERY_SECONDS = 2.0
@@ -18,7 +17,7 @@ EVERY_SECONDS = 2.0
 
 @pytest.mark.parametrize("grace", [0.0, 5.0, 29.0, 30.0, 90.0])
 def test_no_eviction_is_right_on_a_node_that_is_not_signalled(grace: float) -> None:
-    settings, state, evictable = replace(SETTINGS, soft_grace_seconds=grace), NO_STATE, 0
+    settings, state, evictable = replace(SETTINGS, soft_grace_seconds=grace), NO_SAMPLES, 0
     for number in range(60):
         at = 1000.0 + number * EVERY_SECONDS
         sample = MemorySample(
@@ -31,7 +30,7 @@ def test_no_eviction_is_right_on_a_node_that_is_not_signalled(grace: float) -> N
             physical_total=16 * GIB,
         )
         state = step(state, sample, settings)
-        view = view_of(state, now=at, settings=settings)
+        view = known_at(state, now=at, settings=settings)
         if view.evictable:
             evictable += 1
             assert view.is_signalled, f"after {number * EVERY_SECONDS} s"

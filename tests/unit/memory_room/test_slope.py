@@ -9,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.memory import BOTH, GIB, PROMETHEUS, Watched, committed
-from winpool.features.memory.levels import Point, seconds_left, slope_of, with_point
-from winpool.model.pressure import Axis, Level
+from winpool.features.memory.levels import seconds_left, slope_of, with_point
+from winpool.model.pressure import Axis, Level, Reading
 
 
-def points_of(*used: float, whole: float = 1000, seconds: float = 10) -> tuple[Point, ...]:
-    return tuple(Point(seconds * number, whole - each, each) for number, each in enumerate(used))
+def points_of(*used: float, whole: float = 1000, seconds: float = 10) -> tuple[Reading, ...]:
+    return tuple(
+        Reading(Axis.COMMIT, left=whole - each, whole=whole, at=seconds * number)
+        for number, each in enumerate(used)
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,9 +48,9 @@ def test_memory_is_exhausted_when_the_trend_reaches_the_ceiling(
 
 @pytest.mark.parametrize(("seconds", "kept"), [(10, 19), (60, 5), (1, 32), (45, 5), (40, 5), (30, 7)])
 def test_the_trend_is_of_three_minutes_or_five_samples(seconds: float, kept: int) -> None:
-    points: tuple[Point, ...] = ()
+    points: tuple[Reading, ...] = ()
     for number in range(60):
-        points = with_point(points, Point(seconds * number, 0, 0))
+        points = with_point(points, Reading(Axis.COMMIT, left=0, whole=0, at=seconds * number))
     assert len(points) == kept
     assert points[-1].at == seconds * 59
 

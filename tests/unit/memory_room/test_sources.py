@@ -7,36 +7,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.memory import EXPORTER_ONLY, KUBELET, KUBELET_ONLY, PROMETHEUS, a_sample, available, committed
-from winpool.features.memory.detector import NO_STATE, DetectorState, step
-from winpool.features.memory.overview import view_of
-from winpool.features.memory.samples import MemorySample, fresh_seconds
+from winpool.features.memory.detector import known_at, step
+from winpool.features.memory.samples import fresh_seconds
 from winpool.features.memory.settings import DetectorSettings
-from winpool.model.pressure import Axis, AxisView
+from winpool.model.pressure import NO_SAMPLES, Axis, AxisPressure, MemorySample, NodePressure
 
 OWN = 1_790_000_000.0
 LONGEST_SECONDS = 120
 
 
-def after(*samples: MemorySample, settings: DetectorSettings) -> DetectorState:
-    state = NO_STATE
+def after(*samples: MemorySample, settings: DetectorSettings) -> NodePressure:
+    state = NO_SAMPLES
     for each in samples:
         state = step(state, each, settings)
     return state
 
 
-def age(state: DetectorState, *, now: float, settings: DetectorSettings) -> float | None:
+def age(state: NodePressure, *, now: float, settings: DetectorSettings) -> float | None:
     """Return how old what is known of COMMIT is, None where nothing is known."""
-    found: AxisView = view_of(state, now=now, settings=settings).axes[Axis.COMMIT]
+    found: AxisPressure = known_at(state, now=now, settings=settings).axes[Axis.COMMIT]
     return None if found.level is None or found.sampled_at is None else now - found.sampled_at
 
 
-def polled(*times: tuple[float, float]) -> DetectorState:
+def polled(*times: tuple[float, float]) -> NodePressure:
     """Return what is known after samples of a kubelet: own time, and when they arrived."""
     samples = (a_sample(at, taken_at=own, interval=60, **committed(12)) for own, at in times)
     return after(*samples, settings=KUBELET_ONLY)
 
 
-def queried(*times: tuple[float, float, float]) -> DetectorState:
+def queried(*times: tuple[float, float, float]) -> NodePressure:
     """Return what is known after samples of Prometheus: own time, when they arrived, and their age then."""
     return after(*(scraped(*each) for each in times), settings=EXPORTER_ONLY)
 
@@ -46,11 +45,11 @@ def scraped(own: float, at: float, old: float) -> MemorySample:
     return a_sample(at, source=PROMETHEUS, taken_at=own, age=old, interval=30, **values)
 
 
-def kubelet_age(state: DetectorState, *, now: float) -> float | None:
+def kubelet_age(state: NodePressure, *, now: float) -> float | None:
     return age(state, now=now, settings=KUBELET_ONLY)
 
 
-def exporter_age(state: DetectorState, *, now: float) -> float | None:
+def exporter_age(state: NodePressure, *, now: float) -> float | None:
     return age(state, now=now, settings=EXPORTER_ONLY)
 
 
@@ -135,7 +134,7 @@ def test_a_preferred_source_that_lags_takes_over_once_it_is_ahead_of_what_is_kno
 
     def spoken(*samples: MemorySample) -> tuple[str, float | None]:
         found = after(*samples, settings=BOTH_AGED).axes[Axis.COMMIT]
-        return found.source, found.at
+        return found.source, found.sampled_at
 
     assert spoken(*polls, behind) == (KUBELET, 100)
     assert spoken(*polls, behind, ahead) == (PROMETHEUS, 111)

@@ -19,11 +19,10 @@ from hypothesis import strategies as st
 from harness.builders import NOON
 from harness.evicting import a_hot_node, steps
 from harness.memory import KUBELET_ONLY, a_sample, committed
-from winpool.features.memory.detector import NO_STATE, DetectorState, step
-from winpool.features.memory.eviction import Aside, Stage
-from winpool.features.memory.overview import view_of
+from winpool.features.memory.detector import known_at, step
+from winpool.features.memory.eviction import EvictionState
 from winpool.features.memory.settings import DetectorSettings
-from winpool.model.pressure import NodeView
+from winpool.model.pressure import NO_SAMPLES, NodePressure
 
 COLD, HOT = 60, 10
 """Seconds between two polls of a node that is calm, and of one that is not."""
@@ -50,10 +49,10 @@ class Machine:
     over: float = HARD
     before: float = CALM
     settings: DetectorSettings = KUBELET_ONLY
-    state: DetectorState = NO_STATE
+    state: NodePressure = NO_SAMPLES
 
-    def view(self, now: int, grace: float) -> NodeView:
-        return view_of(self.state, now=now, settings=replace(self.settings, soft_grace_seconds=grace))
+    def view(self, now: int, grace: float) -> NodePressure:
+        return known_at(self.state, now=now, settings=replace(self.settings, soft_grace_seconds=grace))
 
     def is_over(self, now: int) -> bool:
         return self.crosses is not None and self.crosses <= now
@@ -78,7 +77,7 @@ class Pool:
     machines: Sequence[Machine]
     allowed: int | str = "20%"
     grace: float = GRACE
-    asides: set[Aside | None] = field(default_factory=set)
+    asides: set[EvictionState] = field(default_factory=set)
 
     def first_eviction(self) -> int | None:
         """Return when the first one could begin; None for never."""
@@ -99,8 +98,8 @@ class Pool:
             read_at=float(now),
             maxPressuredNodes=self.allowed,
         ).values()
-        self.asides |= {each.aside for each in found}
-        return any(each.stage is not Stage.ASIDE for each in found)
+        self.asides |= {each.state for each in found}
+        return any(each.state not in (EvictionState.SYSTEMIC, EvictionState.UNSEEN) for each in found)
 
 
 def test_of_nodes_that_are_over_soft_before_they_are_signalled_all_count() -> None:
@@ -108,7 +107,7 @@ def test_of_nodes_that_are_over_soft_before_they_are_signalled_all_count() -> No
     machines = [Machine(BEGINS + 2 * number, crosses=0, over=SOFT) for number in range(3)]
     pool = Pool(machines, grace=20)
     assert pool.first_eviction() is None
-    assert pool.asides == {Aside.SYSTEMIC}
+    assert pool.asides == {EvictionState.SYSTEMIC}
 
 
 @pytest.mark.slow
@@ -118,7 +117,11 @@ def test_a_node_that_was_calm_counts_until_it_is_sampled_again(over: float) -> N
     machines = [Machine(number * 7, crosses=BEGINS, over=over) for number in range(8)]
     pool = Pool(machines)
     assert pool.first_eviction() is None
-    assert pool.asides >= {Aside.UNSEEN, Aside.SYSTEMIC} if over == HARD else {Aside.SYSTEMIC}
+    assert (
+        pool.asides >= {EvictionState.UNSEEN, EvictionState.SYSTEMIC}
+        if over == HARD
+        else {EvictionState.SYSTEMIC}
+    )
 
 
 def test_a_sample_from_before_the_end_of_the_grace_says_nothing_of_who_follows() -> None:

@@ -17,11 +17,10 @@ from harness.evicting import (
     listed,
     steps,
 )
-from winpool.features.memory.eviction import Stage
-from winpool.features.memory.feature import earliest
+from winpool.features.memory.eviction import EvictionState, earliest
 from winpool.model.node_pods import Answer, Answered
 from winpool.model.pods import Pod
-from winpool.model.pressure import Axis, Hold, Level, NodeView
+from winpool.model.pressure import Axis, Hold, Level, NodePressure
 
 SECOND = timedelta(seconds=1)
 
@@ -32,28 +31,32 @@ def some(count: int, first: int = 0) -> list[str]:
 
 def test_of_several_nodes_one_begins_in_a_pass() -> None:
     found = steps(*map(a_hot_node, some(3)), pods=listed(a_pod("hog")), maxNodes=3)
-    assert [found[name].stage for name in some(3)] == [Stage.BEGINNING, Stage.WAITING, Stage.WAITING]
+    assert [found[name].state for name in some(3)] == [
+        EvictionState.BEGINNING,
+        EvictionState.WAITING,
+        EvictionState.WAITING,
+    ]
     assert found["w01"].again_at == NOON + 6 * SECOND
 
 
-@pytest.mark.parametrize(("ago", "stage"), [(5, Stage.WAITING), (6, Stage.BEGINNING)])
-def test_between_two_there_are_six_seconds(ago: int, stage: Stage) -> None:
+@pytest.mark.parametrize(("ago", "state"), [(5, EvictionState.WAITING), (6, EvictionState.BEGINNING)])
+def test_between_two_there_are_six_seconds(ago: int, state: EvictionState) -> None:
     busy = a_hot_node("w00", an_intent("a", ago=ago))
     found = steps(
         busy, a_hot_node("w01"), pods=listed(a_pod("a", is_terminating=True), a_pod("hog")), maxNodes=2
     )
-    assert found["w01"].stage is stage
+    assert found["w01"].state is state
 
 
 def test_an_intent_from_the_future_does_not_keep_others_waiting() -> None:
     forged = a_hot_node("w00", an_intent("a", ago=-3600))
     found = steps(forged, a_hot_node("w01"), pods=listed(a_pod("hog")), maxNodes=1)
-    assert Stage.BEGINNING in {each.stage for each in found.values()}
+    assert EvictionState.BEGINNING in {each.state for each in found.values()}
 
 
 def test_there_is_one_place_at_least() -> None:
     found = steps(a_hot_node(), pods=listed(a_pod("hog")), maxNodes="5%")
-    assert found["w1"].stage is Stage.BEGINNING
+    assert found["w1"].state is EvictionState.BEGINNING
 
 
 @pytest.mark.parametrize(
@@ -72,19 +75,19 @@ def test_a_node_with_an_eviction_that_is_not_finished_takes_the_place(
     pods = listed(a_pod("hog"), *([pod] if pod else []))
     answers = {"uid-a": answer} if answer else {}
     found = steps(busy, a_hot_node("w01"), pods=pods, answers=answers, maxNodes=1)
-    assert (found["w01"].stage, found["w01"].look) == (Stage.WAITING, None)
+    assert (found["w01"].state, found["w01"].look) == (EvictionState.WAITING, None)
 
 
 def test_so_does_one_of_which_it_is_not_known() -> None:
     busy = a_hot_node("w00", an_intent("a", ago=50))
     other = a_hot_node("w01")
     found = steps(busy, other, pods={other.uid: listed(a_pod("hog"))}, maxNodes=1)
-    assert found["w01"].stage is Stage.WAITING
+    assert found["w01"].state is EvictionState.WAITING
 
 
 def test_and_one_whose_annotation_cannot_be_read() -> None:
     found = steps(a_hot_node("w00", text="?"), a_hot_node("w01"), pods=listed(a_pod("hog")), maxNodes=1)
-    assert found["w01"].stage is Stage.WAITING
+    assert found["w01"].state is EvictionState.WAITING
 
 
 def test_a_node_that_writes_intents_again_and_again_keeps_all_others_waiting() -> None:
@@ -93,17 +96,17 @@ def test_a_node_that_writes_intents_again_and_again_keeps_all_others_waiting() -
     for ago in (-5.0, 0.0, 5.0):
         forged = a_hot_node("w00", an_intent("nobody", ago=ago))
         found = steps(forged, other, pods={other.uid: listed(a_pod("hog"))}, maxNodes="100%")
-        assert found["w01"].stage is Stage.WAITING
+        assert found["w01"].state is EvictionState.WAITING
     forged = a_hot_node("w00", an_intent("nobody", ago=7))
     found = steps(forged, other, pods={other.uid: listed(a_pod("hog"))}, maxNodes="100%")
-    assert found["w01"].stage is Stage.BEGINNING
+    assert found["w01"].state is EvictionState.BEGINNING
 
 
 def test_a_stuck_one_takes_no_place() -> None:
     stuck, other = a_hot_node("w00", an_intent("a", ago=200)), a_hot_node("w01")
     pods = {stuck.uid: listed(a_pod("a", is_terminating=True)), other.uid: listed(a_pod("hog"))}
     found = steps(stuck, other, pods=pods, maxNodes=1)
-    assert (found["w00"].stage, found["w01"].stage) == (Stage.STUCK, Stage.BEGINNING)
+    assert (found["w00"].state, found["w01"].state) == (EvictionState.STUCK, EvictionState.BEGINNING)
 
 
 def test_a_finished_one_takes_no_place() -> None:
@@ -111,14 +114,14 @@ def test_a_finished_one_takes_no_place() -> None:
     found = steps(
         done, a_hot_node("w01"), pods=listed(a_pod("hog")), answers={"uid-a": answered(Answer.GONE, ago=61)}
     )
-    assert sum(each.stage is Stage.BEGINNING for each in found.values()) == 1
+    assert sum(each.state is EvictionState.BEGINNING for each in found.values()) == 1
 
 
 def test_a_node_without_a_victim_gives_its_place_to_the_next() -> None:
     blocked, other = a_hot_node("w00"), a_hot_node("w01")
     pods = {blocked.uid: listed(a_pod("agent", controller_kind="DaemonSet")), other.uid: listed(a_pod("hog"))}
     found = steps(blocked, other, pods=pods, maxNodes=1)
-    assert (found["w00"].stage, found["w01"].stage) == (Stage.BLOCKED, Stage.BEGINNING)
+    assert (found["w00"].state, found["w01"].state) == (EvictionState.BLOCKED, EvictionState.BEGINNING)
 
 
 def test_pods_are_listed_only_on_nodes_that_may_be_next() -> None:
@@ -129,10 +132,12 @@ def test_pods_are_listed_only_on_nodes_that_may_be_next() -> None:
 def test_the_worst_node_comes_first() -> None:
     nodes = [a_hot_node(name) for name in some(3)]
 
-    def of(level: Level, missing: float) -> NodeView:
+    def of(level: Level, missing: float) -> NodePressure:
         calm = an_axis(Axis.PHYSICAL, hold=Hold.NO_PRESSURE, level=Level.NORMAL)
         axis = an_axis(Axis.COMMIT, hold=None, level=level, missing=missing * 2**30)
-        return NodeView({Axis.COMMIT: axis, Axis.PHYSICAL: calm}, None, is_signalled=True, outside_pods=None)
+        return NodePressure(
+            {Axis.COMMIT: axis, Axis.PHYSICAL: calm}, None, is_signalled=True, outside_pods=None
+        )
 
     views = {
         nodes[0].uid: of(Level.SOFT, 3),

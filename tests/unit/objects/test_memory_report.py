@@ -33,19 +33,19 @@ from winpool.model.memory_report import (
     report_of,
     worst_first,
 )
-from winpool.model.pressure import Axis, AxisView, Guard, Hold, Level, NodeView, Reading
+from winpool.model.pressure import Axis, AxisPressure, Guard, Hold, Level, NodePressure, Reading
 
 
-def reported(view: NodeView | None, *, problem: str = "", now: datetime = AT) -> NodeReport:
+def reported(view: NodePressure | None, *, problem: str = "", now: datetime = AT) -> NodeReport:
     (node,) = report_of([SeenNode("w1", "win-2022", view, problem)], monotonic=MONOTONIC, now=now).nodes
     return node
 
 
-def as_json(view: NodeView | None, **given: Any) -> Any:
+def as_json(view: NodePressure | None, **given: Any) -> Any:
     return json.loads(msgspec.json.encode(reported(view, **given)))
 
 
-def with_commit(**changes: Any) -> NodeView:
+def with_commit(**changes: Any) -> NodePressure:
     return replace(HEALTHY, axes={Axis.COMMIT: replace(COMMIT, **changes), Axis.PHYSICAL: PHYSICAL})
 
 
@@ -167,13 +167,10 @@ moments = st.one_of(st.none(), st.floats(-1e15, 1e15), st.floats(0, 1e4))
 
 
 @st.composite
-def axis_views(draw: st.DrawFn, axis: Axis) -> AxisView:
-    rates = {
-        name: draw(st.one_of(st.none(), numbers))
-        for name in ("hard_reads_per_second", "write_out_per_second")
-    }
-    reading = Reading(axis, draw(numbers), draw(numbers), is_estimate=draw(st.booleans()), **rates)
-    return AxisView(
+def axis_views(draw: st.DrawFn, axis: Axis) -> AxisPressure:
+    reads, writes = draw(st.one_of(st.none(), numbers)), draw(st.one_of(st.none(), numbers))
+    reading = Reading(axis, draw(numbers), draw(numbers), reads, writes, is_estimate=draw(st.booleans()))
+    return AxisPressure(
         axis=axis,
         level=draw(st.one_of(st.none(), st.sampled_from(Level))),
         held=draw(st.sampled_from(Level)),
@@ -189,7 +186,7 @@ def axis_views(draw: st.DrawFn, axis: Axis) -> AxisView:
 
 
 views = st.builds(
-    NodeView,
+    NodePressure,
     axes=st.fixed_dictionaries({axis: axis_views(axis) for axis in Axis}),
     guard=st.one_of(st.none(), st.sampled_from(Guard)),
     is_signalled=st.none(),
@@ -198,7 +195,7 @@ views = st.builds(
 
 
 @given(st.lists(st.one_of(st.none(), views), max_size=4))
-def test_any_numbers_give_a_report_that_can_be_written_and_read(found: list[NodeView | None]) -> None:
+def test_any_numbers_give_a_report_that_can_be_written_and_read(found: list[NodePressure | None]) -> None:
     """What is no number is left out: JSON has neither infinity nor NaN."""
     nodes = [SeenNode(f"w{number}", "a", view) for number, view in enumerate(found)]
     report = report_of(nodes, monotonic=MONOTONIC, now=AT)

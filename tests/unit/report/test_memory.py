@@ -23,7 +23,7 @@ from winpool.model.pressure import (
     Guard,
     KnownMemory,
     Level,
-    NodeView,
+    NodePressure,
 )
 from winpool.model.snapshot import Snapshot
 from winpool.status.events import Announcement
@@ -55,7 +55,7 @@ def then(snapshot: Snapshot, memory: KnownMemory) -> Decision:
     return decide(replace(reported_before(snapshot), memory=memory))
 
 
-def among_calm(views: dict[str, NodeView], **problems: str) -> KnownMemory:
+def among_calm(views: dict[str, NodePressure], **problems: str) -> KnownMemory:
     return told({**dict.fromkeys(NAMES, CALM), **views}, problems=problems)
 
 
@@ -298,7 +298,7 @@ def test_a_node_that_is_no_longer_under_pressure_has_an_event() -> None:
 
 
 @pytest.mark.parametrize("view", [STALE, JUST_STARTED, SOFT], ids=["stale", "undecided", "soft"])
-def test_a_node_that_is_not_known_to_be_calm_has_not_been_cleared(view: NodeView) -> None:
+def test_a_node_that_is_not_known_to_be_calm_has_not_been_cleared(view: NodePressure) -> None:
     assert not events(then(watching({"w1": HARD}), among_calm({"w1": view})))
 
 

@@ -187,8 +187,8 @@ class Counting:
     turns: int = 0
     turns_while_reporting: list[int] = field(default_factory=list)
 
-    def snapshot(self) -> Counting:
-        return self
+    def snapshot(self) -> Callable[[], MemoryReport]:
+        return self.report
 
     def report(self) -> MemoryReport:
         self.reports += 1

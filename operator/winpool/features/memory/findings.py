@@ -1,9 +1,7 @@
-"""What is found of the memory of a pool's nodes, as issues: one for each cause, with the worst numbers.
+"""The issues of memory pressure and of its evictions: one for each cause, with the worst numbers.
 
 The numbers are those of the moment when the level of a node last changed, so that an issue changes on
 transitions only.
-
-What is found about the evictions of a pool's nodes, as issues: one for each cause.
 """
 
 from __future__ import annotations
@@ -18,12 +16,12 @@ from winpool.api.issues import IssueReason
 from winpool.api.keys import MEMORY_ANNOTATION, MEMORY_PRESSURE_TAINT
 from winpool.api.memory_pressure import MemoryMode
 from winpool.features.feature import Finding
-from winpool.features.memory.eviction import Stage, Step
+from winpool.features.memory.eviction import EvictionState, Step
 from winpool.features.memory.intents import Intent
-from winpool.features.memory.overview import Overview, Tally, numbers_of, worst_axis
+from winpool.features.memory.overview import Overview, numbers_of, worst_axis
 from winpool.features.memory.victims import Exclusion
 from winpool.model.node_pods import KnownEvictions
-from winpool.model.pressure import Axis, AxisView, Guard, Level, NodeView
+from winpool.model.pressure import Axis, AxisPressure, Guard, Level, NodePressure
 
 _PODS_NAMED: Final = 3
 """Pods that a message names, as many as an issue names nodes. Each name has at most 317 characters."""
@@ -64,7 +62,7 @@ def eviction_findings(steps: Collection[Step], known: KnownEvictions) -> Iterato
     """Yield what is to be said of ``steps``, which were decided on what is ``known``."""
     yield from _stuck(steps)
     yield from _blocked(steps)
-    if unreadable := [each.node.name for each in steps if each.stage is Stage.UNREADABLE]:
+    if unreadable := [each.node.name for each in steps if each.state is EvictionState.UNREADABLE]:
         yield Finding(
             IssueReason.EVICTION_RECORD_UNREADABLE,
             unreadable,
@@ -109,7 +107,7 @@ def _is_late(step: Step, known: KnownEvictions) -> bool:
 
 
 def _stuck(steps: Collection[Step]) -> Iterator[Finding]:
-    stuck = {each.node.name: each.intent for each in steps if each.stage is Stage.STUCK}
+    stuck = {each.node.name: each.intent for each in steps if each.state is EvictionState.STUCK}
     if stuck:
         yield Finding(
             IssueReason.EVICTION_STUCK,
@@ -144,7 +142,7 @@ def _pod(intent: Intent) -> str:
 
 
 def _blocked(steps: Collection[Step]) -> Iterator[Finding]:
-    blocked = [each for each in steps if each.stage is Stage.BLOCKED and each.choice is not None]
+    blocked = [each for each in steps if each.state is EvictionState.BLOCKED and each.choice is not None]
     left = blocked
     for exclusion, (message, fix), cause in _BLOCKS:
         nodes = [each for each in left if _excludes(each, exclusion)]
@@ -207,8 +205,8 @@ _STALE: Final = (
     "Their last samples are too old, though no poll has failed since. Usually more kubelets answer slowly "
     "than the operator can poll in time. Check the load of these nodes."
 )
-"""Slow kubelets share 16 places (``kubelet.limits``), so that they delay no other. Where these are too few,
-each poll still succeeds, but the next one comes after the sample has grown old."""
+"""Slow kubelets share 16 slots (``kubelet/schedule.py``), so that they delay no other. Where these are
+too few, each poll still succeeds, but the next one comes after the sample has grown old."""
 
 _UNKNOWN_FIX: Final = (
     "Correct what the message names. Until there are samples, the operator leaves condition and taint of "
@@ -221,17 +219,17 @@ _FAILING_FIX: Final = (
 )
 
 
-def memory_findings(overview: Overview, tally: Tally, *, mode: MemoryMode) -> Iterator[Finding]:
-    """Yield what is to be said of the nodes in ``tally``, for a pool in this ``mode``."""
+def memory_findings(overview: Overview, *, mode: MemoryMode) -> Iterator[Finding]:
+    """Yield what is to be said of the nodes, for a pool in this ``mode``."""
     if overview.is_systemic:
         yield _systemic(overview)
-    under = {name: tally.raised[name] for name in overview.pressured}
+    under = {name: overview.raised[name] for name in overview.pressured}
     yield from _pressure(under, mode)
     yield from _unattributed(under)
     others = {*overview.pressured, *overview.silent}
-    yield from _warnings({name: view for name, view in tally.raised.items() if name not in others})
-    yield from _unknown(overview.silent, tally.problems)
-    yield from _failing(overview.silent, tally.problems)
+    yield from _warnings({name: memory for name, memory in overview.raised.items() if name not in others})
+    yield from _unknown(overview.silent, overview.problems)
+    yield from _failing(overview.silent, overview.problems)
 
 
 def _systemic(overview: Overview) -> Finding:
@@ -246,7 +244,7 @@ def _systemic(overview: Overview) -> Finding:
     )
 
 
-def _pressure(under: Mapping[str, NodeView], mode: MemoryMode) -> Iterator[Finding]:
+def _pressure(under: Mapping[str, NodePressure], mode: MemoryMode) -> Iterator[Finding]:
     signals = _NOT_TAINTED if mode is MemoryMode.OBSERVE else _TAINTED
     for (axis, level), nodes in _alike(under).items():
         what = _WHAT.get((axis, level), _ENDING)
@@ -259,9 +257,9 @@ def _pressure(under: Mapping[str, NodeView], mode: MemoryMode) -> Iterator[Findi
         )
 
 
-def _unattributed(under: Mapping[str, NodeView]) -> Iterator[Finding]:
+def _unattributed(under: Mapping[str, NodePressure]) -> Iterator[Finding]:
     for guard, what in _UNATTRIBUTED.items():
-        if nodes := [name for name, view in under.items() if view.guard is guard]:
+        if nodes := [name for name, memory in under.items() if memory.guard is guard]:
             yield Finding(
                 IssueReason.UNATTRIBUTED_MEMORY,
                 nodes,
@@ -271,10 +269,10 @@ def _unattributed(under: Mapping[str, NodeView]) -> Iterator[Finding]:
             )
 
 
-def _warnings(above: Mapping[str, NodeView]) -> Iterator[Finding]:
-    by_axis: dict[Axis, dict[str, AxisView]] = {}
-    for name, view in above.items():
-        worst = worst_axis(view)
+def _warnings(above: Mapping[str, NodePressure]) -> Iterator[Finding]:
+    by_axis: dict[Axis, dict[str, AxisPressure]] = {}
+    for name, memory in above.items():
+        worst = worst_axis(memory)
         by_axis.setdefault(worst.axis, {})[name] = worst
     for axis, nodes in by_axis.items():
         yield Finding(
@@ -321,16 +319,16 @@ def _failing(silent: Sequence[str], problems: Mapping[str, str]) -> Iterator[Fin
         )
 
 
-def _alike(under: Mapping[str, NodeView]) -> dict[tuple[Axis, Level], dict[str, AxisView]]:
+def _alike(under: Mapping[str, NodePressure]) -> dict[tuple[Axis, Level], dict[str, AxisPressure]]:
     """Group nodes by the axis that is worst there, and its level."""
-    found: dict[tuple[Axis, Level], dict[str, AxisView]] = {}
-    for name, view in under.items():
-        axis = worst_axis(view)
+    found: dict[tuple[Axis, Level], dict[str, AxisPressure]] = {}
+    for name, memory in under.items():
+        axis = worst_axis(memory)
         found.setdefault((axis.axis, axis.level or Level.NORMAL), {})[name] = axis
     return found
 
 
-def _worst(axes: Iterable[AxisView]) -> str:
+def _worst(axes: Iterable[AxisPressure]) -> str:
     """Return the numbers of the node with the least left; of no name, since the issue has the names."""
     listed = list(axes)
     readings = [each.reading for each in listed if each.reading is not None]

@@ -1,6 +1,4 @@
-"""The levels of memory pressure: the lines between them, for how long one has been crossed, and the trend.
-
-The levels of pressure, and the lines between them.
+"""The levels of memory pressure: the lines between them, how long each was crossed, and the trend.
 
 ===========  ===========================================  =================================================
 Level        COMMIT                                       PHYSICAL
@@ -12,69 +10,71 @@ Hard         less than 1 GiB or 3 % left, or above Soft   less than 5 %, and man
              and exhausted in 120 s
 ===========  ===========================================  =================================================
 
-A level includes those below it. A condition with an unknown part is not met (P4).
-
-How long the line of a level has been crossed: a level is raised at once, and lowered after a while.
-
-Time counts only while samples are fresh. A gap that ends within 120 s stops the timers, a longer one sets
-them back. What is reached stays until the axis was clear of the line, by a margin, for long enough.
-
-The trend of an axis: a slope that single outliers do not turn, and when memory will be exhausted.
-
-The slope is that of Theil and Sen: the median of the slopes of all pairs of points. Nearly a third of the
-points may be wrong before it is. https://en.wikipedia.org/wiki/Theil-Sen_estimator
-
-Points have the times at which their samples were measured, on our clock, so that no node chooses them.
+The numbers that a pool may set are in ``settings.py``. A level includes those below it. A condition with an
+unknown part is not met (P4). A level is raised at once, and lowered when the axis was clear of its line, by a
+margin, for long enough. Time counts only while samples are fresh: a gap that ends within 120 s stops the
+timers, a longer one sets them back.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from statistics import median
-from types import MappingProxyType
 from typing import Final
 
-from winpool.features.memory.settings import (
-    COMMIT_CLEAR_BYTES,
-    COMMIT_CLEAR_SHARE,
-    EVIDENCE_SAMPLES,
-    FLIP_SECONDS,
-    FRESH_SECONDS,
-    HARD_HEADROOM_SHARE,
-    MAX_POINTS,
-    PHYSICAL_CLEAR_PERCENT,
-    PROXY_PERCENT,
-    REPURPOSED_RISE_PER_SECOND,
-    SLOPE_MIN_SAMPLES,
-    SLOPE_MIN_SECONDS,
-    SLOPE_SAMPLES,
-    SLOPE_SECONDS,
-    SOFT_WRITE_OUT_PER_SECOND,
-    TREND_REMAINING,
-    TREND_SAMPLES,
-    WARNING_ETA_SECONDS,
-    CommitLines,
-    DetectorSettings,
-    PhysicalLines,
+from winpool.api.quantity import MIB
+from winpool.features.memory.settings import EVIDENCE_SAMPLES, FRESH_SECONDS, CommitLines, DetectorSettings
+from winpool.model.pressure import (
+    NOTHING_LATCHED,
+    UNLATCHED,
+    Axis,
+    AxisPressure,
+    Latch,
+    Level,
+    Reading,
 )
-from winpool.model.pressure import Axis, Level, Reading
 
-RAISED: Final = (Level.WARNING, Level.PROXY_ONLY, Level.SOFT, Level.HARD)
+WARNING_ETA_SECONDS: Final = 900.0
+"""Exhausted in less than a quarter of an hour is a Warning: time for a person to act."""
+HARD_HEADROOM_SHARE: Final = 0.03
+"""Hard begins at this share of the ceiling where it is more than ``hard_headroom_bytes``: on a large machine
+1 GiB is gone in a moment."""
+SOFT_WRITE_OUT_PER_SECOND: Final = 100.0
+"""Reads alone may be those of mapped files. Pages that are also written out show that memory is short."""
+REPURPOSED_RISE_PER_SECOND: Final = 100.0
+"""So does the standby list, if so many more pages a second are consumed than at the beginning of the trend:
+the same line, for memory that need not be written before it is given to someone else."""
+PROXY_PERCENT: Final = 3.0
+"""The proxy is an estimate that errs on the high side. Where it says so little, there is less."""
 
+COMMIT_CLEAR_BYTES: Final = 512 * MIB
+COMMIT_CLEAR_SHARE: Final = 0.02
+"""Commit is clear of a line with the larger of the two above it: more than a single process start takes."""
+PHYSICAL_CLEAR_PERCENT: Final = 5.0
+"""Physical memory is clear of a line so many points of a percent above it: the distance between two lines."""
+FLIP_SECONDS: Final = 60.0
+"""The signal changes at most so often, whatever ``clear_after_seconds`` is: each change is a write to the
+node, and the scheduler acts on it."""
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What one reading says: the levels whose lines it is over, and those of which it is clear.
-
-    A level in both is one that the trend leads to: it is over that. One in neither stays as it is: the
-    reading is between the two, or does not show it.
-    """
-
-    over: frozenset[Level]
-    clear: frozenset[Level]
+SLOPE_SECONDS: Final = 180.0
+"""The trend is that of the last three minutes, so that a garbage collection within them does not turn it."""
+SLOPE_SAMPLES: Final = 5
+"""It is of so many samples at least, however far apart they are."""
+SLOPE_MIN_SAMPLES: Final = 4
+"""With fewer there is no trend: the median of three slopes still follows a single outlier."""
+SLOPE_MIN_SECONDS: Final = 20.0
+"""Nor is there one over less time: over a few seconds, the noise of a workload is steep. It is less than the
+30 s that four samples of a hot node take, so that a poll that comes early costs no sample."""
+MAX_POINTS: Final = 32
+"""So many points are kept at most, whatever the interval (P7): three minutes have 18 at 10 s."""
+TREND_SAMPLES: Final = 2
+TREND_REMAINING: Final = 0.85
+"""Nothing is evicted while what is missing has fallen below this share of what it was in one of the last two
+samples: it recovers by itself. The figure is ``fast_fall_ratio`` of Meta's oomd.
+https://github.com/facebookincubator/oomd/blob/main/docs/core_plugins.md"""
 
 
 def lines(axis: Axis, whole: float, settings: DetectorSettings) -> Mapping[Level, float]:
@@ -102,40 +102,37 @@ def margin(axis: Axis, whole: float) -> float:
     return whole * PHYSICAL_CLEAR_PERCENT / 100
 
 
-def missing(axis: Axis, *, left: float, whole: float, settings: DetectorSettings) -> float:
+def missing(reading: Reading, whole: float, settings: DetectorSettings) -> float:
     """Return how many bytes must become free for the axis to be clear of Soft and Hard."""
-    at = lines(axis, whole, settings)
-    return max(0.0, max(at[Level.SOFT], at[Level.HARD]) + margin(axis, whole) - left)
+    at = lines(reading.axis, whole, settings)
+    return max(0.0, max(at[Level.SOFT], at[Level.HARD]) + margin(reading.axis, whole) - reading.left)
 
 
-def judged(
+def level_of(
     reading: Reading,
+    at: Mapping[Level, float],
     *,
     seconds_left: float | None,
     is_repurposed_faster: bool,
     settings: DetectorSettings,
-) -> Verdict:
-    """Return what ``reading`` says, with the trend of its axis.
+) -> Level:
+    """Return the highest level whose line ``reading`` is over; ``at`` are the ``lines`` of its axis.
 
-    An estimate is over and clear of ProxyOnly alone: when memory is short, private working sets are trimmed,
-    so it can show neither Soft nor the end of it.
+    An estimate is over ProxyOnly at most: when memory is short, private working sets are trimmed, so it can
+    show neither Soft nor the end of it.
     """
-    axis, left = reading.axis, reading.left
-    at = lines(axis, reading.whole, settings)
+    left = reading.left
     if reading.is_estimate:
-        level = Level.PROXY_ONLY if left < at[Level.PROXY_ONLY] else Level.NORMAL
-        shown: tuple[Level, ...] = (Level.PROXY_ONLY,)
-    elif axis is Axis.COMMIT:
-        level = _commit(left, at, seconds_left, settings.commit)
-        shown = RAISED
-    else:
-        level = _physical(reading, at, settings.physical, is_repurposed_faster=is_repurposed_faster)
-        shown = RAISED
-    gap = margin(axis, reading.whole)
-    return Verdict(
-        over=frozenset(each for each in shown if each <= level),
-        clear=frozenset(each for each in shown if left > at.get(each, 0.0) + gap),
-    )
+        return Level.PROXY_ONLY if left < at[Level.PROXY_ONLY] else Level.NORMAL
+    if reading.axis is Axis.COMMIT:
+        return _commit(left, at, seconds_left, settings.commit)
+    reads, physical = reading.hard_reads_per_second, settings.physical
+    if left < at[Level.HARD] and _is_above(reads, physical.hard_reads_per_second):
+        return Level.HARD
+    pages = is_repurposed_faster or _is_above(reading.write_out_per_second, SOFT_WRITE_OUT_PER_SECOND)
+    if left < at[Level.SOFT] and _is_above(reads, physical.soft_reads_per_second) and pages:
+        return Level.SOFT
+    return Level.WARNING if left < at[Level.WARNING] else Level.NORMAL
 
 
 def _commit(left: float, at: Mapping[Level, float], seconds_left: float | None, commit: CommitLines) -> Level:
@@ -148,19 +145,6 @@ def _commit(left: float, at: Mapping[Level, float], seconds_left: float | None, 
     return Level.WARNING if is_warning else Level.NORMAL
 
 
-def _physical(
-    reading: Reading, at: Mapping[Level, float], physical: PhysicalLines, *, is_repurposed_faster: bool
-) -> Level:
-    left = reading.left
-    reads = reading.hard_reads_per_second
-    if left < at[Level.HARD] and _is_above(reads, physical.hard_reads_per_second):
-        return Level.HARD
-    pages = is_repurposed_faster or _is_above(reading.write_out_per_second, SOFT_WRITE_OUT_PER_SECOND)
-    if left < at[Level.SOFT] and _is_above(reads, physical.soft_reads_per_second) and pages:
-        return Level.SOFT
-    return Level.WARNING if left < at[Level.WARNING] else Level.NORMAL
-
-
 def _is_before(seconds: float | None, limit: float) -> bool:
     return seconds is not None and seconds < limit
 
@@ -169,84 +153,86 @@ def _is_above(rate: float | None, line: float) -> bool:
     return rate is not None and rate > line
 
 
-@dataclass(frozen=True, slots=True)
-class Latch:
-    """The history of one line.
-
-    ``since`` is when the level was reached, None while it is not. ``over_seconds`` is for how long every
-    sample has been over the line, None where the last was not; ``over_samples`` is how many were, one after
-    the other. ``clear_seconds`` is for how long every sample has been clear of it.
-    """
-
-    since: float | None = None
-    over_seconds: float | None = None
-    over_samples: int = 0
-    clear_seconds: float | None = None
-
-
-UNLATCHED: Final = Latch()
-NOTHING_LATCHED: Final[Mapping[Level, Latch]] = MappingProxyType(dict.fromkeys(RAISED, UNLATCHED))
-"""The lines of an axis that is over none of them: one object for all healthy nodes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """The time between two readings of an axis.
-
-    ``counted`` are the seconds of it in which the earlier one was fresh; None where the timers begin again.
-    ``is_next``: the later follows the earlier directly, from the same source.
-    """
-
-    at: float
-    counted: float | None
-    is_next: bool
-
-
-def tick(*, before: float | None, at: float, fresh_seconds: float, is_same_source: bool) -> Tick:
-    """Return the time from ``before``, whose reading was fresh for ``fresh_seconds``, until ``at``."""
-    if before is None or at - before > FRESH_SECONDS:
-        return Tick(at, None, is_next=False)
-    is_covered = at - before <= fresh_seconds
-    return Tick(at, at - before if is_covered else 0.0, is_next=is_same_source and is_covered)
-
-
 def hold_seconds(settings: DetectorSettings) -> float:
     """Return for how long an axis has to be clear of a line before the level is lowered."""
     return max(settings.clear_after_seconds, FLIP_SECONDS)
 
 
-def latched(latch: Latch, passed: Tick, *, is_over: bool, is_clear: bool, hold: float) -> Latch:
-    """Return ``latch`` after a reading that is over its line, clear of it, or neither."""
-    if is_over:
-        return Latch(
-            since=passed.at if latch.since is None else latch.since,
-            over_seconds=_longer(latch.over_seconds, passed),
-            over_samples=latch.over_samples + 1 if passed.is_next else 1,
-        )
-    if latch.since is None:
-        return UNLATCHED
-    if not is_clear:
-        return Latch(since=latch.since)
-    seconds = _longer(latch.clear_seconds, passed)
-    return UNLATCHED if seconds >= hold else Latch(since=latch.since, clear_seconds=seconds)
+def seconds_counted(before: AxisPressure, at: float) -> float | None:
+    """Return how long the last reading of an axis was fresh until ``at``; None where timers begin again."""
+    if before.sampled_at is None or at - before.sampled_at > FRESH_SECONDS:
+        return None
+    passed = at - before.sampled_at
+    return passed if passed <= before.fresh_seconds else 0.0
 
 
-def all_latched(
-    latches: Mapping[Level, Latch], verdict: Verdict, passed: Tick, *, hold: float
+def latched(
+    before: AxisPressure,
+    reading: Reading,
+    *,
+    is_same_source: bool,
+    seconds_left: float | None,
+    is_repurposed_faster: bool,
+    settings: DetectorSettings,
 ) -> Mapping[Level, Latch]:
-    """Return the lines of an axis after a reading."""
-    moved = {
-        level: latched(
-            latch, passed, is_over=level in verdict.over, is_clear=level in verdict.clear, hold=hold
-        )
-        for level, latch in latches.items()
+    """Return the lines of an axis after ``reading``.
+
+    A level can be over its line by the trend and clear of it by what is left: it is over. One that is neither
+    stays as it is: the reading is between the two, or does not show it.
+    """
+    at = lines(reading.axis, reading.whole, settings)
+    level = level_of(
+        reading,
+        at,
+        seconds_left=seconds_left,
+        is_repurposed_faster=is_repurposed_faster,
+        settings=settings,
+    )
+    if level is Level.NORMAL and before.latches is NOTHING_LATCHED:
+        return NOTHING_LATCHED
+    counted = seconds_counted(before, reading.at)
+    follows = is_same_source and before.sampled_at is not None and counted == reading.at - before.sampled_at
+    gap = margin(reading.axis, reading.whole)
+    found: dict[Level, Latch] = {}
+    for each, latch in before.latches.items():
+        is_shown = each is Level.PROXY_ONLY if reading.is_estimate else True
+        if is_shown and each <= level:
+            found[each] = Latch(
+                since=reading.at if latch.since is None else latch.since,
+                over_seconds=_longer(latch.over_seconds, counted),
+                over_samples=latch.over_samples + 1 if follows else 1,
+            )
+        elif latch.since is None:
+            found[each] = UNLATCHED
+        elif is_shown and reading.left > at.get(each, 0.0) + gap:
+            seconds = _longer(latch.clear_seconds, counted)
+            is_over = seconds >= hold_seconds(settings)
+            found[each] = UNLATCHED if is_over else Latch(since=latch.since, clear_seconds=seconds)
+        else:
+            found[each] = Latch(since=latch.since)
+    return found if any(latch is not UNLATCHED for latch in found.values()) else NOTHING_LATCHED
+
+
+def _longer(seconds: float | None, counted: float | None) -> float:
+    return 0.0 if seconds is None or counted is None else seconds + counted
+
+
+def interrupted(axis: AxisPressure) -> AxisPressure:
+    """Return ``axis`` after a sample that is missing or unknown: no samples follow each other over a line."""
+    if axis.latches is NOTHING_LATCHED and axis.ready_since is None:
+        return axis
+    latches = {
+        level: replace(latch, over_samples=0) if latch.over_samples else latch
+        for level, latch in axis.latches.items()
     }
-    return moved if any(latch is not UNLATCHED for latch in moved.values()) else NOTHING_LATCHED
+    return replace(axis, latches=latches, ready_since=None)
 
 
-def interrupted(latch: Latch) -> Latch:
-    """Return ``latch`` after a sample that is missing or unknown: no samples follow each other over it."""
-    return replace(latch, over_samples=0) if latch.over_samples else latch
+def held_in(latches: Mapping[Level, Latch]) -> Level:
+    """Return the highest level that was reached and not cleared."""
+    if latches is NOTHING_LATCHED:
+        return Level.NORMAL
+    return max((level for level, latch in latches.items() if latch.since is not None), default=Level.NORMAL)
 
 
 def has_lasted(latches: Mapping[Level, Latch], settings: DetectorSettings) -> bool:
@@ -258,22 +244,7 @@ def has_lasted(latches: Mapping[Level, Latch], settings: DetectorSettings) -> bo
     return has_grace and soft.over_samples >= EVIDENCE_SAMPLES
 
 
-def _longer(seconds: float | None, passed: Tick) -> float:
-    return 0.0 if seconds is None or passed.counted is None else seconds + passed.counted
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A fresh reading of an axis, as much of it as the trend needs."""
-
-    at: float
-    left: float
-    """Bytes that are left: commit that can still be promised, or RAM that is available."""
-    used: float
-    repurposed_per_second: float | None = None
-
-
-def with_point(points: tuple[Point, ...], point: Point) -> tuple[Point, ...]:
+def with_point(points: tuple[Reading, ...], point: Reading) -> tuple[Reading, ...]:
     """Return the points of the trend with a new one: the last 3 minutes, or the last 5 points if longer."""
     kept = (*points, point)[-MAX_POINTS:]
     first_recent = next(index for index, each in enumerate(kept) if each.at >= point.at - SLOPE_SECONDS)
@@ -283,7 +254,10 @@ def with_point(points: tuple[Point, ...], point: Point) -> tuple[Point, ...]:
 def slope_of(points: Sequence[tuple[float, float]]) -> float | None:
     """Return the median slope of pairs (seconds, amount), per second; None where there is no trend yet.
 
-    The seconds are in ascending order, no two of them equal.
+    The slope is that of Theil and Sen, the median of the slopes of all pairs: nearly a third of the points
+    may be wrong before it is. https://en.wikipedia.org/wiki/Theil-Sen_estimator
+
+    The seconds are in ascending order, no two of them equal. They are of our clock, so no node chooses them.
     """
     if len(points) < SLOPE_MIN_SAMPLES or points[-1][0] - points[0][0] < SLOPE_MIN_SECONDS:
         return None
@@ -291,7 +265,7 @@ def slope_of(points: Sequence[tuple[float, float]]) -> float | None:
     return median(slopes)
 
 
-def seconds_left(points: Sequence[Point]) -> float | None:
+def seconds_left(points: Sequence[Reading]) -> float | None:
     """Return after how many seconds nothing is left if the trend continues.
 
     That is infinity where no more is used than before, and None where there is no trend yet. The slope is
@@ -303,7 +277,7 @@ def seconds_left(points: Sequence[Point]) -> float | None:
     return points[-1].left / slope if slope > 0 else math.inf
 
 
-def is_repurposed_faster(points: Sequence[Point]) -> bool:
+def is_repurposed_faster(points: Sequence[Reading]) -> bool:
     """Whether the standby list is consumed faster than at the beginning of the trend."""
     if points[-1].repurposed_per_second is None:
         return False
@@ -314,7 +288,7 @@ def is_repurposed_faster(points: Sequence[Point]) -> bool:
     return slope is not None and slope * (known[-1][0] - known[0][0]) > REPURPOSED_RISE_PER_SECOND
 
 
-def is_recovering(points: Sequence[Point], missing: Callable[[Point], float]) -> bool:
-    """Whether what is ``missing`` has fallen by more than 15 % since one of the last two samples."""
+def is_recovering(points: Sequence[Reading], lacking: Callable[[Reading], float]) -> bool:
+    """Whether what is ``lacking`` has fallen by more than 15 % since one of the last two samples."""
     *before, now = points[-1 - TREND_SAMPLES :]
-    return any(missing(now) < TREND_REMAINING * missing(each) for each in before)
+    return any(lacking(now) < TREND_REMAINING * lacking(each) for each in before)

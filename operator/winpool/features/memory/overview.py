@@ -1,139 +1,22 @@
-"""What a pass reads of the detectors: how bad memory is on each node, since when, on how many nodes.
+"""What a pass makes of the memory of a pool's nodes: who is under pressure, how many, and in which words.
 
-What a pass reads of the detector: how bad it is on a node, since when, and whether an eviction is right.
-
-What is not known now is None, and has no level. Nothing is evicted for it (P4).
-
-What is known of the memory of a node: what people read of it, and what is signalled on it, go by this.
-
-The numbers of a node's memory, as people read them.
-
-They are those of the moment when the level, the guard or the signal last changed, so that a text that has
-them is written on transitions only.
-
-What is known of the memory of all nodes of a pool: names and counts, for the status and the metrics.
+Numbers in texts are those of the moment when the level, the guard or the signal of a node last changed, so
+that a text that has them is written on transitions only.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Final
 
 from winpool.api.quantity import rounded
-from winpool.features.memory.breaker import Share, is_systemic
-from winpool.features.memory.detector import AxisState, DetectorState, guard_of
-from winpool.features.memory.levels import Point, has_lasted, is_recovering, missing
-from winpool.features.memory.settings import (
-    EVIDENCE_SAMPLES,
-    EVIDENCE_SECONDS,
-    FRESH_SECONDS,
-    MAX_BLIND_EVICTIONS,
-    MAX_INEFFECTIVE,
-    DetectorSettings,
-)
-from winpool.model.pressure import Axis, AxisView, Guard, Hold, Level, NodeView, Reading
-
-
-def view_of(state: DetectorState, *, now: float, settings: DetectorSettings) -> NodeView:
-    """Return what is known of a node ``now``, on the clock of the samples."""
-    levels = {axis: _level(state.axes[axis], now) for axis in Axis}
-    is_under_pressure = any(level is not None and level >= Level.SOFT for level in levels.values())
-    guard = _guard(state, now) if is_under_pressure else None
-    axes = {axis: _axis_view(axis, levels[axis], state, guard, now=now, settings=settings) for axis in Axis}
-    splits = state.growth.splits
-    return NodeView(
-        axes=axes,
-        guard=guard,
-        is_signalled=state.signal.is_on,
-        outside_pods=splits[-1].outside if splits and now - splits[-1].at <= FRESH_SECONDS else None,
-    )
-
-
-def _level(axis: AxisState, now: float) -> Level | None:
-    """Return the level of an axis that is known ``now``.
-
-    An estimate shows neither that Soft and Hard, once measured, are over, nor how bad it is meanwhile.
-    """
-    if axis.at is None or axis.reading is None or now - axis.at > axis.fresh_seconds:
-        return None
-    if not axis.reading.is_estimate:
-        return axis.held
-    if axis.held >= Level.SOFT:
-        return None
-    return axis.held if axis.held is Level.PROXY_ONLY else Level.NORMAL
-
-
-def _guard(state: DetectorState, now: float) -> Guard | None:
-    found = guard_of(state.growth, now=now)
-    if found is not None:
-        return found
-    if state.evictions.ineffective >= MAX_INEFFECTIVE:
-        return Guard.INEFFECTIVE
-    growth = state.growth
-    is_known = growth.is_of_pods and now - growth.splits[-1].at <= FRESH_SECONDS
-    return Guard.BLIND if not is_known and state.evictions.settled >= MAX_BLIND_EVICTIONS else None
-
-
-def _axis_view(
-    axis: Axis,
-    level: Level | None,
-    state: DetectorState,
-    guard: Guard | None,
-    *,
-    now: float,
-    settings: DetectorSettings,
-) -> AxisView:
-    found = state.axes[axis]
-    reading = found.reading
-    return AxisView(
-        axis=axis,
-        level=level,
-        held=found.held,
-        since=None if level is None or level is Level.NORMAL else found.latches[level].since,
-        ready_since=found.ready_since if has_lasted(found.latches, settings) else None,
-        sampled_at=found.at,
-        source=found.source,
-        reading=reading,
-        seconds_left=found.seconds_left,
-        missing=0.0
-        if reading is None
-        else missing(axis, left=reading.left, whole=reading.whole, settings=settings),
-        hold=_hold(axis, level, state, guard, now=now, settings=settings),
-    )
-
-
-def _hold(
-    axis: Axis,
-    level: Level | None,
-    state: DetectorState,
-    guard: Guard | None,
-    *,
-    now: float,
-    settings: DetectorSettings,
-) -> Hold | None:
-    found = state.axes[axis]
-    reading = found.reading
-    if level is None or reading is None:
-        return Hold.UNKNOWN
-    if level < Level.PROXY_ONLY:
-        return Hold.NO_PRESSURE
-
-    def lacking(point: Point) -> float:
-        return missing(axis, left=point.left, whole=reading.whole, settings=settings)
-
-    reasons = {
-        Hold.ESTIMATE: level is Level.PROXY_ONLY,
-        Hold.SETTLING: bool(state.evictions.running),
-        Hold.UNATTRIBUTED: guard is not None,
-        Hold.GRACE: found.ready_since is None or not has_lasted(found.latches, settings),
-        Hold.AGE: len(found.points) < EVIDENCE_SAMPLES
-        or now - found.points[-EVIDENCE_SAMPLES].at > EVIDENCE_SECONDS,
-        Hold.RECOVERING: is_recovering(found.points, lacking),
-    }
-    return next((hold for hold, is_true in reasons.items() if is_true), None)
+from winpool.model.node import Node
+from winpool.model.pressure import Axis, AxisPressure, Level, NodePressure, Reading
 
 
 class Known(Enum):
@@ -149,40 +32,38 @@ class Known(Enum):
     """There is no fresh sample: it may be either."""
 
 
-def known_of(view: NodeView | None, *, has_problem: bool, was_pressured: bool) -> Known:
-    """Return what ``view`` says; None where there never was one. ``has_problem``: a source gives no samples.
+def known_of(memory: NodePressure | None, *, has_problem: bool, was_pressured: bool) -> Known:
+    """Return what ``memory`` says; None without any. ``has_problem``: a source gives no samples.
 
     What was signalled stays so while an axis still shows it, also where the other axis is not known any more.
     ``was_pressured``: it may have been under pressure before. Then what was said and signalled of it stays
     after a start, until it has been calm for as long as it has to be. Any other node is calm as soon as its
     level is known.
     """
-    if view is None:
+    if memory is None:
         return Known.SILENT if has_problem else Known.UNDECIDED
     lost, known, is_sampled = Level.NORMAL, None, False
-    for axis in view.axes.values():  # ``NodeView.level``, for thousands of nodes in a pass
+    for axis in memory.axes.values():  # ``NodePressure.level``, for thousands of nodes in a pass
         level = axis.level
         is_sampled = is_sampled or axis.sampled_at is not None
         if level is None:
             lost = max(lost, axis.held)
         elif known is None or level > known:
             known = level
-    if view.is_signalled and known is not None and known >= Level.PROXY_ONLY:
+    if memory.is_signalled and known is not None and known >= Level.PROXY_ONLY:
         return Known.PRESSURED
     if known is None or lost > known:
         return Known.SILENT if is_sampled or has_problem else Known.UNDECIDED
-    if view.is_signalled is None:
+    if memory.is_signalled is None:
         return Known.UNDECIDED if was_pressured or known >= Level.PROXY_ONLY else Known.CALM
-    return Known.PRESSURED if view.is_signalled else Known.CALM
+    return Known.PRESSURED if memory.is_signalled else Known.CALM
 
 
-def worst_axis(view: NodeView) -> AxisView:
+def worst_axis(memory: NodePressure) -> AxisPressure:
     """Return the axis with the highest level that is known; COMMIT where both have it, or none is known."""
-    return max((view.axes[axis] for axis in Axis), key=_rank)
-
-
-def _rank(axis: AxisView) -> int:
-    return -1 if axis.level is None else axis.level
+    return max(
+        (memory.axes[axis] for axis in Axis), key=lambda each: -1 if each.level is None else each.level
+    )
 
 
 _HUNDRED: Final = 100
@@ -191,15 +72,15 @@ _LONG_SECONDS: Final = 3600
 """A trend of three minutes says nothing of what is farther ahead."""
 
 
-def all_numbers(view: NodeView) -> str:
+def all_numbers(memory: NodePressure) -> str:
     """Return sentences with all that is known of both axes."""
-    said = [_of_axis(view.axes[axis]) for axis in Axis]
-    if view.outside_pods is not None:
-        said.append(f"{rounded(int(view.outside_pods))} are committed outside pods.")
+    said = [_of_axis(memory.axes[axis]) for axis in Axis]
+    if memory.outside_pods is not None:
+        said.append(f"{rounded(int(memory.outside_pods))} are committed outside pods.")
     return " ".join(each for each in said if each)
 
 
-def _of_axis(axis: AxisView) -> str:
+def _of_axis(axis: AxisPressure) -> str:
     if axis.level is None or axis.reading is None:
         return ""
     numbers = numbers_of(axis.reading)
@@ -237,105 +118,187 @@ def _time(seconds: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
-    """The nodes of a pool, by their names, where memory is watched.
+class Share:
+    """A number of nodes, or a percentage of the nodes of the pool."""
 
-    ``pressured``, ``silent`` and ``undecided``: see ``Known``. All others are calm. ``marked`` have our taint
-    or condition now. ``levels`` counts the nodes by the level of each axis, None where it is not known.
-    ``is_systemic`` says that more nodes are pressured or silent than ``allowed``, the share that the spec
-    names. It is what is reported; for evictions more nodes count (``Breaker``).
+    amount: int
+    is_percent: bool = False
+
+    def rounded_up(self, nodes: int) -> int:
+        """Return how many of ``nodes`` that is, rounded up."""
+        return -(-self.amount * nodes // _HUNDRED) if self.is_percent else self.amount
+
+    def rounded_down(self, nodes: int) -> int:
+        """Return how many of ``nodes`` that is, rounded down."""
+        return self.amount * nodes // _HUNDRED if self.is_percent else self.amount
+
+    @classmethod
+    def of(cls, value: int | str) -> Share:
+        """Read a share as a spec writes it: 3, or "20%"."""
+        return cls(value) if isinstance(value, int) else cls(int(value.removesuffix("%")), is_percent=True)
+
+
+def is_systemic(*, pressured: int, unknown: int, nodes: int, max_pressured_nodes: Share) -> bool:
+    """Whether so much of the pool is in trouble that nothing is evicted: SystemicPressure.
+
+    ``pressured`` nodes are signalled ones. The limit rounds up, so that one node of a small pool may be.
+    """
+    return pressured + unknown > max_pressured_nodes.rounded_up(nodes)
+
+
+@dataclass(frozen=True)
+class Breaker:
+    """Whether too much of a pool may be in trouble for an eviction.
+
+    Where many nodes are under pressure, evicted pods only move it to the next node. A surge does not show on
+    all nodes at once: each was sampled at another moment, up to an interval ago. So more counts here than
+    what is reported (docs/adr/0032-most-of-a-pool.md):
+
+    - A node counts as soon as it is over a line, not only once that is signalled. One of which nothing is
+      known may be one of them, so it counts.
+    - A node that was calm counts as unknown, until there is a sample of it that was measured after the
+      eviction became right. A list that began before the change it is used for says nothing (P4).
+
+    ``memory`` is the newest, by the UIDs of ``nodes``. It is counted when it is first asked: usually no
+    eviction is near.
     """
 
-    nodes: int
-    pressured: tuple[str, ...]
-    silent: tuple[str, ...]
-    undecided: frozenset[str]
-    marked: tuple[str, ...]
-    levels: Mapping[tuple[Axis, Level | None], int]
-    is_systemic: bool
-    allowed: int | str
+    nodes: Sequence[Node]
+    memory: Mapping[str, NodePressure]
+    allowed: Share
 
     @property
-    def calm(self) -> int:
-        """How many nodes are known not to be under pressure."""
-        return self.nodes - len(self.pressured) - len(self.silent) - len(self.undecided)
+    def is_open(self) -> bool:
+        """Whether that is so by what is known, however old."""
+        return self._is_systemic(unknown=0)
+
+    def is_open_for(self, ready_since: float | None) -> bool:
+        """Whether it may be so for an eviction that is right since then: older samples say nothing.
+
+        For None every sample is older.
+        """
+        calm = self._calm_at
+        return self._is_systemic(unknown=len(calm) if ready_since is None else bisect_left(calm, ready_since))
+
+    @cached_property
+    def _calm_at(self) -> list[float]:
+        """When the last sample of each calm node was measured, the oldest first."""
+        seen = (_calm_at(self.memory.get(node.uid)) for node in self.nodes)
+        return sorted(at for at in seen if at is not None)
+
+    def _is_systemic(self, *, unknown: int) -> bool:
+        nodes = len(self.nodes)
+        return is_systemic(
+            pressured=nodes - len(self._calm_at),
+            unknown=unknown,
+            nodes=nodes,
+            max_pressured_nodes=self.allowed,
+        )
+
+
+def _calm_at(memory: NodePressure | None) -> float | None:
+    """Return at which moment a node was calm; None where it is in trouble, or may be."""
+    level = None if memory is None else memory.level
+    if memory is None or level is None or level >= Level.PROXY_ONLY:
+        return None
+    return min(
+        (
+            each.sampled_at
+            for each in memory.axes.values()
+            if each.level is not None and each.sampled_at is not None
+        ),
+        default=None,
+    )
+
+
+def max_evicting_nodes(*, nodes: int, max_nodes: Share) -> int:
+    """Return how many nodes may have an eviction that is not finished: at least one."""
+    return max(1, max_nodes.rounded_down(nodes))
 
 
 @dataclass(slots=True)
-class Tally:
-    """Collects the nodes of one pass, by their names.
+class Overview:
+    """The nodes of a pool where memory is watched, by their names: status, metrics and issues read it.
 
-    Of the calm ones there is only the number: usually they are thousands. ``raised`` are those of which an
+    ``pressured``, ``silent`` and ``undecided``: see ``Known``. Of the ``calm`` ones there is only the number:
+    usually they are thousands. ``marked`` have our taint or condition now. ``raised`` are those of which an
     axis is above Normal, and all that are pressured; not those that an earlier process has signalled, until
     it is known whether that is right, since what was said of them stays. ``problems`` say why a source gives
-    no samples. ``was_pressured``: the last status counted nodes under pressure.
+    no samples. ``allowed`` is the share of nodes in trouble that the spec names (``maxPressuredNodes``).
+    ``was_pressured``: the last status counted nodes under pressure.
     """
 
+    allowed: int | str
     was_pressured: bool = False
     calm: int = 0
-    names: dict[Known, list[str]] = field(default_factory=lambda: {each: [] for each in Known})
-    raised: dict[str, NodeView] = field(default_factory=dict)
-    problems: dict[str, str] = field(default_factory=dict)
+    pressured: list[str] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
+    undecided: set[str] = field(default_factory=set)
     marked: list[str] = field(default_factory=list)
+    raised: dict[str, NodePressure] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
     _levels: Counter[tuple[Axis, Level | None]] = field(default_factory=Counter)
-    _without_view: int = 0
 
     def add(
-        self, name: str, view: NodeView | None, problem: str, *, is_marked: bool, is_signalled: bool
+        self, name: str, memory: NodePressure | None, problem: str, *, is_marked: bool, is_signalled: bool
     ) -> Known:
         """Count a node, and return what is known of it.
 
         ``is_marked``: taint or condition are on it. ``is_signalled``: they say that it is under pressure.
         """
-        known = known_of(view, has_problem=bool(problem), was_pressured=is_marked or self.was_pressured)
+        known = known_of(memory, has_problem=bool(problem), was_pressured=is_marked or self.was_pressured)
         if is_marked:
             self.marked.append(name)
-        if known is Known.CALM:
-            self.calm += 1
-        else:
-            self.names[known].append(name)
         if problem:
             self.problems[name] = problem
-        if view is None:
-            self._without_view += 1
+        self._count(name, known)
+        if memory is None:
+            for axis in Axis:
+                self._levels[axis, None] += 1
             return known
         is_raised = known is Known.PRESSURED
-        for axis, seen in view.axes.items():
+        for axis, seen in memory.axes.items():
             level = seen.level
             if level is not Level.NORMAL:  # what most nodes are is what remains
                 self._levels[axis, level] += 1
                 is_raised = is_raised or level is not None
         if is_raised and not (known is Known.UNDECIDED and is_signalled):
-            self.raised[name] = view
+            self.raised[name] = memory
         return known
 
-    def overview(self, allowed: int | str) -> Overview:
-        """Return what was collected; ``allowed`` is how many nodes may be under pressure or silent.
+    def _count(self, name: str, known: Known) -> None:
+        match known:
+            case Known.CALM:
+                self.calm += 1
+            case Known.PRESSURED:
+                self.pressured.append(name)
+            case Known.SILENT:
+                self.silent.append(name)
+            case Known.UNDECIDED:
+                self.undecided.add(name)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return self.calm + len(self.pressured) + len(self.silent) + len(self.undecided)
+
+    @property
+    def is_systemic(self) -> bool:
+        """Whether more nodes are pressured or silent than ``allowed``; ``Breaker`` counts more.
 
         A pool of which merely nothing is known is not under pressure: at least one node has to be.
         """
-        nodes = self.calm + sum(map(len, self.names.values()))
-        pressured, silent = self.names[Known.PRESSURED], self.names[Known.SILENT]
-        return Overview(
-            nodes=nodes,
-            pressured=tuple(pressured),
-            silent=tuple(silent),
-            undecided=frozenset(self.names[Known.UNDECIDED]),
-            marked=tuple(self.marked),
-            levels=self._all_levels(nodes),
-            is_systemic=bool(pressured)
-            and is_systemic(
-                pressured=len(pressured),
-                unknown=len(silent),
-                nodes=nodes,
-                max_pressured_nodes=Share.of(allowed),
-            ),
-            allowed=allowed,
+        return bool(self.pressured) and is_systemic(
+            pressured=len(self.pressured),
+            unknown=len(self.silent),
+            nodes=self.nodes,
+            max_pressured_nodes=Share.of(self.allowed),
         )
 
-    def _all_levels(self, nodes: int) -> dict[tuple[Axis, Level | None], int]:
+    @property
+    def levels(self) -> dict[tuple[Axis, Level | None], int]:
+        """How many nodes are at each level of each axis, None where it is not known."""
         found = {(axis, level): self._levels[axis, level] for axis in Axis for level in (*Level, None)}
         for axis in Axis:
-            found[axis, None] += self._without_view
-            found[axis, Level.NORMAL] = nodes - sum(found[axis, level] for level in (*Level, None))
+            found[axis, Level.NORMAL] = self.nodes - sum(found[axis, level] for level in (*Level, None))
         return found

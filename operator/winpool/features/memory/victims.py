@@ -34,10 +34,9 @@ from winpool.api.fields import is_pool_name
 from winpool.api.keys import NAMESPACE, SYSTEM_NAMESPACE_PREFIXES
 from winpool.api.memory_pressure import EvictionBehavior, EvictionRule
 from winpool.api.quantity import rounded
-from winpool.features.memory.samples import is_amount
 from winpool.model.node_pods import Answer, Answered, NodePods
 from winpool.model.pods import EvictionFacts, Pod
-from winpool.model.pressure import Axis, PodUsage
+from winpool.model.pressure import Axis, PodUsage, is_amount
 from winpool.ownership.members import selects
 
 SYSTEM_PRIORITY: Final = 2_000_000_000
