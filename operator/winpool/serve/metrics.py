@@ -1,17 +1,8 @@
-"""Gives Prometheus the metrics of the table, computed at scrape from what the operator has in memory.
+"""Renders the metrics of the table, from a snapshot of what the operator has in memory.
 
-Their number depends on the number of pools, never of nodes. A pool that is gone is in none of the sources
-any more, and so leaves no series.
-
-A page that takes long to render: one for all who request it, in a thread beside the event loop.
-
-The event loop reads the watches and renews the Lease, and a page of thousands of lines takes a hundred
-milliseconds. So the loop only copies what is known (the snapshot), and a thread renders it. The number of
-clients, and how often they ask, must not change the load.
-
-The answer of /metrics: a snapshot of all metrics, rendered on request and shared by all requests.
-
-Rendering takes some 10 µs for each series, so seconds with thousands of pools (``pages``).
+The number of series depends on the number of pools, never of nodes. Rendering takes some 10 µs for each
+series, so seconds with thousands of pools, and the event loop reads the watches and renews the Lease. So the
+loop only copies what is known, a thread renders it, and all who request it at that time share the page.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""What is known of each node at the end of a decision, and the counts of a pool.
-
-What is known of each node at the end of a decision: whose it is, what is found of it, and what is due.
-
-The counts of a pool, from its assessments.
-"""
+"""Puts together what is known of each node at the end of a decision, and counts the nodes of a pool."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The condition UpgradeAllowed: whether a node that is due may be upgraded now, and if not, what opens what.
+"""Makes the condition UpgradeAllowed: whether a node that is due may be upgraded now, and what opens that.
 
-Whoever upgrades nodes waits for it. So it says the same as long as nothing changes: no ages, no time that is
-left, only times of the clock.
+Programs that upgrade nodes wait for it. So it says the same as long as nothing changes: no ages, no time that
+is left, only times of the clock.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import written_moment
 from winpool.api.upgrade import Gate, UpgradeState
 from winpool.features.feature import RoomResult
+from winpool.features.upgrade.gates.table import POOL_GATES
 from winpool.features.upgrade.records import NodeUpgrade, Stand, UpgradeOverview, UpgradeResult
 from winpool.status.assessment import count_nodes, counted_nodes, enumerate_names
 from winpool.status.view import SEE_ACCEPTED, ConditionValue, View, false, none_of_ours, true, unknown
@@ -29,15 +30,7 @@ LONGEST_CAUSE: Final = 400
 MOST_CAUSES: Final = 3
 """Causes of one gate that is judged node by node: nodes can have one each, and other gates need room."""
 
-OF_GATES: Final = {
-    Gate.SUPPORT_MATRIX: Reason.SUPPORT_MATRIX,
-    Gate.END_OF_SUPPORT: Reason.END_OF_SUPPORT,
-    Gate.REVISION_FLOOR: Reason.REVISION_FLOOR,
-    Gate.CONTROL_PLANE: Reason.CONTROL_PLANE,
-    Gate.MAINTENANCE_WINDOW: Reason.MAINTENANCE_WINDOW,
-    Gate.POOL_HEALTH: Reason.POOL_HEALTH,
-    Gate.BUDGET: Reason.BUDGET,
-}
+OF_GATES: Final = {each.gate: Reason(each.gate) for each in POOL_GATES}
 """The gates that are judged once for the pool, and the reason where one is the first that is closed."""
 
 OF_STOPS: Final = {

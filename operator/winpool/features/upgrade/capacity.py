@@ -1,11 +1,9 @@
-"""Whether the pods that an upgrade moves from a node fit on other nodes of its Windows build: bin packing.
+"""Says whether the other nodes of the same Windows build can take the pods of a node that is due.
 
 That is asked of every node that is due, up to thousands a pass, so it must cost little: pods that are alike
-are one shape, and where each pod can have a node for itself, nothing has to be placed.
-
-That pods do not fit is only reported where it is certain, by the capacity that nodes have at most; that they
-fit, only where all were placed on what nodes certainly have. Everything else is unknown. It is by what pods
-request, and leaves out all that would be scheduled meanwhile.
+are one shape, and where each pod can have a node for itself, nothing has to be placed. A misfit is only
+reported where it is certain; that pods fit, only where all were placed. Everything else is unknown. It is by
+what pods request, and leaves out all that would be scheduled meanwhile.
 """
 
 from __future__ import annotations

@@ -1,22 +1,10 @@
-"""Why a node is due for an upgrade, and which restarts and changes of Windows no one had announced.
-
-Why a node is due for an upgrade: for each trigger of ``spec.upgrade.triggers`` a rule.
+"""Says why a node is due for an upgrade, and which restarts and changes of Windows no one had announced.
 
 What cannot be read makes a node neither due nor up to date, but unknown (P4). A node that is due for one
-reason is due, whatever is unknown of the others.
-
-A node with a higher revision than ``targetRevision`` is not due, since that is the lowest one to have. A node
-of a newer release than ``os.version`` is due like one of an older release, and its reason says that this is a
-downgrade.
-
-Surprises: a machine restarted, or runs another Windows, and no one had announced it.
-
-Announced is what was so before: the label Required, the annotation that requests an upgrade, a cordon by
-anyone, or the taint by which an autoscaler announces that it deletes the node.
-
-The rules compare a node with what this process has seen of it before, so that a new bootID or Node UID is
-not reported where it came while no operator ran. The build of Windows is compared with our own label too,
-which stays on the node: this is reported also after a start of the operator.
+reason is due, whatever is unknown of the others. Announced is what was so before: the label Required, the
+annotation that requests an upgrade, a cordon by anyone, or the taint by which an autoscaler announces that it
+deletes the node. A node is compared with what this process has seen of it before; its build of Windows also
+with the label of the operator, which stays on the node after a restart of the operator.
 """
 
 from __future__ import annotations

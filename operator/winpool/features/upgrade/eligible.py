@@ -1,7 +1,7 @@
-"""Which nodes of one Windows build the scheduler may give a pod to, and how much free capacity they have.
+"""Says which nodes of the same Windows build may take a pod that moves, and how much free capacity they have.
 
-The free capacity of a node is known in two ways: what it certainly has, and what it has at most. Requests are
-rounded where there are very many different ones, so that what is counted for one pod is counted for many.
+Requests of pods are rounded, so that what is counted for one is counted for many. The free capacity of a node
+is known as what it has at least, and at most.
 """
 
 from __future__ import annotations

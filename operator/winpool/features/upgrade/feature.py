@@ -1,21 +1,10 @@
-"""OS upgrades of a pool: which nodes are due, whether one may be upgraded now, and the label that says so.
+"""Judges the OS upgrades of a pool: which nodes are due, what keeps them from it, and the label that says so.
 
-The label ``winpool.dev/upgrade-state`` of a node: what it is to say, and when it may change.
-
-``Required`` is a permission. It is given only where it is known that the node is due, every gate permits and
-nothing stops it; and it is withdrawn, as ``Gated``, wherever that is not so, also where nothing else may be
-written.
-
-Whether the operator can act on ``spec.upgrade``, by rules that CEL cannot check.
-
-The room of OS upgrades: which nodes are due, whether one may be upgraded now, and the label that says so.
-
-It cordons and drains nothing. Under the strategy Manual the label ``winpool.dev/upgrade-state`` of a node is
-all that it wants: ``Required`` permits its upgrade, ``Gated`` does not.
-
-- Without ``spec.upgrade`` there is no label.
-- Where the operator may not write (Paused, DryRun, a hold, a spec that is not accepted), only a permission is
-  withdrawn.
+It cordons and drains nothing. The label ``winpool.dev/upgrade-state`` of a node is all that it wants.
+``Required`` is a permission: it is given only where it is known that the node is due, every gate permits and
+nothing stops it. It is withdrawn, as ``Gated``, wherever that is not so. Where the operator may not write
+(Paused, DryRun, a hold, a spec that is not accepted), only a permission is withdrawn. Without
+``spec.upgrade`` there is no label.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is found of the upgrades of a pool, as issues: one for each cause."""
+"""Finds the issues of the upgrades of a pool: one for each cause."""
 
 from __future__ import annotations
 

@@ -1,20 +1,10 @@
-"""The plan of the upgrades of a pool: which node when, with which others, and what is in the way.
+"""Makes the plan of the upgrades of a pool: which node when, with which others, and what is in the way.
 
-It is of what is known now, and is made for closed gates too: it says what would happen once they are open.
-Nothing is reserved by it, and nothing done.
-
-In which order the nodes of a pool that are due are upgraded, and why each has its place.
-
-Canaries first, then zone by zone, in a zone the easiest first. A node whose last upgrade failed comes after
-the others, and the node that the operator runs on is the last. Names decide between equals, so that the order
-does not depend on the order of any list.
-
-How long the upgrade of a batch takes: likely, and if each step takes as long as the spec permits.
-
-The steps of a node are: drain it, patch or replace the machine, wait until it is Ready and validated, then
-until it has soaked, and what was evicted is Ready elsewhere. The nodes of a batch are upgraded side by side.
-
-The plan of the upgrades of a pool, as records of plain values: equal plans are equal byte for byte.
+It is of what is known now, and is made for closed gates too. Canaries come first, then zone by zone, in a
+zone the easiest first; a node whose last upgrade failed comes after the others, and the node that the
+operator runs on last. Names decide between equals, so that equal inputs give equal plans. The steps of a
+node are: drain it, patch or replace the machine, wait until it is Ready and validated, then until it has
+soaked, and what was evicted is Ready elsewhere. The nodes of a batch are upgraded side by side.
 """
 
 from __future__ import annotations

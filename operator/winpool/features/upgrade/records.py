@@ -1,7 +1,4 @@
-"""Texts that others write, and times, as sentences have them.
-
-What the room of upgrades finds out: why nodes are due, how gates stand, and what follows for a node.
-"""
+"""Has the records of the upgrades of a pool: reasons why nodes are due, how gates stand, and what follows."""
 
 from __future__ import annotations
 

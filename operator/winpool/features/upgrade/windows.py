@@ -1,21 +1,10 @@
-"""When upgrades may begin: maintenance windows, exclusions, and overrides of gates, as times.
+"""Says when upgrades may begin: maintenance windows, exclusions, and overrides of gates, as times.
 
-Maintenance windows, as times: when one begins on the clocks of its time zone, and how long it lasts.
-
-Many time zones change their clocks twice a year. A start that the clocks skip is at the first instant after
-the change. A start that they show twice is at the first of both. A duration is elapsed time, whatever the
-clocks show meanwhile.
-
-The library is asked for the matching times of a clock that never changes. Given a time zone it would follow
-Debian's cron, which treats schedules with a ``*`` in their minutes or hours by another rule
-(docs/adr/0033-maintenance-windows.md).
-
-Overrides: gates that count as open until a time, by ``spec.upgrade.overrides``.
-
-An override whose time has passed has no effect, and is reported until it is removed. None opens Budget or the
-PodDisruptionBudgets, whatever the spec says.
-
-Whether upgrades may begin at a time, by maintenance windows and exclusions, and when that may change.
+A start that the clocks of a time zone skip is at the first instant after the change. A start that they show
+twice is at the first of both. A duration is elapsed time, whatever the clocks show meanwhile. The library is
+asked for the matching times of a clock that never changes: given a time zone, it would follow Debian's cron
+(docs/adr/0033-maintenance-windows.md). An override whose time has passed has no effect, and none opens Budget
+or DisruptionBudgets.
 """
 
 from __future__ import annotations

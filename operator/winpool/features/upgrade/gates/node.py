@@ -1,9 +1,4 @@
-"""The gates of one node: its versions, and whether the pods on it may leave and find a place.
-
-The gates about the versions of one node.
-
-The gates about what runs on one node: whether its pods may leave, find a place, and run there again.
-"""
+"""Judges the gates of one node: its versions, and whether the pods on it may leave and find a place."""
 
 from __future__ import annotations
 

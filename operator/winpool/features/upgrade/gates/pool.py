@@ -1,11 +1,4 @@
-"""The gates of a pool: its target, its health, and the times at which upgrades may begin.
-
-The gates about what nodes are brought to: its release, the support of that, and its revision.
-
-The gates about all nodes of the pool: too many have failed, were restless lately, or are unavailable.
-
-The gates that time opens: the control plane has its version for long enough, and a window is open.
-"""
+"""Judges the gates of a pool: its target release and revision, its health, and when upgrades may begin."""
 
 from __future__ import annotations
 

@@ -1,17 +1,9 @@
-"""What the gates are evaluated on: facts about the pool, computed once in a pass.
+"""Has what the gates of a pool are judged by, made once for a pass, and what stops upgrades and is no gate.
 
-What is known of the pods of a pool's nodes: one list of all pods, young enough, for the spec as it is.
-
-Since when the control plane has its version: by this process, and by the status that an earlier one wrote.
-
-A restart of the operator must not begin the fifteen minutes of the gate ControlPlane again. What the status
-says counts only as long as this process has seen no other version, and no gap.
-
-What keeps nodes from being upgraded and is no gate: the mode, requests of a pause, a hold, a refused spec.
-
-No override opens any of them.
-
-What gates are judged by: made once for a pass, and the same for all of them.
+The evidence of pods is one list of all pods that is recent enough, for the spec as it is. The version of the
+control plane counts since when this process has seen it, or since when the status says so, so that a restart
+of the operator does not begin the fifteen minutes of the gate ControlPlane again. No override opens a stop:
+the mode, the request of a pause, a hold, a spec that is not accepted.
 """
 
 from __future__ import annotations
