@@ -1,4 +1,4 @@
-# The image of the operator, with kubectl-winpool. What is in it, and why: docs/image.md.
+# The image of the operator. What is in it, and why: docs/image.md.
 #
 # BASE has Python 3.11 or newer as python3, with its module venv. Here it is a tag, so that a build gets the
 # latest fixes; a release pins the digest: make image BASE=docker.io/library/python:3.13-slim-trixie@sha256:…

@@ -162,6 +162,7 @@ CUTS: Final = (
         Cut(f"{SITE}/{package}/__main__.py", "python -m for a command line that is cut as well")
         for package in ("charset_normalizer", "dotenv", "idna", "kopf")
     ),
+    Cut(f"{SITE}/winpool/cli", "the plugin of kubectl, which is for machines with kubectl"),
     Cut(f"{SITE}/jsonpatch_cli.py", "command line of jsonpatch"),
     Cut(f"{SITE}/websocket/_wsdump.py", "command line of websocket-client"),
     Cut(f"{SITE}/websocket/tests", "tests of websocket-client"),
@@ -189,8 +190,8 @@ CUTS: Final = (
     Cut(f"{SITE}/*.dist-info/top_level.txt", "for setuptools; name, version and licence are in METADATA"),
     Cut(
         "bin/*",
-        "commands of libraries, and scripts that a shell would source",
-        keep=("python", "python3", "python3.*", "kubectl-winpool"),
+        "commands of libraries, the plugin, and scripts that a shell would source",
+        keep=("python", "python3", "python3.*"),
     ),
 )
 

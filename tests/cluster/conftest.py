@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +13,24 @@ from cluster.together import Played, Together
 from harness.faulty import through_proxy
 from harness.streams import Stage, Theatre
 from harness.world import World
+from testbed.build import ensure_binary
 from testbed.cluster import Testbed
 from testbed.faults import FaultProxy
 from testbed.options import Options
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kubectl_of_the_testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Put the testbed's kubectl on the PATH, which the plugin speaks through."""
+    folder = tmp_path_factory.mktemp("kubectl")
+    (folder / "kubectl").symlink_to(ensure_binary())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(folder), prepend=os.pathsep)
+        patch.setenv("KUBECACHEDIR", str(folder / "cache"))
+        patch.setenv("KUBERC", "off")
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -404,7 +404,7 @@ def test_validate_asks_the_api_server_and_stores_nothing(
     good = {"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool", "metadata": {"name": name}}
     good["spec"] = {**tables.SMALLEST, "labels": {"team": "payments"}}
     file = tmp_path / "pool.json"
-    options = ("--server", "--kubeconfig", str(testbed.kubeconfig("admin")))
+    options = ("--dry-run=server", "--kubeconfig", str(testbed.kubeconfig("admin")))
     before = testbed.kubectl("get", "wnp", "-o", "json").stdout
     file.write_text(json.dumps(good))
     assert main(["validate", "-f", str(file), *options]) == 0

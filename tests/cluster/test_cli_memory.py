@@ -1,6 +1,6 @@
 """``kubectl winpool memory`` on a real API server: who leads, and with which rights and token a person reads.
 
-Simulated kubelets forward no ports, so a program of the test is in the place of kubectl.
+Simulated kubelets forward no ports, so a program of the test is in the place of kubectl port-forward.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Person:
         self._bin.mkdir()
         kubectl = self._bin / "kubectl"
         listens = f"echo 'Forwarding from 127.0.0.1:{port} -> 8080'"
-        kubectl.write_text(f"#!/bin/sh\necho $* >> {self.calls}\n{listens}\nexec sleep 600\n")
+        forwards = f"*port-forward*) echo $* >> {self.calls}; {listens}; exec sleep 600;;"
+        others = f'*) exec {world.testbed.kubectl_path} "$@";;'
+        kubectl.write_text(f'#!/bin/sh\ncase "$*" in\n{forwards}\n{others}\nesac\n')
         kubectl.chmod(0o755)
 
     @property

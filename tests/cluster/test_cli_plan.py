@@ -142,11 +142,11 @@ def test_who_may_not_list_pods_sees_the_rest(world: World) -> None:
     with a_user(world, *RESOURCES[:2]) as (user, kubeconfig):
         done = winpool(kubeconfig, "plan", pool)
         assert done.returncode == 0
-        assert f"{user} may not list pods" in squeezed(done.stdout)
+        assert f'User "{user}" cannot list resource "pods"' in squeezed(done.stdout)
         assert "Pods: not known" in done.stdout
         done = winpool(kubeconfig, "why", node)
         assert done.returncode == 3, "unknown budgets permit nothing"
-        assert f"{user} may not list pods" in squeezed(done.stdout)
+        assert f'User "{user}" cannot list resource "pods"' in squeezed(done.stdout)
 
 
 @pytest.mark.parametrize(("verb", "code"), [("plan", 2), ("why", 1)])
@@ -156,7 +156,7 @@ def test_who_may_not_list_pools_is_told_the_right_that_is_missing(
     done = winpool(testbed.user_kubeconfig("jane"), verb, "nobody")
     assert (done.returncode, done.stdout) == (code, "")
     (line,) = done.stderr.splitlines()
-    assert "jane may not list windowsnodepools.winpool.dev" in line
+    assert 'User "jane" cannot list resource "windowsnodepools" in API group "winpool.dev"' in line
 
 
 @pytest.mark.parametrize(("verb", "code"), [("plan", 2), ("why", 1)])

@@ -235,8 +235,8 @@ def test_a_missing_right_is_a_sentence(world: World) -> None:
     done = reader.type(" ".join(PLAN))
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert f"{user} may not list windowsnodepools.winpool.dev" in line
-    assert f"{user} may not list nodes" in line
+    assert f'User "{user}" cannot list resource "windowsnodepools"' in line
+    assert f'User "{user}" cannot list resource "nodes"' in line
     resources = "--resource=windowsnodepools.winpool.dev,nodes"
     world.kubectl("create", "clusterrole", role, "--verb=list", resources)
     world.kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", f"--user={user}")
@@ -247,6 +247,6 @@ def test_a_missing_right_is_a_sentence(world: World) -> None:
         assert (plan["deployments"], plan["leases"], plan["guard"], plan["fence"], plan["crd"]) == (None,) * 5
         unread = [each["message"] for each in plan["warnings"] if each["reason"] == "Unread"]
         assert len(unread) == 6
-        assert all(f"{user} may not list" in message for message in unread)
+        assert all(f'User "{user}" cannot list' in message for message in unread)
     finally:
         world.kubectl("delete", "clusterrolebinding,clusterrole", role)

@@ -103,15 +103,6 @@ def test_the_entry_point_takes_the_commands_of_the_operator(
     assert part in said(image, directory, *image.config["Entrypoint"], *arguments)
 
 
-def test_the_plugin_runs_by_its_name(image: Image, directory: Path) -> None:
-    assert "usage: kubectl winpool" in said(image, directory, "kubectl-winpool", "--help")
-    assert __version__ in said(image, directory, "kubectl-winpool", "--version")
-
-
-def test_the_plugin_knows_the_support_matrix(image: Image, directory: Path) -> None:
-    assert "2022" in said(image, directory, "kubectl-winpool", "matrix")
-
-
 def test_the_process_can_write_nowhere_and_finds_no_shell(image: Image, directory: Path) -> None:
     found: dict[str, Any] = json.loads(said(image, directory, PYTHON, "-c", SELF, *SHELLS))
     assert found["user"] == [65532, 65532, []]

@@ -130,9 +130,10 @@ def test_it_has_the_pinned_distributions_and_no_other(image: Image) -> None:
     assert found == {**wanted, "winpool": __version__}
 
 
-def test_its_commands_are_python_and_the_plugin(image: Image) -> None:
+def test_its_only_command_is_python_and_the_plugin_is_not_in_it(image: Image) -> None:
     names = {path.name for path in (image.venv / "bin").iterdir()}
-    assert {name for name in names if not name.startswith("python")} == {"kubectl-winpool"}
+    assert {name for name in names if not name.startswith("python")} == set()
+    assert not (image.site_packages / "winpool" / "cli").exists()
     assert {"python", "python3"} <= names
 
 

@@ -11,8 +11,7 @@ from harness.waiting import eventually
 from harness.world import World
 from image.building import Image
 from image.conftest import Measured
-from image.container import Container
-from image.running import SERVICE_ACCOUNT_FOLDER, ImageOperator, pod_environment, service_account
+from image.running import ImageOperator, service_account
 
 FIRST: Final[dict[str, Any]] = {
     "labels": {"example.com/team": "payments", "example.com/removed": "1"},
@@ -46,16 +45,6 @@ def test_a_pool_lives_from_its_first_node_to_the_last(
     status = world.wait_up_to_date(pool, nodes=NODES, seconds=GUARD_SECONDS)
     assert (status["nodes"], status["readyNodes"]) == (NODES, NODES)
     assert_carry(world, before, FIRST, pool=pool, taint="os=windows:NoSchedule")
-
-    plugin = Container(
-        image,
-        directory=directory,
-        arguments=["kubectl-winpool", "status", pool],
-        environment=pod_environment(world.testbed),
-        mounts={SERVICE_ACCOUNT_FOLDER: account},
-    ).run()
-    assert plugin.returncode == 0, plugin.stderr
-    assert pool in plugin.stdout
 
     world.apply(world.pool(**SECOND))
     world.wait_up_to_date(pool, nodes=NODES, seconds=GUARD_SECONDS)

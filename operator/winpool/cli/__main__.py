@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import sys
+from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from winpool import __version__
-from winpool.cli import check, join_config, matrix, memory, plan, status, uninstall, validate, why
-from winpool.cli.parsing import Exit, HelpFormatter, add_connection, add_help
+from winpool.cli.kubectl_flags import FlagError, split
+from winpool.cli.parsing import HANDED_THROUGH, EndError, Exit, HelpFormatter, add_help, note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,23 +28,27 @@ No verb changes the cluster: use kubectl apply to create or change a
 WindowsNodePool. Write the name of a pool as for kubectl: NAME, wnp/NAME or
 windowsnodepools.winpool.dev/NAME."""
 
-_VERBS: Final = (check, join_config, matrix, memory, plan, status, uninstall, validate, why)
-"""In the order in which ``--help`` lists them."""
+VERBS: Final = ("check", "join-config", "matrix", "memory", "plan", "status", "uninstall", "validate", "why")
+"""In the order in which ``--help`` lists them. Each is a module, which is loaded where it is needed."""
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+def parser(verb: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the whole command line, or of what concerns ``verb``."""
     top = argparse.ArgumentParser(
-        prog=PROG, description=DESCRIPTION, formatter_class=HelpFormatter, add_help=False, allow_abbrev=False
+        prog=PROG,
+        description=DESCRIPTION,
+        epilog=HANDED_THROUGH,
+        formatter_class=HelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
     )
     add_help(top)
-    add_connection(top)
     top.add_argument(
         "--version", action="version", version=f"{PROG} {__version__}", help="Show the version of the plugin."
     )
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb in _VERBS:
-        verb.add_to(verbs)
+    for name in VERBS if verb is None else (verb,):
+        import_module(f"winpool.cli.{name.replace('-', '_')}").add_to(verbs)
     return top
 
 
@@ -57,11 +64,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # What a locale cannot print is written out, so that no fault is lost for its letters.
             stream.reconfigure(errors="backslashreplace")
-    given = parser().parse_args(arguments)
+    try:
+        flags, others = split(sys.argv[1:] if arguments is None else arguments)
+    except FlagError as error:
+        parser().error(str(error))
+    given = parser(others[0] if others and others[0] in VERBS else None).parse_args(others)
+    given.flags = flags
     run: Callable[[argparse.Namespace], int] = given.run
+    # So that every kubectl ends with the plugin, however that is ended.
+    with suppress(ValueError):  # it is not the main thread
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = run(given)
         sys.stdout.flush()
+    except EndError as error:
+        note(f"{PROG} {given.verb}: {error}" if error.names_verb else str(error))
+        return error.code
     except BrokenPipeError:
         # Whoever read has enough, as in `| head`. At its end Python would flush once more, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

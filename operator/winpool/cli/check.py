@@ -131,11 +131,11 @@ def _version(text: str) -> str:
 
 def _of_pool(given: argparse.Namespace) -> Hosts | Exit:
     # Imported here: what asks a server takes half a second to load, and with a build it is not needed.
-    from winpool.cli.node_reader import read_hosts
-    from winpool.cli.reasons import NoSuchPoolError, NotAskedError
+    from winpool.cli.kubectl import NoSuchPoolError, NotAskedError
+    from winpool.cli.reader import read_hosts
 
     try:
-        found = read_hosts(given.pool, kubeconfig=given.kubeconfig, context=given.context)
+        found = read_hosts(given.pool, given.flags)
     except NoSuchPoolError as error:
         note(str(error))
         return Exit.REFUSED

@@ -209,22 +209,21 @@ def _check_form(output: str, kubelet: Minor) -> None:
 def _from_server(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
     """Return the pool of the cluster, and the minor of its kubelets."""
     # Imported here: what asks a server takes half a second to load, and with a file it is not needed.
-    from winpool.cli.pool_reader import read_pool
-    from winpool.cli.reasons import NoSuchPoolError, NotAskedError
+    from winpool.cli.kubectl import NoSuchPoolError, NotAskedError
+    from winpool.cli.reader import read_pool
 
     try:
-        found = read_pool(given.pool, kubeconfig=given.kubeconfig, context=given.context)
+        content, version = read_pool(given.pool, given.flags)
     except NoSuchPoolError as error:
         raise _RefusedError(str(error)) from None
     except NotAskedError as error:
         raise _UsageError(str(error)) from None
-    kubelet = given.kubelet_version or parse_minor(found.server_version)
+    kubelet = given.kubelet_version or parse_minor(version)
     if kubelet is None:
         raise _UsageError(
-            f"the API server's version {found.server_version!r} is not a Kubernetes version: use "
-            "--kubelet-version"
+            f"the API server's version {version!r} is not a Kubernetes version: use --kubelet-version"
         )
-    return found.content, kubelet
+    return content, kubelet
 
 
 def _from_file(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:

@@ -22,6 +22,7 @@ from pydantic.alias_generators import to_camel
 from winpool.api.keys import API_VERSION, GROUP, KIND
 from winpool.api.model import sentences
 from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.cli.parsing import EndError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,7 +53,7 @@ Faults = tuple[tuple[int, str], ...]
 """Lines and sentences."""
 
 
-class UnreadableError(Exception):
+class UnreadableError(EndError):
     """A file that cannot be read; the text says which, why, and what to do."""
 
 

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import argparse
+import ipaddress
 import json
-import signal
 import sys
-from typing import TYPE_CHECKING, Any, Final
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
-from winpool.api.text import printable
+from winpool.api.keys import SHORT_NAME
 from winpool.cli.console import Ink, Paper, Screen, look_of
-from winpool.cli.memory_choice import NothingChosenError, TwoMeaningsError, choice, chosen
+from winpool.cli.kubectl import NotAskedError
+from winpool.cli.memory_report import MemoryReader, Way
 from winpool.cli.memory_text import counted, render_node, render_nodes
-from winpool.cli.parsing import Exit, add_output, add_verb, add_watch
-from winpool.cli.urls import server_url
+from winpool.cli.parsing import (
+    NODE_RESOURCES,
+    EndError,
+    Exit,
+    RefusedError,
+    add_output,
+    add_verb,
+    add_watch,
+    note,
+    pool_name,
+)
 
 if TYPE_CHECKING:
-    import argparse
+    from collections.abc import Callable
 
     from winpool.cli.console import Look
-    from winpool.cli.memory_choice import Choice
-    from winpool.cli.memory_live import Seen
     from winpool.cli.parsing import Subparsers
     from winpool.model.memory_report import MemoryReport
+
+REFRESH_SECONDS: Final = 5.0
+"""From one reading to the next. A node under pressure has a new sample every ten seconds."""
 
 _DESCRIPTION: Final = """\
 Show commit and RAM of nodes whose memory the operator watches, the worst first.
@@ -96,31 +111,37 @@ def add_to(subparsers: Subparsers) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Show it; return the exit code."""
-    # Imported here: what asks a server takes half a second to load, and --help does not need it.
-    from winpool.cli.memory_live import look, watch
-    from winpool.cli.memory_reader import Way
-    from winpool.cli.reasons import NotAskedError
-
-    way = Way(
-        kubeconfig=given.kubeconfig,
-        context=given.context,
-        url=given.url,
-        ca_file=given.ca_file,
-        token_file=given.token_file,
-    )
-    # So that kubectl ends with the plugin, however it is ended.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    way = Way(flags=given.flags, url=given.url, ca_file=given.ca_file, token_file=given.token_file)
+    with MemoryReader(way) as reader:
         if given.watch:
-            watch(way, draw=_Drawing(given).draw)
-            return Exit.DONE
-        return _show(look(way), given)
-    except NothingChosenError as error:
-        _note(str(error))
-        return Exit.REFUSED
-    except (TwoMeaningsError, NotAskedError) as error:
-        _note(f"kubectl winpool memory: {error}")
-        return Exit.USAGE
+            watch(reader, draw=_Drawing(given).draw)
+        return _show(reader.read(), given)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The last report, and why there is no newer one; empty where it is new."""
+
+    report: MemoryReport
+    trouble: str = ""
+
+
+def watch(
+    reader: MemoryReader, *, draw: Callable[[Seen], None], sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Call ``draw`` with a new report every few seconds, until Ctrl-C.
+
+    Raises NotAskedError for the first one only: what fails later is told in the picture.
+    """
+    report = reader.read()
+    draw(Seen(report))
+    while True:
+        sleep(REFRESH_SECONDS)
+        try:
+            report, trouble = reader.read(), ""
+        except NotAskedError as error:
+            trouble = str(error)
+        draw(Seen(report, trouble))
 
 
 def _show(report: MemoryReport, given: argparse.Namespace) -> int:
@@ -130,7 +151,7 @@ def _show(report: MemoryReport, given: argparse.Namespace) -> int:
     elif found.nodes:
         sys.stdout.write(_text(found, given.name, look=look_of(sys.stdout)))
     else:
-        _note(NO_NODES)
+        note(NO_NODES)
     return Exit.DONE
 
 
@@ -158,7 +179,7 @@ class _Drawing:
         is_json = self._given.output == "json"
         if seen.trouble and (is_json or not self._screen.is_terminal):
             if seen.trouble != self._trouble:
-                _note(f"out of date: {seen.trouble}")
+                note(f"out of date: {seen.trouble}")
         elif is_json:
             sys.stdout.write(json.dumps(_content(self._chosen(seen.report))) + "\n")
             sys.stdout.flush()
@@ -192,5 +213,83 @@ class _Drawing:
         return paper.text + _text(found, self._given.name, look=look)
 
 
-def _note(text: str) -> None:
-    sys.stderr.write(f"{printable(text)}\n")
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A name, and of what it is; ``kind`` is empty where the person has not said."""
+
+    name: str
+    kind: Literal["pool", "node", ""] = ""
+
+
+class NothingChosenError(RefusedError):
+    """The report has no node of that name and of no pool of that name; the text says so."""
+
+
+class TwoMeaningsError(EndError):
+    """The name is that of a pool and of a node; the text says how to name either."""
+
+
+def choice(text: str) -> Choice:
+    """Read NAME, wnp/NAME or node/NAME, as an argument of the command line."""
+    resource, slash, name = text.rpartition("/")
+    if not slash and name:
+        return Choice(name)
+    if name and resource.lower() in NODE_RESOURCES:
+        return Choice(name, "node")
+    try:
+        return Choice(pool_name(text), "pool")
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the name of a pool or a node: write NAME, {SHORT_NAME}/NAME or node/NAME"
+        ) from None
+
+
+def chosen(report: MemoryReport, wanted: Choice | None) -> MemoryReport:
+    """Return ``report`` with the nodes that were named only, all where none was.
+
+    Raises NothingChosenError and TwoMeaningsError.
+    """
+    if wanted is None:
+        return report
+    of_pool = () if wanted.kind == "node" else tuple(n for n in report.nodes if n.pool == wanted.name)
+    named = () if wanted.kind == "pool" else tuple(n for n in report.nodes if n.node == wanted.name)
+    if of_pool and named:
+        raise TwoMeaningsError(
+            f'"{wanted.name}" is the name of a pool and of a node: write {SHORT_NAME}/{wanted.name} or '
+            f"node/{wanted.name}"
+        )
+    if not of_pool and not named:
+        what = {"pool": "node of a pool", "node": "node", "": "node, and no node of a pool,"}[wanted.kind]
+        raise NothingChosenError(
+            f'the operator watches the memory of no {what} "{wanted.name}": it watches the nodes of pools '
+            f"with spec.memoryPressure; list them with kubectl winpool memory"
+        )
+    return msgspec.structs.replace(report, nodes=of_pool or named, left_out=0 if named else report.left_out)
+
+
+def server_url(text: str) -> str:
+    """Return the address without ``/memory`` and without a slash at its end, as an argument.
+
+    It is HTTPS, since a token may go there, but for this host itself.
+    """
+    try:
+        url = urlsplit(text)
+        host, port = url.hostname or "", url.port
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a URL") from None
+    if "@" in url.netloc:
+        raise argparse.ArgumentTypeError("the URL has a user or a password: give a token with --token-file")
+    if not host or url.scheme not in ("http", "https") or url.query or url.fragment or port == 0:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the address of an operator, as https://HOST:PORT is"
+        )
+    if url.scheme == "http" and not _is_this_host(host):
+        raise argparse.ArgumentTypeError(f"{text!r} has to begin with https://: a token may be sent there")
+    return f"{url.scheme}://{url.netloc}{url.path.rstrip('/').removesuffix('/memory').rstrip('/')}"
+
+
+def _is_this_host(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -9,8 +9,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.text import printable
-from winpool.cli.amounts import NONE, amount, percent, rate, seconds
 from winpool.cli.console import Ink, Paper
+from winpool.cli.counts import NONE, amount, listed, percent, rate, seconds
 from winpool.model.memory_report import PROBLEM_CHARACTERS
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from winpool.cli.console import Look
     from winpool.model.memory_report import MemoryReport, NodeReport, PhysicalReport
-
-NAMES_SHOWN: Final = 3
-"""Nodes that a problem names: as many as an issue does."""
 
 PROBLEMS_SHOWN: Final = 5
 """Different problems: each is a cause, and a fleet has few at once."""
@@ -170,14 +167,9 @@ def _problems(paper: Paper, nodes: Sequence[NodeReport]) -> None:
     paper.line("Problems:", ink=Ink.HEAD)
     by_nodes = sorted(found.items(), key=lambda item: -len(item[1]))
     for problem, names in by_nodes[:PROBLEMS_SHOWN]:
-        paper.marked(f"{_named(names)}: {problem}", ink=Ink.BUSY)
+        paper.marked(f"{listed(names)}: {problem}", ink=Ink.BUSY)
     if len(found) > PROBLEMS_SHOWN:
         paper.line(f"  and {len(found) - PROBLEMS_SHOWN} more")
-
-
-def _named(names: Sequence[str]) -> str:
-    shown, more = names[:NAMES_SHOWN], len(names) - NAMES_SHOWN
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def _on(node: NodeReport) -> str:

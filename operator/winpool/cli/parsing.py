@@ -29,6 +29,15 @@ _POOL_RESOURCES: Final = frozenset(
 """What kubectl takes before the slash of a pool."""
 
 
+HANDED_THROUGH: Final = """\
+All flags that kubectl options lists, such as --context, --kubeconfig and --as,
+are handed through to kubectl."""
+
+
+NODE_RESOURCES: Final = frozenset({"node", "nodes", "no"})
+"""What kubectl takes before the slash of a node."""
+
+
 class Exit(IntEnum):
     """How the plugin ends."""
 
@@ -41,11 +50,30 @@ class Exit(IntEnum):
     """What a shell reports for a command that Ctrl-C ended."""
 
 
+class EndError(Exception):
+    """A verb ends without an answer; the text says why. ``code`` is the exit code of the plugin.
+
+    ``names_verb`` says that the text is shown behind the name of the verb.
+    """
+
+    code = Exit.USAGE
+    names_verb = True
+
+
+class RefusedError(EndError):
+    """There is not what was asked for."""
+
+    code = Exit.REFUSED
+    names_verb = False
+
+
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Keeps the line breaks of descriptions and examples, and aligns the explanations of flags."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=_HELP_COLUMN)
+        # argparse does not count the indent of verbs.
+        self._action_max_length = _HELP_COLUMN - 2
 
 
 def add_verb(
@@ -67,13 +95,13 @@ def add_verb(
         name,
         help=summary,
         description=f"{description}\n\n{_exit_codes(exits)}",
-        epilog="examples:\n" + "\n\n".join(lines),
+        epilog="\n\n".join(("examples:", *lines, HANDED_THROUGH)),
         formatter_class=HelpFormatter,
         add_help=False,
         allow_abbrev=False,
     )
     add_help(parser)
-    add_connection(parser, default=argparse.SUPPRESS)
+    parser.set_defaults(verb=name)
     return parser
 
 
@@ -94,25 +122,6 @@ def _exit_codes(exits: Mapping[Exit, str]) -> str:
 def add_help(parser: argparse.ArgumentParser) -> None:
     """Add ``--help``, with a sentence like those of our own flags."""
     parser.add_argument("-h", "--help", action="help", help="Show this help.")
-
-
-def add_connection(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
-    """Add ``--kubeconfig`` and ``--context``, which stand before the verb or behind it.
-
-    A verb gives SUPPRESS as ``default``, or it would overwrite what stands before it.
-    """
-    parser.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
-        default=default,
-        help="Use this kubeconfig file. Default: as for kubectl.",
-    )
-    parser.add_argument(
-        "--context",
-        metavar="NAME",
-        default=default,
-        help="Use this context of the kubeconfig. Default: the current context.",
-    )
 
 
 def add_filename(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -146,6 +155,15 @@ def add_watch(parser: argparse.ArgumentParser, *, help_text: str) -> None:
     parser.add_argument("-w", "--watch", action="store_true", help=help_text)
 
 
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add the flags for the settings that judge upgrades."""
+    parser.add_argument(
+        "--support-matrix-file",
+        metavar="FILE",
+        help="Use these rows of the support matrix for all pools. Give it if the operator has this flag.",
+    )
+
+
 def pool_name(text: str) -> str:
     """Return the name in ``NAME``, ``wnp/NAME`` or ``windowsnodepools.winpool.dev/NAME``, as kubectl does."""
     resource, slash, name = text.rpartition("/")
@@ -157,12 +175,11 @@ def pool_name(text: str) -> str:
 
 
 def offline_note(given: argparse.Namespace, *, why: str) -> str:
-    """Say that ``--kubeconfig`` and ``--context`` have no effect, and why; empty where neither was given."""
-    flags = [name for name in ("kubeconfig", "context") if getattr(given, name, None)]
-    if not flags:
+    """Say that flags of kubectl have no effect, and why; empty where none was given."""
+    names = list(dict.fromkeys(each.partition("=")[0] for each in getattr(given, "flags", ())))
+    if not names:
         return ""
-    verb = "have" if len(flags) > 1 else "has"
-    return f"{' and '.join(f'--{name}' for name in flags)} {verb} no effect: {why}"
+    return f"{' and '.join(names)} {'have' if len(names) > 1 else 'has'} no effect: {why}"
 
 
 def note(text: str) -> None:

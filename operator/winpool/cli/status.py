@@ -4,28 +4,49 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+import time
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from winpool.api.keys import KIND
-from winpool.api.text import printable
+import msgspec
+
+from winpool.api.keys import KIND, POOL_LABEL
 from winpool.cli.console import Ink, Paper, Screen, look_of
-from winpool.cli.node_states import node_groups
-from winpool.cli.parsing import Exit, add_output, add_verb, add_watch, pool_name
-from winpool.cli.pool_view import view_of
-from winpool.cli.render import render_pool, render_pools
-from winpool.cli.status_json import content_of
+from winpool.cli.kubectl import POOLS, Kubectl, KubectlError, NoSuchPoolError, NotAskedError, decoded
+from winpool.cli.lenient import items, mapping, text
+from winpool.cli.parsing import Exit, add_output, add_verb, add_watch, note, pool_name
+from winpool.cli.pool_text import PoolView, node_groups, render_pool, render_pools
+from winpool.cli.reader import list_nodes, list_pools
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from winpool.cli.console import Look
-    from winpool.cli.live import Seen
-    from winpool.cli.node_states import NodeGroup
     from winpool.cli.parsing import Subparsers
-    from winpool.cli.pool_view import PoolView
+    from winpool.cli.pool_text import NodeGroup
     from winpool.model.node import Node
+
+REFRESH_SECONDS: Final = 10.0
+"""After which a picture is drawn again although nothing has changed: ages go on."""
+
+SETTLE_SECONDS: Final = 0.5
+"""From one picture to the next. A burst of changes is one picture."""
+
+LISTED_SECONDS: Final = 3.0
+"""The same where the nodes are listed for it: a pool may have thousands, and its status changes every second
+while they join."""
+
+WATCH_SECONDS: Final = 300
+"""How long one watch of pools lasts."""
+
+LASTING_SECONDS: Final = 5.0
+"""A watch that lives as long works. One that fails later is begun again at once, and without a word."""
+
+PAUSES: Final = (1.0, 30.0)
+"""Seconds until pools are read again after a failure: the first time, and at most."""
 
 _DESCRIPTION: Final = f"""\
 Show the state of a pool, its issues and their fixes.
@@ -70,29 +91,168 @@ def add_to(subparsers: Subparsers) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Show it; return the exit code."""
-    # Imported here: what asks a server takes half a second to load, and --help does not need it.
-    from winpool.cli.live import look, watch
-    from winpool.cli.reasons import NoSuchPoolError, NotAskedError
-
-    where = {"kubeconfig": given.kubeconfig, "context": given.context}
-    try:
+    with Kubectl(given.flags) as kubectl:
+        feed = PoolFeed(kubectl, given.pool)
+        feed.list()
+        if given.pool is not None and not feed.pools:
+            raise NoSuchPoolError(given.pool)
         if given.watch:
-            watch(given.pool, draw=_Screen(given).draw, **where)
-            return Exit.DONE
-        seen = look(given.pool, **where)
-    except NoSuchPoolError as error:
-        _note(str(error))
-        return Exit.REFUSED
-    except NotAskedError as error:
-        _note(f"kubectl winpool status: {error}")
-        return Exit.USAGE
+            watch(feed, lambda: seen_of(feed, kubectl), draw=_Screen(given).draw)
+        seen = seen_of(feed, kubectl)
     if given.output == "json":
         sys.stdout.write(json.dumps(_content(seen), indent=2) + "\n")
     elif seen.pools:
         sys.stdout.write(_text(seen, now=datetime.now(UTC), look=look_of(sys.stdout)))
     else:
-        _note(f"there is no {KIND} in this cluster")
+        note(f"there is no {KIND} in this cluster")
     return Exit.DONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What was read. ``nodes`` are those of the only pool, none where there are several.
+
+    ``nodes_problem`` is why they could not be listed, ``trouble`` why what is here may be out of date.
+    ``is_news`` says that it differs from what was seen before, but for the time.
+    """
+
+    pools: tuple[Mapping[str, Any], ...]
+    nodes: tuple[Node, ...] = ()
+    nodes_problem: str = ""
+    trouble: str = ""
+    is_news: bool = True
+
+
+class PoolFeed:
+    """The pools, or the one called ``name``, kept up to date while ``run`` runs in a thread of its own.
+
+    ``changed`` is set when the pools or ``trouble`` have changed; whoever reads them clears it before.
+    ``fault`` is what has ended ``run``, which ends by a fault of ours only.
+    """
+
+    def __init__(self, kubectl: Kubectl, name: str | None) -> None:
+        self.changed = threading.Event()
+        self.fault: BaseException | None = None
+        self._kubectl = kubectl
+        self._name = name
+        self._pools: dict[str, Mapping[str, Any]] = {}
+        # The resourceVersion to go on from; "" asks for a list.
+        self._position = ""
+        self._trouble = ""
+        self._watched_since: float | None = None
+
+    @property
+    def pools(self) -> tuple[Mapping[str, Any], ...]:
+        """The pools as last seen, by name."""
+        return tuple(pool for _, pool in sorted(self._pools.items()))
+
+    @property
+    def trouble(self) -> str:
+        """Why the pools may be out of date; empty where they are not."""
+        since = self._watched_since
+        return "" if since is not None and time.monotonic() - since >= LASTING_SECONDS else self._trouble
+
+    def list(self) -> None:
+        """Read all of them anew. Raises NotAskedError."""
+        found = list_pools(self._kubectl, self._name)
+        self._position = found.resource_version
+        self._pools = {pool["metadata"]["name"]: pool for pool in found.pools}
+        self.changed.set()
+
+    def run(self) -> None:
+        """Watch for ever; survives everything that the API server may answer."""
+        try:
+            self._run()
+        except BaseException as fault:
+            self.fault = fault
+            self.changed.set()
+            raise
+
+    def _run(self) -> None:
+        pause, most = PAUSES
+        while True:
+            began = time.monotonic()
+            try:
+                if not self._position:
+                    self.list()
+                self._watched_since = time.monotonic()
+                self._watch()
+                trouble = ""
+            except NotAskedError as error:
+                self._position, trouble = "", str(error)
+            finally:
+                self._watched_since = None
+            if time.monotonic() - began >= LASTING_SECONDS:
+                pause = PAUSES[0]
+                self._tell("")
+                continue
+            self._tell(trouble)
+            time.sleep(pause)
+            pause = min(2 * pause, most)
+
+    def _watch(self) -> None:
+        query = {} if self._name is None else {"fieldSelector": f"metadata.name={self._name}"}
+        query |= {"resourceVersion": self._position, "timeoutSeconds": str(WATCH_SECONDS)}
+        for line in self._kubectl.watch(POOLS, allowWatchBookmarks="true", **query):
+            self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        """Take in one line of the watch."""
+        event = mapping(decoded(msgspec.json.decode, line))
+        pool = mapping(event.get("object"))
+        metadata = mapping(pool.get("metadata"))
+        name = text(metadata.get("name"))
+        match event.get("type"):
+            case "ERROR":
+                raise KubectlError(
+                    f"Error from server ({text(pool.get('reason'))}): {text(pool.get('message'))}"
+                )
+            case "DELETED":
+                self._pools.pop(name, None)
+                self.changed.set()
+            case "ADDED" | "MODIFIED":
+                self._pools[name] = pool
+                self.changed.set()
+        self._position = text(metadata.get("resourceVersion")) or self._position
+
+    def _tell(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self.changed.set()
+
+
+def watch(
+    feed: PoolFeed,
+    look: Callable[[], Seen],
+    *,
+    draw: Callable[[Seen], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Call ``draw`` with what ``look`` returns and with every change of it, until Ctrl-C."""
+    threading.Thread(target=feed.run, daemon=True).start()
+    feed.changed.set()
+    while feed.fault is None:
+        if feed.changed.is_set():
+            feed.changed.clear()
+            seen = look()
+            draw(seen)
+        else:
+            draw(replace(seen, is_news=False))
+        sleep(LISTED_SECONDS if len(seen.pools) == 1 else SETTLE_SECONDS)
+        feed.changed.wait(REFRESH_SECONDS)
+    raise feed.fault
+
+
+def seen_of(feed: PoolFeed, kubectl: Kubectl) -> Seen:
+    """Return the pools, and the nodes of the only one."""
+    pools = feed.pools
+    if len(pools) != 1:
+        return Seen(pools=pools, trouble=feed.trouble)
+    try:
+        found = list_nodes(kubectl, f"{POOL_LABEL}={pools[0]['metadata']['name']}")
+    except NotAskedError as error:
+        return Seen(pools=pools, nodes_problem=str(error), trouble=feed.trouble)
+    return Seen(pools=pools, nodes=found.nodes, trouble=feed.trouble)
 
 
 def render(
@@ -104,29 +264,64 @@ def render(
     look: Look,
 ) -> str:
     """Return all about one pool, given the object and the nodes that carry its label."""
-    view = view_of(pool)
-    groups = _groups(view, nodes, problem=nodes_problem, now=now)
+    view = PoolView(pool)
+    groups = () if nodes_problem else node_groups(view, nodes, now=now)
     return render_pool(view, groups, nodes_problem=nodes_problem, now=now, look=look)
-
-
-def _groups(view: PoolView, nodes: Sequence[Node], *, problem: str, now: datetime) -> tuple[NodeGroup, ...]:
-    if problem:
-        return ()
-    return node_groups(view.content, nodes, counted=view.nodes, up_to_date=view.up_to_date_nodes, now=now)
 
 
 def _text(seen: Seen, *, now: datetime, look: Look) -> str:
     if len(seen.pools) == 1:
         return render(seen.pools[0], seen.nodes, nodes_problem=seen.nodes_problem, now=now, look=look)
-    return render_pools(map(view_of, seen.pools), now=now, look=look)
+    return render_pools(map(PoolView, seen.pools), now=now, look=look)
 
 
 def _content(seen: Seen) -> Mapping[str, Any]:
-    views = [view_of(pool) for pool in seen.pools]
+    views = [PoolView(pool) for pool in seen.pools]
     if len(views) != 1:
         return {"pools": [content_of(view) for view in views]}
-    groups = _groups(views[0], seen.nodes, problem=seen.nodes_problem, now=datetime.now(UTC))
+    groups = () if seen.nodes_problem else node_groups(views[0], seen.nodes, now=datetime.now(UTC))
     return {"pools": [content_of(views[0], groups, nodes_problem=seen.nodes_problem)]}
+
+
+_COUNTS: Final = (
+    "nodes",
+    "readyNodes",
+    "availableNodes",
+    "upToDateNodes",
+    "pressuredNodes",
+    "heldNodes",
+    "misplacedPods",
+)
+
+
+def content_of(
+    pool: PoolView, groups: Sequence[NodeGroup] | None = None, *, nodes_problem: str = ""
+) -> Mapping[str, Any]:
+    """Return what programs get, by the names of the API; without ``groups`` no nodes."""
+    status, ready = pool.status, pool.ready
+    notable = [each.content for each in pool.notable]
+    return {
+        "name": pool.name,
+        "osVersion": pool.os.text("version"),
+        "mode": pool.mode,
+        "creationTimestamp": pool.metadata.content.get("creationTimestamp"),
+        "generation": pool.metadata.count("generation"),
+        "observedGeneration": pool.observed_generation,
+        "state": pool.state,
+        "ready": ready.text("status") if ready is not None else "Unknown",
+        "message": ready.text("message") if ready is not None else "",
+        **{name: status.count(name) for name in _COUNTS},
+        "conditions": [each for each in items(status.content.get("conditions")) if each in notable],
+        "issueCount": pool.issue_count,
+        **{name: items(status.content.get(name)) for name in ("issues", "builds")},
+        **({"plan": status.content["plan"]} if "plan" in status.content else {}),
+        **({} if groups is None else {"nodeGroups": [_group(each) for each in groups]}),
+        **({"nodesProblem": nodes_problem} if nodes_problem else {}),
+    }
+
+
+def _group(group: NodeGroup) -> Mapping[str, Any]:
+    return {"state": str(group.state), "count": group.count, "nodes": list(group.names)}
 
 
 class _Screen:
@@ -157,7 +352,3 @@ class _Screen:
             paper.line(f'the {KIND} "{name}" no longer exists' if name else f"there is no {KIND}")
             return paper.text
         return paper.text + _text(seen, now=now, look=look)
-
-
-def _note(text: str) -> None:
-    sys.stderr.write(f"{printable(text)}\n")

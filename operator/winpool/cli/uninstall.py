@@ -10,7 +10,7 @@ import msgspec
 
 from winpool.cli.console import Ink, Paper, look_of
 from winpool.cli.counts import counted, listed
-from winpool.cli.parsing import Exit, add_output, add_verb, note
+from winpool.cli.parsing import EndError, Exit, add_output, add_verb
 
 if TYPE_CHECKING:
     import argparse
@@ -74,26 +74,16 @@ def add_to(subparsers: Subparsers) -> None:
 def run(given: argparse.Namespace) -> int:
     """Print the plan; return the exit code."""
     if not given.plan:
-        return _usage("it only plans an uninstallation and removes nothing: add --plan")
+        raise EndError("it only plans an uninstallation and removes nothing: add --plan")
     # Imported here: what asks a server takes half a second to load, and --help does not need it.
-    from winpool.cli.reasons import NotAskedError
     from winpool.cli.uninstall_reader import read_facts
 
-    try:
-        facts = read_facts(kubeconfig=given.kubeconfig, context=given.context)
-    except NotAskedError as error:
-        return _usage(str(error))
-    content = as_content(facts)
+    content = as_content(read_facts(given.flags))
     if given.output == "json":
         sys.stdout.write(json.dumps(content, indent=2) + "\n")
     else:
         sys.stdout.write(as_text(content, look=look_of(sys.stdout)))
     return Exit.DONE if content["ready"] else Exit.REFUSED
-
-
-def _usage(text: str) -> int:
-    note(f"kubectl winpool {_NAME}: {text}")
-    return Exit.USAGE
 
 
 def as_content(facts: Facts) -> dict[str, Any]:

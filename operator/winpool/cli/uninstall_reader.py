@@ -1,11 +1,11 @@
-"""Reads what the plan of an uninstallation needs: a few lists and gets, and no write."""
+"""Reads what the plan of an uninstallation needs: eight lists, and no write."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+import msgspec
 
 from winpool.api.admission import (
     API_GROUP,
@@ -18,8 +18,10 @@ from winpool.api.admission import (
 )
 from winpool.api.fence import policies
 from winpool.api.keys import CRD_NAME, NAMESPACE
-from winpool.cli.lenient import items, mapping
-from winpool.cli.reasons import GARBLED, NotAskedError, reason_of
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, complete
+from winpool.cli.kubectl_flags import shown
+from winpool.cli.lenient import count, mapping, text
+from winpool.cli.reader import list_nodes, list_pools
 from winpool.cli.uninstall_plan import (
     Facts,
     FenceFact,
@@ -29,166 +31,147 @@ from winpool.cli.uninstall_plan import (
     lease_fact,
     pool_fact,
 )
-from winpool.kube.client import Transport
-from winpool.kube.credentials import load_connection
-from winpool.kube.errors import ApiError, Forbidden, NotFound
 from winpool.kube.guard import identity_of, problem_of
-from winpool.kube.lists import Pager
-from winpool.kube.named import Target
-from winpool.kube.nodes import listing_of
-from winpool.kube.pools import LISTING
-from winpool.kube.request import Request
-from winpool.kube.wire import BROKEN
+from winpool.kube.named import NamedObject
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from winpool.cli.uninstall_plan import DeploymentFact, LeaseFact, PoolFact
-    from winpool.kube.lists import ListPage
-    from winpool.kube.named import NamedObject
-    from winpool.model.node import Node
+    from winpool.cli.uninstall_plan import PoolFact
 
 T = TypeVar("T")
-
-_ALL_NODES: Final = ""
-"""As a selector. What is on a node can be an annotation or a taint only, which nothing selects by."""
+Objects: TypeAlias = "tuple[Mapping[str, Any], ...]"
 
 _IN_NAMESPACE: Final = f"namespaces/{NAMESPACE}"
-_DEPLOYMENTS: Final = Request(
-    verb="list",
-    resource="deployments",
-    path=f"/apis/apps/v1/{_IN_NAMESPACE}/deployments?labelSelector=app.kubernetes.io%2Fname%3Dwinpool",
-)
-_LEASES: Final = Request(
-    verb="list", resource="leases", path=f"/apis/coordination.k8s.io/v1/{_IN_NAMESPACE}/leases"
-)
-_NAMESPACES: Final = Request(
-    verb="list",
-    resource="namespaces",
-    path=f"/api/v1/namespaces?fieldSelector=metadata.name%3D{NAMESPACE}",
-)
 
 
-def read_facts(*, kubeconfig: str | None, context: str | None) -> Facts:
+class _Page(msgspec.Struct):
+    """A page of a list of any kind."""
+
+    metadata: dict[str, Any]
+    items: list[dict[str, Any]] | None
+
+    @property
+    def continue_token(self) -> str:
+        return text(self.metadata.get("continue"))
+
+
+_decode: Final = msgspec.json.Decoder(_Page).decode
+
+
+def read_facts(flags: Sequence[str]) -> Facts:
     """Return what the cluster has.
 
-    Raises NotAskedError where there are no usable credentials or no answer, and where the right to list pools
-    or nodes is missing. Without another right, what it is for is an Unread.
+    Raises NotAskedError where kubectl cannot ask, and where the right to list pools or nodes is missing.
+    Without another right, what it is for is an Unread.
     """
-    try:
-        return asyncio.run(_read(kubeconfig=kubeconfig, context=context))
-    except ApiError as error:
-        raise NotAskedError(reason_of(error)) from error
-    except (*BROKEN, json.JSONDecodeError) as error:
-        raise NotAskedError(f"{GARBLED} ({error})") from error
+    with Kubectl(flags) as kubectl:
+        return facts_of(kubectl, flags)
 
 
-async def _read(*, kubeconfig: str | None, context: str | None) -> Facts:
-    flags = {"--kubeconfig": kubeconfig, "--context": context}
-    connection = await load_connection(kubeconfig=kubeconfig, context=context)
-    async with Transport(connection) as transport:
-        pools, nodes = await _allowed(_pools(transport)), await _allowed(_nodes(transport))
-        if refused := [each.why for each in (pools, nodes) if isinstance(each, Unread)]:
-            raise NotAskedError("; ".join(refused))
-        assert not isinstance(pools, Unread)
-        assert not isinstance(nodes, Unread)
-        known, unread = nodes
-        return Facts(
-            now=datetime.now(UTC),
-            pools=pools,
-            nodes=known,
-            unread_nodes=unread,
-            namespace=await _allowed(_namespace(transport)),
-            deployments=await _allowed(_deployments(transport)),
-            leases=await _allowed(_leases(transport)),
-            guard=await _allowed(_guard(transport)),
-            fence=await _allowed(_fence(transport)),
-            crd=await _allowed(_crd(transport)),
-            flags=tuple(part for flag, value in flags.items() if value for part in (flag, value)),
-        )
+def facts_of(kubectl: Kubectl, flags: Sequence[str] = ()) -> Facts:
+    """Return what ``read_facts`` does, by calls of ``kubectl``."""
 
+    def listed(path: str, **query: str) -> Callable[[], Objects | Unread]:
+        return kubectl.begin(lambda: _allowed(lambda: _items(kubectl, path, query))).result
 
-async def _allowed(answer: Awaitable[T]) -> T | Unread:
-    """Return the answer, or which right is missing. Raises the other ApiErrors."""
-    try:
-        return await answer
-    except Forbidden as error:
-        return Unread(reason_of(error))
-
-
-async def _pools(transport: Transport) -> tuple[PoolFact, ...]:
-    try:
-        found, _ = await Pager(transport.request, LISTING).collect(lambda page: page.items)
-    except NotFound:
-        return ()  # without the CRD there is no pool
-    return tuple(sorted(map(pool_fact, found), key=lambda each: each.name))
-
-
-async def _nodes(transport: Transport) -> tuple[tuple[Node, ...], tuple[str, ...]]:
-    """Return all nodes, and of those that cannot be read what is wrong with them."""
-
-    def both(page: ListPage[Node]) -> list[tuple[tuple[Node, ...], tuple[str, ...]]]:
-        return [(page.items, tuple(str(error) for error in page.unreadable))]
-
-    pages, _ = await Pager(transport.request, listing_of(_ALL_NODES)).collect(both)
-    return (
-        tuple(node for nodes, _ in pages for node in nodes),
-        tuple(problem for _, problems in pages for problem in problems),
+    pools = _allowed(lambda: _pools(kubectl))
+    nodes_of = kubectl.begin(lambda: _allowed(lambda: list_nodes(kubectl))).result
+    namespaces = listed("/api/v1/namespaces", fieldSelector=f"metadata.name={NAMESPACE}")
+    deployments = listed(
+        f"/apis/apps/v1/{_IN_NAMESPACE}/deployments", labelSelector="app.kubernetes.io/name=winpool"
+    )
+    leases = listed(f"/apis/coordination.k8s.io/v1/{_IN_NAMESPACE}/leases")
+    policies_of, bindings_of = (
+        listed(f"/apis/{API_GROUP}/{API_VERSION}/{each}") for each in (POLICIES, BINDINGS)
+    )
+    crds = listed(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fieldSelector=f"metadata.name={CRD_NAME}"
+    )
+    nodes = nodes_of()
+    if isinstance(pools, Unread) or isinstance(nodes, Unread):
+        raise NotAskedError("; ".join(each.why for each in (pools, nodes) if isinstance(each, Unread)))
+    guard, fence = _guard_and_fence(policies_of(), bindings_of())
+    return Facts(
+        now=datetime.now(UTC),
+        pools=pools,
+        nodes=nodes.nodes,
+        unread_nodes=nodes.unread,
+        namespace=_made(namespaces(), bool),
+        deployments=_made(deployments(), lambda found: tuple(map(deployment_fact, found))),
+        leases=_made(leases(), lambda found: tuple(map(lease_fact, found))),
+        guard=guard,
+        fence=fence,
+        crd=_made(crds(), bool),
+        flags=shown(flags),
     )
 
 
-async def _namespace(transport: Transport) -> bool:
-    return bool(await _items(transport, _NAMESPACES))
+def _allowed(read: Callable[[], T]) -> T | Unread:
+    """Return what ``read`` does, or which right is missing. Raises NotAskedError for another reason."""
+    try:
+        return read()
+    except KubectlError as error:
+        if error.reason != "Forbidden":
+            raise
+        return Unread(str(error))
 
 
-async def _deployments(transport: Transport) -> tuple[DeploymentFact, ...]:
-    return tuple(map(deployment_fact, await _items(transport, _DEPLOYMENTS)))
+def _pools(kubectl: Kubectl) -> tuple[PoolFact, ...]:
+    try:
+        return tuple(map(pool_fact, list_pools(kubectl).pools))
+    except KubectlError as error:
+        if not error.is_missing_kind:
+            raise
+        return ()  # without the CRD there is no pool
 
 
-async def _leases(transport: Transport) -> tuple[LeaseFact, ...]:
-    return tuple(map(lease_fact, await _items(transport, _LEASES)))
+def _items(kubectl: Kubectl, path: str, query: Mapping[str, str]) -> Objects:
+    pages = complete(lambda: list(kubectl.pages(path, _decode, **query)))
+    return tuple(each for page in pages for each in page.items or ())
 
 
-async def _items(transport: Transport, request: Request) -> list[Mapping[str, Any]]:
-    answer = json.loads(await transport.request(request))
-    return [mapping(each) for each in items(mapping(answer).get("items"))]
+def _made(found: Objects | Unread, make: Callable[[Objects], T]) -> T | Unread:
+    return found if isinstance(found, Unread) else make(found)
 
 
-async def _guard(transport: Transport) -> GuardFact:
-    policy = await _named(transport, _policy(GUARD_NAME))
-    binding = await _named(transport, _binding(GUARD_NAME))
+def _guard_and_fence(
+    policies_found: Objects | Unread, bindings_found: Objects | Unread
+) -> tuple[GuardFact | Unread, FenceFact | Unread]:
+    """Return what there is of the guard and of the fence, of which each policy has a binding of its name."""
+    if isinstance(policies_found, Unread):
+        return policies_found, policies_found
+    if isinstance(bindings_found, Unread):
+        return bindings_found, bindings_found
+    has_policy, has_binding = _by_name(policies_found), _by_name(bindings_found)
+    policy, binding = has_policy.get(GUARD_NAME), has_binding.get(GUARD_NAME)
     problem = problem_of(policy, binding)
     identity = identity_of(policy, binding) if policy and binding and not problem else ""
-    return GuardFact(found=bool(policy or binding), problem=problem, identity=identity)
-
-
-async def _fence(transport: Transport) -> FenceFact:
-    parts = [target for name, _, _ in policies() for target in (_policy(name), _binding(name))]
-    missing = [each for each in parts if await _named(transport, each) is None]
-    return FenceFact(
-        found=len(missing) < len(parts), missing=tuple(f"{each.kind} {each.name}" for each in missing)
+    parts = [
+        (f"{kind} {name}", name in found)
+        for name, _, _ in policies()
+        for kind, found in ((POLICY_KIND, has_policy), (BINDING_KIND, has_binding))
+    ]
+    return (
+        GuardFact(found=bool(policy or binding), problem=problem, identity=identity),
+        FenceFact(
+            found=any(is_there for _, is_there in parts),
+            missing=tuple(part for part, is_there in parts if not is_there),
+        ),
     )
 
 
-async def _crd(transport: Transport) -> bool:
-    target = Target(
-        group="apiextensions.k8s.io",
-        version="v1",
-        resource="customresourcedefinitions",
-        kind="CustomResourceDefinition",
-        name=CRD_NAME,
+def _by_name(found: Objects) -> Mapping[str, NamedObject]:
+    return {text(mapping(each.get("metadata")).get("name")): _named(each) for each in found}
+
+
+def _named(found: Mapping[str, Any]) -> NamedObject:
+    metadata = mapping(found.get("metadata"))
+    return NamedObject(
+        name=text(metadata.get("name")),
+        uid=text(metadata.get("uid")),
+        resource_version=text(metadata.get("resourceVersion")),
+        generation=count(metadata.get("generation")),
+        spec=mapping(found.get("spec")),
+        changed=None,
     )
-    return await _named(transport, target) is not None
-
-
-async def _named(transport: Transport, target: Target) -> NamedObject | None:
-    page = target.decode_page(await transport.request(target.list_request()))
-    return next(iter(page.items), None)
-
-
-def _policy(name: str) -> Target:
-    return Target(group=API_GROUP, version=API_VERSION, resource=POLICIES, kind=POLICY_KIND, name=name)
-
-
-def _binding(name: str) -> Target:
-    return Target(group=API_GROUP, version=API_VERSION, resource=BINDINGS, kind=BINDING_KIND, name=name)

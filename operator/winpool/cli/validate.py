@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import KIND
 from winpool.api.text import printable
 from winpool.api.v1alpha1 import WindowsNodePoolSpec
 from winpool.cli.counts import counted
-from winpool.cli.manifests import UnreadableError, pools_in, without_nulls
+from winpool.cli.manifests import pools_in, without_nulls
 from winpool.cli.parsing import Exit, add_filename, add_verb, note, offline_note
 from winpool.features.judge import rows_of, unknown_release
 from winpool.support.matrix import built_in
@@ -28,6 +33,14 @@ if TYPE_CHECKING:
     from winpool.cli.parsing import Subparsers
     from winpool.support.matrix import Matrix
     from winpool.support.versions import Minor
+
+_QUERY: Final = "dryRun=All&fieldValidation=Strict&fieldManager=kubectl-winpool"
+
+_REFUSALS: Final = frozenset({"Invalid", "BadRequest", "RequestEntityTooLarge"})
+"""Reasons for which the API server would never accept a pool as it is."""
+
+_INVALID: Final = re.compile(r'^The \S+ "[^"]*" is invalid: |^The request is invalid: ')
+_WRAPPING: Final = re.compile(r"^Error from server \(\w+\): ")
 
 _DESCRIPTION: Final = f"""\
 Check whether the API server and the operator would accept the
@@ -57,7 +70,7 @@ _EXAMPLES: Final = (
         "kubectl kustomize overlays/prod | kubectl winpool validate -f -",
         "check the output of another program",
     ),
-    ("kubectl winpool validate -f pool.yaml --server", "ask the API server, which stores nothing"),
+    ("kubectl winpool validate -f pool.yaml --dry-run=server", "ask the API server, which stores nothing"),
 )
 
 
@@ -73,50 +86,72 @@ def add_to(subparsers: Subparsers) -> None:
     )
     add_filename(parser)
     parser.add_argument(
-        "--server",
-        action="store_true",
-        help="Ask the API server with a dry run instead. It needs the right to create pools.",
+        "--dry-run",
+        choices=("server",),
+        help="Ask the API server instead, which stores nothing. It needs the right to create pools.",
     )
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Check the files; return the exit code."""
-    if not given.server and (said := offline_note(given, why="without --server no cluster is contacted")):
+    why = "without --dry-run=server no cluster is contacted"
+    if not given.dry_run and (said := offline_note(given, why=why)):
         note(said)
-    try:
-        found = pools_in(given.filename, recursive=given.recursive, judged=not given.server)
-        faults = found.faults + (_by_server(found.pools, given) if given.server else [])
-    except UnreadableError as error:
-        note(f"kubectl winpool validate: {error}")
-        return Exit.USAGE
+    found = pools_in(given.filename, recursive=given.recursive, judged=not given.dry_run)
+    faults = found.faults + (_by_server(found.pools, given) if given.dry_run else [])
     sys.stdout.writelines(f"{printable(each)}\n" for each in faults)
     for each in found.skipped:
         note(each)
-    if not given.server:
+    if not given.dry_run:
         for pool in found.pools:
             spec = WindowsNodePoolSpec.model_validate(without_nulls(pool.content["spec"]))
             said = outlook(spec, matrix=built_in(), today=datetime.now(UTC).date())
             note(pool.at(pool.line, said))
     code = _sum_up(len(found.pools), refused=len(faults))
-    if not given.server:
-        note("The API server makes the final decision: ask it with --server.")
+    if not given.dry_run:
+        note("The API server makes the final decision: ask it with --dry-run=server.")
     return code
 
 
 def _by_server(pools: Sequence[Manifest], given: argparse.Namespace) -> list[str]:
-    """Return what the API server has against the pools. Raises UnreadableError where it cannot be asked."""
-    # Imported here: what asks a server takes half a second to load, and offline it is not needed.
-    from winpool.cli.reasons import NotAskedError
-    from winpool.cli.server import ask
+    """Return what the API server has against the pools: it gets a create of each as a dry run.
 
-    try:
-        answers = ask([each.content for each in pools], kubeconfig=given.kubeconfig, context=given.context)
-    except NotAskedError as error:
-        raise UnreadableError(str(error)) from None
+    A create also where the pool exists already: validation and admission come before the name is looked up,
+    so AlreadyExists means that the API server had nothing against it.
+    Raises NotAskedError where it cannot be asked, or there is no right to.
+    """
+    # Imported here: offline it is not needed.
+    from winpool.cli.kubectl import POOLS, Kubectl, KubectlError
+
+    def refusal(number: int, pool: Manifest) -> str | None:
+        file = Path(folder, f"{number}.json")
+        file.write_text(json.dumps(pool.content), encoding="utf-8")
+        try:
+            kubectl.run("create", "--raw", f"{POOLS}?{_QUERY}", "-f", str(file))
+        except KubectlError as error:
+            if error.reason == "AlreadyExists":
+                return None
+            if error.reason in _REFUSALS or _INVALID.match(error.said):
+                return faults_of(error.said)
+            raise
+        return None
+
+    with TemporaryDirectory() as folder, Kubectl(given.flags) as kubectl:
+        # In files: standard input is for an exec plugin that asks something.
+        begun = [kubectl.begin(partial(refusal, number, pool)) for number, pool in enumerate(pools)]
+        answers = [each.result() for each in begun]
     return [
         each.at(each.line, answer) for each, answer in zip(pools, answers, strict=True) if answer is not None
     ]
+
+
+def faults_of(said: str) -> str:
+    """Return the faults that kubectl lists of an invalid object, or all that the API server says."""
+    faults, is_list = _INVALID.subn("", said)
+    if not is_list:
+        return _WRAPPING.sub("", said)
+    return faults.removeprefix("* ").replace(" * ", ", ")
 
 
 def _sum_up(pools: int, *, refused: int) -> int:

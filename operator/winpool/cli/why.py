@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.text import printable
-from winpool.cli.operator_settings import SettingsError, add_settings, rows_of_settings
-from winpool.cli.parsing import Exit, add_output, add_verb
+from winpool.api.keys import HOLD_ANNOTATION, KIND, OS_LABEL, OS_WINDOWS, SHORT_NAME, UPGRADE_STATE_LABEL
+from winpool.api.text import written_moment
+from winpool.api.upgrade import Gate, UpgradeState
+from winpool.cli import gates
+from winpool.cli.console import Ink, Paper, look_of
+from winpool.cli.kubectl import Kubectl, NotAskedError
+from winpool.cli.parsing import NODE_RESOURCES, EndError, Exit, add_output, add_settings, add_verb
+from winpool.cli.upgrades import judged, read_cluster, rows_of_settings, snapshot_of
+from winpool.features.upgrade.plan import planned_gate
+from winpool.model.node import hold_end, is_held
+from winpool.ownership.members import Claim, concerns, divide
 
 if TYPE_CHECKING:
-    from winpool.cli.parsing import Subparsers
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
-_NODE_RESOURCES: Final = ("node", "nodes", "no")
-"""What kubectl takes before the slash of a node."""
+    from winpool.cli.console import Look
+    from winpool.cli.parsing import Subparsers
+    from winpool.cli.upgrades import Cluster, Judged
+    from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stop
+    from winpool.model.node import Node
+    from winpool.model.pool import Pool
+    from winpool.ownership.members import Member
+    from winpool.support.rows import Row
 
 _DESCRIPTION: Final = """\
 Show which pool a node belongs to, which upgrade is due on it and why, which
@@ -56,40 +74,358 @@ def add_to(subparsers: Subparsers) -> None:
 def node_name(text: str) -> str:
     """Return the name in ``NAME`` or ``node/NAME``, as kubectl does."""
     resource, slash, name = text.rpartition("/")
-    if not name or (slash and resource.lower() not in _NODE_RESOURCES):
+    if not name or (slash and resource.lower() not in NODE_RESOURCES):
         raise argparse.ArgumentTypeError(f"{text!r} is not the name of a node: write NAME or node/NAME")
     return name
 
 
 def run(given: argparse.Namespace) -> int:
     """Show it; return the exit code."""
-    # Imported here: what asks a server takes half a second to load, and --help does not need it.
-    from winpool.cli.console import look_of
-    from winpool.cli.node_why import pools_of, why_of
-    from winpool.cli.reasons import NotAskedError
-    from winpool.cli.upgrade_reader import read_cluster
-    from winpool.cli.why_json import as_json
-    from winpool.cli.why_text import as_text
-
+    rows, name = rows_of_settings(given), given.node
     try:
-        rows = rows_of_settings(given)
-    except SettingsError as error:
-        return _failed(str(error), Exit.USAGE)
-    name = given.node
-    try:
-        cluster = read_cluster(
-            lambda seen: pools_of(seen, name), kubeconfig=given.kubeconfig, context=given.context, node=name
-        )
+        with Kubectl(given.flags) as kubectl:
+            cluster = read_cluster(kubectl, lambda seen: pools_of(seen, name), node=name)
     except NotAskedError as error:
-        return _failed(str(error))
+        raise _NoNodeError(str(error)) from error
     why = why_of(cluster, name, rows=rows)
-    if isinstance(why, str):
-        return _failed(why)
     is_json = given.output == "json"
     sys.stdout.write(as_json(why) if is_json else as_text(why, look=look_of(sys.stdout)))
     return Exit.BLOCKED if why.standing.is_blocked else Exit.DONE
 
 
-def _failed(text: str, code: Exit = Exit.REFUSED) -> Exit:
-    sys.stderr.write(f"{printable(f'kubectl winpool why: {text}')}\n")
-    return code
+class _NoNodeError(EndError):
+    """The node cannot be judged, also where the API server cannot be asked."""
+
+    code = Exit.REFUSED
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The pool that a node belongs to, or None and the reason, with what to do about it."""
+
+    pool: Pool | None = None
+    reason: str = ""
+    fix: str = ""
+
+
+def place_of(cluster: Cluster, node: Node) -> Place:
+    """Say which pool has ``node``."""
+    if node.labels.get(OS_LABEL) != OS_WINDOWS:
+        return Place(
+            reason=f"The label {OS_LABEL} of the node is not {OS_WINDOWS}: winpool manages no other nodes."
+        )
+    alone = cluster.only(node)
+    found = [
+        (pool, member) for pool in cluster.pools if concerns(node, pool) and (member := _member(alone, pool))
+    ]
+    ours = next((pool for pool, member in found if member.claim is Claim.OURS), None)
+    return Place(pool=ours) if ours is not None else _why_none(cluster, node, found)
+
+
+def _member(cluster: Cluster, pool: Pool) -> Member | None:
+    members = divide(snapshot_of(cluster, pool))
+    return members.all[0] if members.all else None
+
+
+def _why_none(cluster: Cluster, node: Node, found: list[tuple[Pool, Member]]) -> Place:
+    if not cluster.pools:
+        return Place(
+            reason=f"There is no {KIND} in this cluster.", fix=f"Create a {KIND} that selects the node."
+        )
+    by_claim = {member.claim: pool for pool, member in reversed(found)}
+    if left := by_claim.get(Claim.LEFT):
+        why = "is being deleted" if left.deleting else "does not select it any more"
+        return Place(
+            reason=f"It still has labels or taints of the pool {left.name}, which {why}. The operator "
+            "removes them.",
+            fix="Wait until the operator has released the node, and check that it runs: kubectl -n "
+            "winpool-system get pods",
+        )
+    if unknown := by_claim.get(Claim.UNKNOWN):
+        return Place(
+            reason=f"The pool {unknown.name} selects it, but its ownership record names a pool that does not "
+            "exist.",
+            fix=f"See the issue OwnerUnknown: kubectl winpool status {unknown.name}",
+        )
+    return Place(
+        reason=f"No {KIND} selects it: its labels do not match spec.nodeSelector of any pool.",
+        fix=f"Compare kubectl get node {node.name} --show-labels with spec.nodeSelector in kubectl get "
+        f"{SHORT_NAME} -o yaml",
+    )
+
+
+class Standing(Enum):
+    """What ``why`` answers. The values are those of its JSON."""
+
+    NO_POOL = "NoPool"
+    NOTHING_DUE = "NothingDue"
+    NOT_GATED = "NotGated"
+    OPEN = "Open"
+    IN_WORK = "InWork"
+    """It is unavailable itself, which closes the gate Budget for the others only."""
+    BLOCKED = "Blocked"
+    UNKNOWN = "Unknown"
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the node must not be upgraded now, although it is due or may be."""
+        return self in (Standing.BLOCKED, Standing.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """All that is known of one node. ``judged`` is about its pool; None where it has none."""
+
+    node: Node
+    place: Place
+    now: datetime
+    judged: Judged | None = None
+    pods_problem: str = ""
+
+    @property
+    def due(self) -> NodeUpgrade | None:
+        """What is due on the node; None where nothing is, or where it is not known."""
+        return self.judged.due(self.node) if self.judged is not None else None
+
+    @property
+    def standing(self) -> Standing:
+        """What the answer is."""
+        judged = self.judged
+        if judged is None:
+            return Standing.NO_POOL
+        if judged.pool.deleting:
+            return Standing.NOTHING_DUE
+        overview, due = judged.overview, self.due
+        if overview is None or (due is None and self.node.name in overview.unknown):
+            return Standing.UNKNOWN
+        if due is None:
+            return Standing.NOTHING_DUE
+        if not judged.is_gated:
+            return Standing.NOT_GATED
+        if overview.is_open and due.is_open:
+            return Standing.OPEN
+        is_permitted = due.is_open and due.state is UpgradeState.REQUIRED and not overview.stops
+        if is_permitted and all(each.gate is Gate.BUDGET for each in overview.closed):
+            return Standing.IN_WORK
+        return Standing.BLOCKED
+
+
+def why_of(cluster: Cluster, name: str, *, rows: tuple[Row, ...] = ()) -> Why:
+    """Return all that is known of the node. Raises EndError where nothing is."""
+    node = cluster.node(name) or cluster.stranger
+    if node is None:
+        unread = next((each for each in cluster.unread if each.startswith(f"node {name}: ")), None)
+        said = f'there is no node "{name}" in this cluster: list the nodes with kubectl get nodes'
+        raise _NoNodeError(
+            said if unread is None else f"the API server has a node that cannot be read: {unread}"
+        )
+    place = place_of(cluster, node)
+    return Why(
+        node=node,
+        place=place,
+        now=cluster.now,
+        judged=None if place.pool is None else judged(cluster, place.pool, rows=rows),
+        pods_problem=cluster.pods_problem,
+    )
+
+
+def pools_of(cluster: Cluster, name: str) -> Sequence[Pool]:
+    """Return the pool of the node, whose pods have to be read too."""
+    node = cluster.node(name)
+    pool = place_of(cluster, node).pool if node is not None else None
+    return () if pool is None else (pool,)
+
+
+def next_of(why: Why) -> Iterator[str]:
+    """Yield what happens without anything that a person does."""
+    judged, standing = why.judged, why.standing
+    if standing is Standing.NO_POOL:
+        yield "Nothing: the operator only removes what a pool has left on the node."
+    elif standing is Standing.NOTHING_DUE:
+        if judged is not None and judged.pool.deleting:
+            yield "The operator releases the node."
+        else:
+            yield "Nothing happens until the node, or the spec of its pool, changes."
+    elif standing is Standing.NOT_GATED:
+        yield "Nothing: the operator reports what is due, and a person has to patch or replace the machine."
+    elif standing is Standing.OPEN:
+        yield (
+            "The operator upgrades no node itself (strategy Manual). Any actor that waits for "
+            f"{UPGRADE_STATE_LABEL}={UpgradeState.REQUIRED} may upgrade it."
+        )
+        if why.node.labels.get(UPGRADE_STATE_LABEL) != UpgradeState.REQUIRED:
+            yield "The operator sets that label within a minute, if it runs."
+    elif standing is Standing.IN_WORK:
+        yield "The node itself uses up the budget, which closes the gate for all other nodes."
+    else:
+        yield (
+            f"The label {UPGRADE_STATE_LABEL} is not {UpgradeState.REQUIRED} until every gate is open. The "
+            "operator checks the gates again whenever something changes."
+        )
+        if at := changes_at(why):
+            yield f"Time alone may change a gate at {written_moment(at)}."
+
+
+def changes_at(why: Why) -> datetime | None:
+    """Return when time alone may change a closed gate next; None where it changes none."""
+    if why.judged is None or why.judged.overview is None or why.due is None:
+        return None
+    closed = (*why.judged.overview.closed, *why.due.closed)
+    return min((each.changes_at for each in closed if each.changes_at is not None), default=None)
+
+
+def to_do(why: Why) -> Iterator[str]:
+    """Yield what a person can do."""
+    judged, due, standing = why.judged, why.due, why.standing
+    name = judged.pool.name if judged is not None else ""
+    if standing is Standing.NO_POOL:
+        yield why.place.fix or "Nothing has to be done."
+    elif standing is Standing.NOTHING_DUE:
+        yield "Nothing has to be done."
+    elif standing is Standing.NOT_GATED:
+        yield "Replace or patch the machine. To have gates judged before, add spec.upgrade to the pool."
+    elif standing is Standing.OPEN:
+        yield (
+            f"Check the condition UpgradeAllowed again just before: kubectl get wnp {name} -o yaml. Then "
+            "drain the node, and patch or replace the machine."
+        )
+    elif standing is Standing.IN_WORK:
+        yield "Finish the upgrade, and uncordon the node."
+    elif standing is Standing.UNKNOWN:
+        yield f"See the issues of the pool: kubectl winpool status {name}"
+    elif judged is not None and judged.overview is not None and due is not None:
+        yield "Do what opens each closed gate, as written above."
+        if closed := gates.overridable((*judged.overview.closed, *due.closed)):
+            yield f"In an emergency, open {' and '.join(closed)} until a date by spec.upgrade.overrides."
+        yield f"See what the whole pool waits for: kubectl winpool plan {name}"
+
+
+def as_json(why: Why) -> str:
+    """Return all about the node."""
+    judged, due = why.judged, why.due
+    overview = judged.overview if judged is not None else None
+    content = {
+        "node": why.node.name,
+        "pool": judged.pool.name if judged is not None else None,
+        **({} if judged is not None else {"noPool": why.place.reason}),
+        **({"refusal": judged.refusal} if judged is not None and judged.refusal else {}),
+        "kernelVersion": why.node.versions.kernel,
+        "target": overview.target if overview is not None else "",
+        "upgradeState": why.node.labels.get(UPGRADE_STATE_LABEL),
+        "standing": why.standing.value,
+        "blocked": why.standing.is_blocked,
+        "due": list(map(gates.due_content, due.due)) if due is not None else [],
+        "stops": [{**gates.stop_content(stop), "of": of} for of, stops, _ in _levels(why) for stop in stops],
+        "gates": [
+            {**gates.gate_content(planned_gate(gate)), "of": of}
+            for of, _, found in _levels(why)
+            for gate in found
+        ],
+        **({"changesAt": written_moment(at)} if (at := changes_at(why)) is not None else {}),
+        "next": list(next_of(why)),
+        "toDo": list(to_do(why)),
+        **({"podsProblem": why.pods_problem} if why.pods_problem else {}),
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _levels(why: Why) -> Iterator[tuple[str, tuple[Stop, ...], tuple[GateFinding, ...]]]:
+    """Yield stops and gates of the pool, and those of the node; none where no gate is judged for it."""
+    judged, due = why.judged, why.due
+    if judged is None or judged.overview is None or not judged.is_gated or due is None:
+        return
+    yield "Pool", judged.overview.stops, judged.overview.gates
+    yield "Node", due.stops, due.gates
+
+
+_STATES: Final = {
+    Standing.NO_POOL: (Ink.GOOD, "No pool has the node, so nothing is due."),
+    Standing.NOTHING_DUE: (Ink.GOOD, "Nothing is due."),
+    Standing.NOT_GATED: (Ink.BUSY, "An upgrade is due. No gate is judged: the pool has no spec.upgrade."),
+    Standing.OPEN: (Ink.GOOD, "An upgrade is due, and all gates are open: the node may be upgraded now."),
+    Standing.IN_WORK: (Ink.BUSY, "The upgrade has begun, and the node keeps its permission."),
+    Standing.BLOCKED: (Ink.BAD, "An upgrade is due, and the node must not be upgraded now."),
+    Standing.UNKNOWN: (Ink.BAD, "It is not known whether an upgrade is due: do not upgrade the node now."),
+}
+
+
+def as_text(why: Why, *, look: Look) -> str:
+    """Return all about the node for a terminal of that look."""
+    paper = Paper(look)
+    _write_head(paper, why)
+    if why.due is not None:
+        paper.heading("Due:")
+        for reason in why.due.due:
+            paper.marked(f"{reason.trigger}: {gates.clipped(reason.said)}", ink=Ink.BUSY)
+    _write_gates(paper, why)
+    _write_node(paper, why)
+    for title, lines in (("Next:", next_of(why)), ("What you can do:", to_do(why))):
+        paper.heading(title)
+        for line in lines:
+            paper.wrapped(line, first="  - ")
+    return paper.text
+
+
+def _write_head(paper: Paper, why: Why) -> None:
+    node, judged = why.node, why.judged
+    paper.titled("Node", node.name)
+    if judged is None:
+        paper.titled("Pool", f"none. {why.place.reason}")
+    else:
+        paper.titled("Pool", judged.pool.name + (", which is being deleted" if judged.pool.deleting else ""))
+        target = f"; the pool asks for {judged.overview.target}" if judged.overview is not None else ""
+        paper.titled("Runs", f"Windows {node.versions.kernel or 'unknown'}{target}")
+    ink, said = _STATES[why.standing]
+    paper.titled("State", said, ink=ink)
+    if label := node.labels.get(UPGRADE_STATE_LABEL):
+        paper.titled("Label", f"{UPGRADE_STATE_LABEL}={gates.clipped(label, 63)}")
+    if judged is not None and judged.refusal:
+        paper.wrapped(
+            f"The operator does not act on the spec of the pool: {gates.clipped(judged.refusal)}",
+            first=" " * paper.title_width,
+        )
+
+
+def _write_gates(paper: Paper, why: Why) -> None:
+    judged, due = why.judged, why.due
+    if judged is None or judged.overview is None or not judged.is_gated or due is None:
+        return
+    overview = judged.overview
+    closed, stops = (*overview.closed, *due.closed), (*overview.stops, *due.stops)
+    paper.heading(f"Closed: {len(closed) + len(stops)}" if closed or stops else "Closed gates: none")
+    gates.write_closed(paper, overview.closed, overview.stops, of="the pool")
+    gates.write_closed(paper, due.closed, due.stops, of="this node")
+    paper.heading("Open:")
+    gates.write_open(paper, [each for each in overview.gates if each.permits], of="the pool")
+    gates.write_open(paper, [each for each in due.gates if each.permits], of="this node")
+    for each in gates.notes(pods_problem=why.pods_problem, is_assumed=judged.assumes_control_plane):
+        paper.wrapped(each, first="  - ")
+
+
+def _write_node(paper: Paper, why: Why) -> None:
+    """Write what is special about the node: its pods, a hold, a cordon, issues that name it."""
+    lines = list(_about_node(why))
+    if not lines:
+        return
+    paper.heading("About the node:")
+    for line in lines:
+        paper.wrapped(line, first="  - ")
+
+
+def _about_node(why: Why) -> Iterator[str]:
+    node, due = why.node, why.due
+    if due is not None and due.workload is not None:
+        yield f"Pods: {gates.written_workload(due.workload, due.fit)}."
+    if is_held(node, now=why.now) and (due is None or not due.stops):
+        end = hold_end(node)
+        yield f"Someone holds it ({HOLD_ANNOTATION})" + (f" until {written_moment(end)}." if end else ".")
+    if node.deleting:
+        yield "It is being deleted."
+    if node.ready != "True":
+        yield f"It is not Ready: its condition Ready is {gates.clipped(node.ready, 16)}."
+    if node.unschedulable:
+        yield "It is cordoned."
+    if why.judged is not None:
+        for issue in why.judged.pool.status.issues:
+            if node.name in issue.nodes:
+                yield f"Issue {issue.reason}: {issue.message} {issue.fix}"

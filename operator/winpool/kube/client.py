@@ -206,14 +206,13 @@ async def _authorized(
     authorization: Authorization, send: Callable[[str | None], Awaitable[aiohttp.ClientResponse]]
 ) -> aiohttp.ClientResponse:
     """Send, and after a 401 send once more if other credentials are available."""
-    deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
-    header = await authorization.header(within=ANSWER_SECONDS)
+    header = await authorization.header()
     response = await send(header)
     if response.status != _UNAUTHORIZED:
         return response
     authorization.reject(header)
     try:
-        fresh = await authorization.header(within=_seconds_until(deadline))
+        fresh = await authorization.header()
     except BaseException:
         response.close()
         raise
@@ -358,9 +357,8 @@ class Transport:
         await self.close()
 
     async def close(self) -> None:
-        """End the pauses before retries, a run for credentials, and every connection."""
+        """End the pauses before retries, and every connection."""
         self._closing.set()
-        await self._authorization.close()
         await self._session.close()
         await self._connector.close()
 
@@ -452,8 +450,6 @@ class Transport:
             raise _closing_error()
         headers = CIMultiDict(self._impersonation)
         headers[hdrs.ACCEPT] = request.accept
-        if request.gzipped:
-            headers[hdrs.ACCEPT_ENCODING] = "gzip"
         if header is not None:
             headers[hdrs.AUTHORIZATION] = header
         if request.body is not None:

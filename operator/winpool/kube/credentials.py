@@ -2,7 +2,7 @@
 
 The official client reads the files (its configuration module only: importing one of its
 typed APIs costs 580 ms and 26 MB). This module does what the client does not: it reads token
-files and certificates again, runs exec plugins again, obeys impersonation and proxies, and
+files and certificates again, obeys impersonation and proxies, refuses exec plugins, and
 raises an error for missing credentials instead of sending requests as system:anonymous.
 
 The TLS context of a connection, made again when its files change, as CAs and certificates are rotated.
@@ -16,20 +16,10 @@ The client library reads a kubeconfig's ``tokenFile`` only once, so a token that
 disk (as every projected ServiceAccount token is) would expire after its hour. So this module
 reads the file again. No token is ever part of a message or of a repr.
 
-Runs an exec plugin once: limits its time and its output, and leaves none of its processes.
+Which proxy to use for the API server: that of the kubeconfig, or of the environment.
 
-Tokens from a kubeconfig's exec plugin (client.authentication.k8s.io), run again by expiry.
-
-The loader of the client library runs a plugin once and has no time limit. It only logs when the
-plugin fails, so that requests have no credentials. This module has the same protocol, with errors.
-
-A run is a task of its own that all requests share: a request waits for it within its own limit, and
-gives up without ending it.
-
-Which proxy to use for the API server: that of the kubeconfig, or of the environment, as in client-go.
-
-The rules for HTTPS_PROXY and NO_PROXY are those of golang.org/x/net/http/httpproxy. Python's own
-(urllib, and aiohttp with it) know no address ranges and no ports in NO_PROXY.
+``NO_PROXY`` has addresses, and names with their subdomains, with a port or without, but no ranges. So in a
+Pod, where the API server is a service of the cluster, the environment has no effect.
 
 A kubeconfig's user and cluster, as far as the client library does not read them, or reads them once.
 
@@ -40,31 +30,24 @@ should have.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import ipaddress
 import logging
 import os
-import signal
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from contextvars import copy_context
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
-import msgspec
 import yaml
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException, incluster_config, kube_config
 from yarl import URL
 
 from winpool.kube.errors import CredentialsError
-from winpool.kube.wire import BROKEN
 
 log = logging.getLogger(__name__)
 
@@ -168,11 +151,10 @@ is read at once."""
 class Authorization(Protocol):
     """Where the value of the Authorization header comes from."""
 
-    async def header(self, *, within: float | None = None) -> str | None:
+    async def header(self) -> str | None:
         """Return the value to send now; None where a TLS client certificate authenticates us.
 
-        Raises CredentialsError where there is none ``within`` that many seconds (None: without a limit):
-        a request is never sent as anonymous.
+        Raises CredentialsError where there is none: a request is never sent as anonymous.
         """
 
     def reject(self, header: str | None) -> None:
@@ -180,9 +162,6 @@ class Authorization(Protocol):
 
         The value is an argument so that late answers to requests in flight do not reject a newer one.
         """
-
-    async def close(self) -> None:
-        """End any work that is under way to get a value."""
 
 
 class FixedHeader:
@@ -193,15 +172,12 @@ class FixedHeader:
     def __init__(self, header: str | None) -> None:
         self._header = header
 
-    async def header(self, *, within: float | None = None) -> str | None:  # noqa: ARG002 - it is at hand
+    async def header(self) -> str | None:
         """Return the value; None for TLS client certificates."""
         return self._header
 
     def reject(self, header: str | None) -> None:
         """Do nothing: there is no other value."""
-
-    async def close(self) -> None:
-        """Do nothing."""
 
 
 class TokenFile:
@@ -220,7 +196,7 @@ class TokenFile:
         self._read_at = float("-inf")
         self._complained = False
 
-    async def header(self, *, within: float | None = None) -> str:  # noqa: ARG002 - a file does not wait
+    async def header(self) -> str:
         """Return "Bearer <token>", from the file if it was last read REREAD_SECONDS ago."""
         now = self._monotonic()
         if self._header is not None and now - self._read_at < REREAD_SECONDS:
@@ -242,9 +218,6 @@ class TokenFile:
         """Have the next request read the file, whenever it was last read."""
         if header == self._header:
             self._read_at = float("-inf")
-
-    async def close(self) -> None:
-        """Do nothing: the file is closed after each read."""
 
     def _read(self) -> str:
         # A kilobyte from tmpfs or a local disk, at most every ten seconds: this needs no thread.
@@ -268,313 +241,7 @@ def bearer(token: str, *, source: str) -> str:
     return f"Bearer {stripped}"
 
 
-RUN_SECONDS: Final = 60.0
-"""A plugin may call a cloud, which answers in seconds; one that hangs must not block the operator."""
-
-LAST_WORDS_SECONDS: Final = 1.0
-"""How long the pipes are still read after the plugin has ended. Its output is there at once; a child process
-that it left may keep them open for ever."""
-
-END_SECONDS: Final = 1.0
-"""How long a killed plugin may take to end. The kernel needs milliseconds, unless the process hangs in a
-system call; after a SIGTERM the operator has 2 s in all."""
-
-OUTPUT_LIMIT: Final = 1024 * 1024
-"""Bytes that are read of each of stdout and stderr. An ExecCredential has a few kB, a token with many
-groups some tens of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended: the exit code (negative: the signal), and what was written."""
-
-    exit_code: int
-    stdout: bytes
-    stderr: bytes
-
-
-async def run_command(argv: Sequence[str], *, env: Mapping[str, str]) -> Outcome:
-    """Run ``argv`` in a process group of its own, whose processes are all killed when this ends in any way.
-
-    Raises CredentialsError where it cannot be started, takes longer than RUN_SECONDS or writes more
-    than OUTPUT_LIMIT.
-    """
-    name = argv[0]
-    with _Pipe() as stdout, _Pipe() as stderr:
-        try:
-            # The pipes are ours and not those of asyncio, whose wait() waits for their end too.
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                env=env,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=stdout.write_end,
-                stderr=stderr.write_end,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise CredentialsError(f"exec plugin {name} cannot be started: {error.strerror}") from None
-        except ValueError as error:  # a NUL or half a character in an argument
-            raise CredentialsError(f"exec plugin {name} cannot be started: {error}") from None
-        try:
-            async with asyncio.timeout(RUN_SECONDS):
-                await asyncio.gather(stdout.open(), stderr.open())
-                exit_code = await process.wait()
-        except TimeoutError:
-            raise CredentialsError(f"exec plugin {name} gave no answer within {RUN_SECONDS:.0f} s") from None
-        finally:
-            await _end(process)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS_SECONDS):
-                await asyncio.gather(stdout.ended.wait(), stderr.ended.wait())
-        if stdout.overflown or stderr.overflown:
-            raise CredentialsError(f"exec plugin {name} wrote more than {OUTPUT_LIMIT} bytes")
-        return Outcome(exit_code, bytes(stdout.content), bytes(stderr.content))
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill the whole group, also after a plugin that succeeded: processes that it left would accumulate."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    if process.returncode is None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(END_SECONDS):
-                await process.wait()
-
-
-class _Pipe(asyncio.Protocol):
-    """A pipe that is read up to the limit, and then closed."""
-
-    def __init__(self) -> None:
-        self.content = bytearray()
-        self.overflown = False
-        self.ended = asyncio.Event()
-        self._transport: asyncio.ReadTransport | None = None
-        read_end, self.write_end = os.pipe()
-        self._file = os.fdopen(read_end, "rb", buffering=0)
-
-    def __enter__(self) -> _Pipe:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close_write_end()
-        if self._transport is not None:
-            self._transport.close()
-        else:
-            self._file.close()
-
-    async def open(self) -> None:
-        """Begin to read. The process has been started, and holds the other end by itself."""
-        self._close_write_end()
-        await asyncio.get_running_loop().connect_read_pipe(lambda: self, self._file)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.ReadTransport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.content += data
-        if len(self.content) > OUTPUT_LIMIT:
-            self.overflown = True
-            assert self._transport is not None
-            self._transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names it
-        self.ended.set()
-
-    def _close_write_end(self) -> None:
-        if self.write_end >= 0:
-            os.close(self.write_end)
-            self.write_end = -1
-
-
-RENEW_BEFORE: Final = timedelta(seconds=60)
-"""A token is renewed this long before its expiry, so that no request has a token that expires on the way."""
-
-PAUSE_SECONDS: Final = 10.0
-"""At most one run in this time, even when the server keeps answering 401 or the plugin keeps failing."""
-
-
-_API_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-_STDERR_LIMIT: Final = 300
-
-
-class _Status(msgspec.Struct, rename="camel"):
-    token: str | None = None
-    expiration_timestamp: datetime | None = None
-
-
-class _ExecCredential(msgspec.Struct, rename="camel"):
-    api_version: str
-    kind: str
-    status: _Status | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PluginCommand:
-    """What to run: the ``exec`` block of a kubeconfig user, checked."""
-
-    api_version: str
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def parse(cls, block: Mapping[str, Any], *, base: Path) -> PluginCommand:
-        """Read the block; a command with a slash is relative to the kubeconfig's folder ``base``.
-
-        Raises CredentialsError for what cannot work in an operator.
-        """
-        command, api_version = block.get("command"), block.get("apiVersion")
-        if not isinstance(command, str) or not command:
-            raise CredentialsError("exec plugin: the kubeconfig names no command")
-        if api_version not in _API_VERSIONS:
-            raise CredentialsError(
-                f"exec plugin {command}: apiVersion must be one of {', '.join(_API_VERSIONS)}"
-            )
-        if block.get("interactiveMode") == "Always":
-            raise CredentialsError(f"exec plugin {command}: it wants a terminal, an operator has none")
-        if block.get("provideClusterInfo"):
-            raise CredentialsError(f"exec plugin {command}: provideClusterInfo is not supported")
-        program = str(base / command) if "/" in command else command
-        return cls(
-            api_version=api_version,
-            argv=(program, *(str(arg) for arg in block.get("args") or ())),
-            env={str(item["name"]): str(item["value"]) for item in block.get("env") or ()},
-        )
-
-
-class ExecPlugin:
-    """The Authorization header from an exec plugin, kept until it is about to expire."""
-
-    __slots__ = (
-        "_command",
-        "_context",
-        "_error",
-        "_expires",
-        "_header",
-        "_monotonic",
-        "_now",
-        "_run",
-        "_run_at",
-    )
-
-    def __init__(
-        self, command: PluginCommand, *, monotonic: Callable[[], float], now: Callable[[], datetime]
-    ) -> None:
-        self._command = command
-        self._monotonic = monotonic
-        self._now = now
-        # The run must not belong to the first that asks: Kopf cancels all tasks that were started for it.
-        self._context = copy_context()
-        self._header: str | None = None
-        self._expires: datetime | None = None
-        self._error: CredentialsError | None = None
-        self._run: asyncio.Task[None] | None = None
-        self._run_at = float("-inf")
-
-    async def header(self, *, within: float | None = None) -> str:
-        """Return the token that is known, or run the plugin (one run for all that wait).
-
-        A token that will expire soon is returned while the run for the next one continues. The end
-        of the wait, by ``within`` or by being cancelled, does not end the run. Raises
-        CredentialsError where the plugin fails, with its own words.
-        """
-        if self._header is None or self._expires_within(RENEW_BEFORE):
-            run = self._running()
-            if run is not None and (self._header is None or self._expires_within(timedelta(0))):
-                _, going_on = await asyncio.wait({run}, timeout=within)
-                if going_on:
-                    raise CredentialsError(
-                        f"exec plugin {self._command.argv[0]} has not answered within {within:.0f} s"
-                        " and is waited for"
-                    )
-        if self._header is None:
-            raise self._error or CredentialsError(f"exec plugin {self._command.argv[0]} has not run")
-        return self._header
-
-    def reject(self, header: str | None) -> None:
-        """Run the plugin at the next request, unless it ran just now."""
-        if header == self._header:
-            self._expires = datetime.min.replace(tzinfo=UTC)
-
-    async def close(self) -> None:
-        """End the current run, with all processes that it started."""
-        if self._run is not None:
-            self._run.cancel()
-            await asyncio.wait({self._run})
-
-    def _expires_within(self, time: timedelta) -> bool:
-        return self._expires is not None and self._expires <= self._now() + time
-
-    def _running(self) -> asyncio.Task[None] | None:
-        """Return the current run, or begin one; None where the last ended just now."""
-        if self._run is None and self._monotonic() - self._run_at >= PAUSE_SECONDS:
-            self._run_at = self._monotonic()
-            self._run = asyncio.create_task(self._renew(), name="exec plugin", context=self._context)
-            self._run.add_done_callback(self._ended)
-        return self._run
-
-    def _ended(self, run: asyncio.Task[None]) -> None:
-        self._run = None
-        self._run_at = self._monotonic()
-        if not run.cancelled() and (error := run.exception()) is not None:
-            # An unexpected error: those that wait get an error, and a later request tries again.
-            log.error(
-                "exec plugin %s: an unexpected error; a later request runs the plugin again",
-                self._command.argv[0],
-                exc_info=error,
-            )
-            self._fail(CredentialsError(f"exec plugin {self._command.argv[0]}: {type(error).__name__}"))
-
-    async def _renew(self) -> None:
-        try:
-            status = await run_plugin(self._command)
-            self._header = bearer(status.token or "", source=f"token of exec plugin {self._command.argv[0]}")
-        except CredentialsError as error:
-            self._fail(error)
-        else:
-            self._expires = status.expiration_timestamp
-
-    def _fail(self, error: CredentialsError) -> None:
-        self._error = error
-        if self._expires_within(timedelta(0)):
-            self._header = None  # it has expired, or the server has refused it
-
-
-async def run_plugin(command: PluginCommand) -> _Status:
-    """Run the plugin once. Raises CredentialsError; never quotes what it wrote to stdout."""
-    info = {"apiVersion": command.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
-    env = {**os.environ, **command.env, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
-    outcome = await run_command(command.argv, env=env)
-    if outcome.exit_code != 0:
-        words = " ".join(outcome.stderr.decode(errors="replace").split())[-_STDERR_LIMIT:]
-        raise CredentialsError(
-            f"exec plugin {command.argv[0]} failed with exit code {outcome.exit_code}: {words}"
-        )
-    return _parse_credential(outcome.stdout, command=command)
-
-
-def _parse_credential(stdout: bytes, *, command: PluginCommand) -> _Status:
-    name = command.argv[0]
-    try:
-        credential = msgspec.json.decode(stdout, type=_ExecCredential)
-    except BROKEN:
-        raise CredentialsError(f"exec plugin {name} did not answer with an ExecCredential") from None
-    if credential.api_version != command.api_version:
-        raise CredentialsError(
-            f"exec plugin {name} answered in {credential.api_version},"
-            f" the kubeconfig asks for {command.api_version}"
-        )
-    status = credential.status
-    if status is None or not status.token:
-        raise CredentialsError(f"exec plugin {name} gave no token (client certificates are not supported)")
-    if status.expiration_timestamp is not None and status.expiration_timestamp.tzinfo is None:
-        status.expiration_timestamp = status.expiration_timestamp.replace(tzinfo=UTC)
-    return status
-
-
 _SCHEMES: Final = ("http", "https")
-
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -593,67 +260,29 @@ def find_proxy(server: URL, *, configured: object, environ: Mapping[str, str]) -
     if configured:
         return _parse(configured, source="proxy-url of the kubeconfig")
     name = next((name for name in ("HTTPS_PROXY", "https_proxy") if environ.get(name)), None)
-    if name is None or is_excluded(server, environ.get("NO_PROXY") or environ.get("no_proxy") or ""):
+    no_proxy = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
+    if name is None or _is_excluded(server, no_proxy):
         return None
     proxy = _parse(environ[name], source=name)
     log.info("winpool sends its requests to the API server through the proxy %s, from %s", proxy.url, name)
     return proxy
 
 
-def is_excluded(server: URL, no_proxy: str) -> bool:
-    """Whether requests to ``server`` are sent without a proxy: on loopback, or where NO_PROXY names it.
-
-    ``no_proxy`` has names (each includes its subdomains; only these, if it begins with a dot or
-    "*."), addresses and ranges, names and addresses with a port or without, or a "*".
-    """
-    host, port = (server.host or "").lower(), str(server.port)
-    address = _address(host)
-    if host == "localhost" or (address is not None and address.is_loopback):
-        return True
-    entries = (entry.strip().lower() for entry in no_proxy.split(","))
-    return any(_names(entry, host=host, address=address, port=port) for entry in entries if entry)
-
-
-def _names(entry: str, *, host: str, address: _Address | None, port: str) -> bool:
-    if entry == "*":
-        return True
-    if "/" in entry:
-        return address is not None and _is_within(address, entry)
-    name, entry_port = _split_port(entry)
-    if not name or entry_port not in {"", port}:
-        return False
-    entry_address = _address(name)
-    if entry_address is not None or address is not None:
-        return entry_address == address
-    name = name.removeprefix("*")
-    return host.endswith(name) if name.startswith(".") else host == name or host.endswith(f".{name}")
-
-
-def _is_within(address: _Address, entry: str) -> bool:
+def _is_excluded(server: URL, no_proxy: str) -> bool:
+    """Whether ``server`` is this host, or NO_PROXY names it."""
+    host = (server.host or "").lower()
     try:
-        return address in ipaddress.ip_network(entry, strict=False)
+        is_here = ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return False
-
-
-def _split_port(entry: str) -> tuple[str, str]:
-    """Split "name:port", "[address]:port", or either without a port."""
-    if entry.startswith("["):
-        name, _, rest = entry[1:].partition("]")
-        return name, rest.removeprefix(":")
-    if entry.count(":") == 1:
-        name, _, port = entry.partition(":")
-        return name, port
-    return entry, ""
-
-
-def _address(host: str) -> _Address | None:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return None
-    # As in Go, where ::ffff:10.0.0.1 and 10.0.0.1 are the same.
-    return getattr(address, "ipv4_mapped", None) or address
+        is_here = host == "localhost"
+    places = (host, f"{host}:{server.port}")
+    names = [each.strip().lower().removeprefix("*.").removeprefix(".") for each in no_proxy.split(",")]
+    return is_here or any(
+        name == "*" or place == name or place.endswith(f".{name}")
+        for name in names
+        if name
+        for place in places
+    )
 
 
 def _parse(text: object, *, source: str) -> Proxy:
@@ -679,6 +308,9 @@ def _parse(text: object, *, source: str) -> Proxy:
 
 Headers = tuple[tuple[str, str], ...]
 
+TAKEN: Final = "a token, a tokenFile or a client certificate, or the ServiceAccount of its Pod"
+"""What the operator logs in by."""
+
 _USER_FIELDS: Final = frozenset(
     {
         *("token", "tokenFile", "exec", "auth-provider", "username", "password", "extensions"),
@@ -701,14 +333,6 @@ header's name may have, without the percent sign (client-go: transport/round_tri
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
-    """The clocks for credentials that expire."""
-
-    monotonic: Callable[[], float]
-    now: Callable[[], datetime]
-
-
-@dataclass(frozen=True, slots=True)
 class User:
     """What a user's entry has beyond what the loader reads.
 
@@ -720,7 +344,7 @@ class User:
     impersonation: Headers
 
 
-def take_user(merged: Any, *, context: str | None, clocks: Clocks) -> User:
+def take_user(merged: Any, *, context: str | None, monotonic: Callable[[], float]) -> User:
     """Read the entry of the context's user, and remove from it what the loader must not see.
 
     Raises CredentialsError, and any Python error for a file of another shape.
@@ -740,7 +364,7 @@ def take_user(merged: Any, *, context: str | None, clocks: Clocks) -> User:
         if name in settings:  # the loader looks for them in the folder of the cluster's file
             settings[name] = str(base / settings[name])
     return User(
-        authorization=_take_renewed(settings, user_name=user_name, base=base, clocks=clocks),
+        authorization=_take_renewed(settings, user_name=user_name, base=base, monotonic=monotonic),
         impersonation=tuple(_impersonation(settings, user_name=user_name)),
     )
 
@@ -751,23 +375,21 @@ def _tell_unknown(settings: Mapping[str, Any], *, known: frozenset[str], of: str
 
 
 def _take_renewed(
-    settings: dict[str, Any], *, user_name: str, base: Path, clocks: Clocks
+    settings: dict[str, Any], *, user_name: str, base: Path, monotonic: Callable[[], float]
 ) -> Authorization | None:
     """Remove the credentials that have to be renewed from the user's entry and return them."""
-    provider = settings.get("auth-provider")
-    if provider is not None:
-        raise CredentialsError(
-            f"kubeconfig user {user_name!r} has the auth-provider {provider.get('name')!r},"
-            " a form that Kubernetes removed in 1.26: use an exec plugin"
-        )
-    token_file, plugin = settings.pop("tokenFile", None), settings.pop("exec", None)
-    if plugin is not None:
-        command = PluginCommand.parse(plugin, base=base)
-        return ExecPlugin(command, monotonic=clocks.monotonic, now=clocks.now)
-    if token_file is not None:
-        # It has precedence over an inline token, as in client-go (clientcmd/api AuthInfo.TokenFile).
-        return TokenFile(base / token_file, monotonic=clocks.monotonic)
-    return None
+    refused = {"exec": "an exec plugin", "auth-provider": "an auth provider", "username": "a password"}
+    for name, what in refused.items():
+        if settings.get(name) is not None:
+            raise CredentialsError(
+                f"kubeconfig user {user_name!r} has {what}, which the operator does not log in by: give it"
+                f" {TAKEN}"
+            )
+    token_file = settings.pop("tokenFile", None)
+    if token_file is None:
+        return None
+    # It has precedence over an inline token, as in client-go (clientcmd/api AuthInfo.TokenFile).
+    return TokenFile(base / token_file, monotonic=monotonic)
 
 
 def _impersonation(settings: Mapping[str, Any], *, user_name: str) -> Iterator[tuple[str, str]]:
@@ -846,10 +468,6 @@ class Connection:
         return self.tls.context()
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 async def load_connection(
     *,
     kubeconfig: str | None = None,
@@ -857,7 +475,6 @@ async def load_connection(
     environ: Mapping[str, str] = os.environ,
     service_account_folder: Path = SERVICE_ACCOUNT_FOLDER,
     monotonic: Callable[[], float] = time.monotonic,
-    now: Callable[[], datetime] = _utc_now,
 ) -> Connection:
     """Find the credentials in the order of controller-runtime.
 
@@ -866,22 +483,21 @@ async def load_connection(
 
     Raises CredentialsError, with the file and the fault, where there are none or they are unusable.
     """
-    clocks = Clocks(monotonic=monotonic, now=now)
     paths = kubeconfig or environ.get("KUBECONFIG")
     if paths:
-        return await _from_kubeconfig(paths, context=context, environ=environ, clocks=clocks)
+        return await _from_kubeconfig(paths, context=context, environ=environ, monotonic=monotonic)
     if environ.get(incluster_config.SERVICE_HOST_ENV_NAME):
-        return _from_pod(service_account_folder, environ=environ, clocks=clocks)
+        return _from_pod(service_account_folder, environ=environ, monotonic=monotonic)
     home = Path(environ.get("HOME", "/")) / ".kube" / "config"
     if home.is_file():
-        return await _from_kubeconfig(str(home), context=context, environ=environ, clocks=clocks)
+        return await _from_kubeconfig(str(home), context=context, environ=environ, monotonic=monotonic)
     raise CredentialsError(
         "no credentials for the API server: give --kubeconfig, set KUBECONFIG,"
         " or run in a pod with a ServiceAccount"
     )
 
 
-def _from_pod(folder: Path, *, environ: Mapping[str, str], clocks: Clocks) -> Connection:
+def _from_pod(folder: Path, *, environ: Mapping[str, str], monotonic: Callable[[], float]) -> Connection:
     configuration = Configuration()
     loader = _InClusterConfigLoader(
         token_filename=str(folder / "token"), cert_filename=str(folder / "ca.crt"), environ=environ
@@ -890,12 +506,12 @@ def _from_pod(folder: Path, *, environ: Mapping[str, str], clocks: Clocks) -> Co
         loader.load_and_set(configuration)
     except (ConfigException, OSError) as error:
         raise CredentialsError(f"the ServiceAccount of this pod in {folder} is unusable: {error}") from None
-    token = TokenFile(folder / "token", monotonic=clocks.monotonic)
-    return _connection(configuration, authorization=token, environ=environ, clocks=clocks)
+    token = TokenFile(folder / "token", monotonic=monotonic)
+    return _connection(configuration, authorization=token, environ={}, monotonic=monotonic)
 
 
 async def _from_kubeconfig(
-    paths: str, *, context: str | None, environ: Mapping[str, str], clocks: Clocks
+    paths: str, *, context: str | None, environ: Mapping[str, str], monotonic: Callable[[], float]
 ) -> Connection:
     configuration = Configuration()
     try:
@@ -903,32 +519,22 @@ async def _from_kubeconfig(
         if merged is None:
             raise CredentialsError(f"kubeconfig {paths} does not exist or is empty")
         # What expires is removed before the loader sees it: the loader would read or run it only once.
-        user = take_user(merged, context=context, clocks=clocks)
+        user = take_user(merged, context=context, monotonic=monotonic)
         loader = _KubeConfigLoader(config_dict=merged, active_context=context, config_base_path=None)
         await loader.load_and_set(configuration)
     except _LOADER_FAULTS as error:
         raise CredentialsError(f"kubeconfig {paths} is unusable: {_fault(error)}") from None
-    header = _fixed(configuration.api_key.get("BearerToken", ""), source=f"the token in kubeconfig {paths}")
+    token = configuration.api_key.get("BearerToken", "").removeprefix("Bearer ").strip()
+    header = bearer(token, source=f"the token in kubeconfig {paths}") if token else None
     if user.authorization is None and header is None and configuration.cert_file is None:
-        raise CredentialsError(
-            f"kubeconfig {paths} has no credentials for its user: a token, tokenFile, exec plugin,"
-            " username and password, or client certificate is needed"
-        )
+        raise CredentialsError(f"kubeconfig {paths} has no credentials for its user: give it {TAKEN}")
     return _connection(
         configuration,
-        authorization=user.authorization or FixedHeader(header.strip() if header else None),
+        authorization=user.authorization or FixedHeader(header),
         environ=environ,
-        clocks=clocks,
+        monotonic=monotonic,
         impersonation=user.impersonation,
     )
-
-
-def _fixed(header: str, *, source: str) -> str | None:
-    """Check the header that the loader made from a token, or name and password; None where it has none."""
-    scheme, _, value = header.partition(" ")
-    if scheme == "Bearer" and value.strip():
-        return bearer(value, source=source)
-    return header if value.strip() else None
 
 
 def _fault(error: Exception) -> str:
@@ -947,7 +553,7 @@ def _connection(
     *,
     authorization: Authorization,
     environ: Mapping[str, str],
-    clocks: Clocks,
+    monotonic: Callable[[], float],
     impersonation: Headers = (),
 ) -> Connection:
     server = _server_url(configuration.host)
@@ -961,7 +567,7 @@ def _connection(
     )
     return Connection(
         server=configuration.host.rstrip("/"),
-        tls=Tls(files, monotonic=clocks.monotonic),
+        tls=Tls(files, monotonic=monotonic),
         authorization=authorization,
         impersonation=impersonation,
         server_hostname=configuration.tls_server_name,

@@ -17,7 +17,6 @@ from typing import Final, Self
 from urllib.parse import unquote
 
 import aiohttp
-from aiohttp import hdrs
 from aiohttp.http_exceptions import HttpProcessingError
 
 from winpool.kube.errors import (
@@ -105,11 +104,11 @@ _NAMESPACE: Final = re.compile(r"/namespaces/([^/?]+)/")
 _GROUP: Final = re.compile(r"/apis/([^/?]+)/")
 
 _METHODS: Final = {
-    "get": hdrs.METH_GET,
-    "list": hdrs.METH_GET,
-    "watch": hdrs.METH_GET,
-    "create": hdrs.METH_POST,
-    "patch": hdrs.METH_PATCH,
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "patch": "PATCH",
 }
 
 
@@ -139,8 +138,6 @@ class Request:
     accept: str = JSON
     guarded: bool = False
     reply_limit: int = REPLY_LIMIT
-    gzipped: bool = False
-    """Whether the answer may come compressed: for one of megabytes that leaves the cluster's network."""
 
     @property
     def method(self) -> str:

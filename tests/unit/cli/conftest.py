@@ -1,4 +1,4 @@
-"""Runs the plugin in this process, far from any kubeconfig."""
+"""Runs the plugin in this process, far from any cluster."""
 
 from __future__ import annotations
 
@@ -31,10 +31,8 @@ class Plugin(Protocol):
 
 @pytest.fixture
 def plugin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Plugin:
-    """Give the test a plugin that works in a folder of its own and finds no cluster."""
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
+    """Give the test a plugin that works in a folder of its own and finds no kubectl."""
+    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
 

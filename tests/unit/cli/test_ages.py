@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from harness.builders import NOON
-from winpool.cli.ages import age
+from winpool.cli.counts import age
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.memory import GIB, MIB
-from winpool.cli.amounts import amount, percent, rate, seconds
+from winpool.cli.counts import amount, percent, rate, seconds
 
 ANY = st.one_of(st.none(), st.floats(), st.integers(-(2**70), 2**70).map(float))
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.cli.node_reader import PoolHosts
+from winpool.cli.reader import PoolHosts
 from winpool.cli.workloads import Host, version_named, workload_of
 from winpool.support.matrix import built_in
 
@@ -198,7 +198,7 @@ def test_a_document_that_cannot_be_read_is_refused(plugin: Plugin) -> None:
         (("-f", "-", "--pool", "a", "--runtime", "containerd://2.0.0"), "--runtime needs --host-build"),
         (("-f", "missing.yaml", "--host-build", "2022"), "missing.yaml: No such file or directory"),
         (("-f", "https://example.com/a.yaml", "--host-build", "2022"), "URLs are not supported"),
-        (("-f", "-", "--pool", "wnp/a"), "no credentials for the API server"),
+        (("-f", "-", "--pool", "wnp/a"), "kubectl cannot be started"),
     ],
 )
 def test_what_cannot_be_done_ends_with_2(plugin: Plugin, more: tuple[str, ...], word: str) -> None:
@@ -272,7 +272,7 @@ def test_a_text_of_a_manifest_or_a_node_cannot_move_the_cursor(
 ) -> None:
     evil = "w\x1b[2J\u202e"
     hosts = PoolHosts({Host("10.0.20348.4052", evil): [evil]}, (f"node {evil}: broken",))
-    monkeypatch.setattr("winpool.cli.node_reader.read_hosts", lambda *_, **__: hosts)
+    monkeypatch.setattr("winpool.cli.reader.read_hosts", lambda *_, **__: hosts)
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

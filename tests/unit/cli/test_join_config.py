@@ -257,7 +257,7 @@ def test_expressions_give_a_label_where_they_leave_no_choice(plugin: Plugin) -> 
         ),
         (("-f", "-", "--kubelet-version", "1.22", "-o", "powershell"), "use -o flags"),
         (("-o", "json"), "invalid choice: 'json'"),
-        ((), "no credentials for the API server"),
+        ((), "kubectl cannot be started"),
     ],
 )
 def test_what_cannot_be_done_ends_with_2(plugin: Plugin, more: tuple[str, ...], word: str) -> None:
@@ -286,7 +286,7 @@ def test_the_pool_is_found_in_a_folder_and_with_r_in_the_folders_below(plugin: P
 def test_flags_for_a_cluster_that_is_not_asked_are_taken_and_said_to_have_no_effect(plugin: Plugin) -> None:
     ended = asked(plugin, "--context", "x", "--kubeconfig", "y")
     assert ended.code == 0
-    assert ended.err == ["--kubeconfig and --context have no effect: with -f no cluster is contacted"]
+    assert ended.err == ["--context and --kubeconfig have no effect: with -f no cluster is contacted"]
 
 
 def test_a_file_that_is_no_text_ends_with_2(plugin: Plugin) -> None:

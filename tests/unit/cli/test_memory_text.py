@@ -18,9 +18,16 @@ from harness.strategies import NASTY
 from harness.watched_memory import AT, HEALTHY, Known, committed, healthy, unknown
 from winpool.api.text import printable
 from winpool.cli.console import Look, width_of
-from winpool.cli.memory import NO_NODES, _Drawing
-from winpool.cli.memory_choice import Choice, NothingChosenError, TwoMeaningsError, choice, chosen
-from winpool.cli.memory_live import Seen
+from winpool.cli.memory import (
+    NO_NODES,
+    Choice,
+    NothingChosenError,
+    Seen,
+    TwoMeaningsError,
+    _Drawing,
+    choice,
+    chosen,
+)
 from winpool.cli.memory_text import render_node, render_nodes
 from winpool.model.memory_report import (
     PROBLEM_CHARACTERS,

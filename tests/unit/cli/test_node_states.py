@@ -10,7 +10,7 @@ import pytest
 from harness.builders import NOON
 from unit.cli.pools import TAINT, TEAM, a_member, a_pool, members
 from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL
-from winpool.cli.node_states import NodeGroup, NodeState, node_groups
+from winpool.cli.pool_text import NodeGroup, NodeState, PoolView, node_groups
 
 if TYPE_CHECKING:
     from winpool.model.node import Node
@@ -28,7 +28,8 @@ PRESSURE = "winpool.dev/memory-pressure:NoSchedule"
 def groups_of(
     pool: Mapping[str, Any], nodes: Sequence[Node], *, counted: int, up_to_date: int
 ) -> tuple[NodeGroup, ...]:
-    return node_groups(pool, nodes, counted=counted, up_to_date=up_to_date, now=NOON)
+    status = {**pool.get("status", {}), "nodes": counted, "upToDateNodes": up_to_date}
+    return node_groups(PoolView({**pool, "status": status}), nodes, now=NOON)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from winpool.cli.operator_settings import SettingsError, add_settings, rows_of_settings
+from winpool.cli.parsing import add_settings
+from winpool.cli.upgrades import SettingsError, rows_of_settings
 from winpool.settings import Settings
 
 if TYPE_CHECKING:

@@ -15,12 +15,9 @@ from harness.builders import RED, a_pool
 from unit.cli.upgrades import LARGE, OLDER_RELEASE, SMALL, WHOLE_DAY_OFF, a_cluster, a_machine, upgrade_pool
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
 from winpool.cli.console import Look
-from winpool.cli.plan import NODES_SHOWN
-from winpool.cli.plan_json import as_json
-from winpool.cli.plan_text import as_text
-from winpool.cli.reasons import NotAskedError
-from winpool.cli.upgrade_judge import judged
-from winpool.cli.upgrade_world import Cluster
+from winpool.cli.kubectl import Kubectl, NotAskedError
+from winpool.cli.plan import NODES_SHOWN, as_json, as_text
+from winpool.cli.upgrades import Cluster, judged
 from winpool.model.pods import Block, BlockedBy, Workload
 
 if TYPE_CHECKING:
@@ -48,13 +45,13 @@ def planned(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> Callable[..., En
     """Run ``plan`` on a cluster as a reading has it."""
 
     def run(cluster: Cluster, *arguments: str, stdin: str = "") -> Ended:
-        def read(plans: Callable[[Cluster], Sequence[Pool]], **_: object) -> Cluster:
+        def read(_: Kubectl, plans: Callable[[Cluster], Sequence[Pool]], **__: object) -> Cluster:
             asked = {each.uid for each in plans(cluster)}
             return replace(
                 cluster, surveys={uid: each for uid, each in cluster.surveys.items() if uid in asked}
             )
 
-        monkeypatch.setattr("winpool.cli.upgrade_reader.read_cluster", read)
+        monkeypatch.setattr("winpool.cli.plan.read_cluster", read)
         monkeypatch.setenv("LC_ALL", "C")
         return plugin("plan", *arguments, stdin=stdin)
 
@@ -166,7 +163,7 @@ def test_a_server_that_cannot_be_asked_ends_with_2(plugin: Plugin, monkeypatch: 
     def refuses(*_: object, **__: object) -> Cluster:
         raise NotAskedError("install the CRD")
 
-    monkeypatch.setattr("winpool.cli.upgrade_reader.read_cluster", refuses)
+    monkeypatch.setattr("winpool.cli.plan.read_cluster", refuses)
     ended = plugin("plan", "win-2022")
     assert (ended.code, ended.err) == (2, ["kubectl winpool plan: install the CRD"])
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.builders import A_SPEC, a_pool
+from harness.builders import A_SPEC, NOON, a_pool
 from winpool.api.model import InvalidSpecError
-from winpool.cli.pool_object import planned_pool, with_pool
+from winpool.cli.upgrades import Cluster, planned_pool
 from winpool.model.pool import read_pool
 
 MANIFEST = {"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool", "spec": A_SPEC}
@@ -52,7 +52,7 @@ def test_a_name_that_the_server_would_make_is_shown_as_far_as_it_is_known() -> N
 
 
 def test_a_planned_pool_replaces_the_one_of_its_name() -> None:
-    pools = [a_pool("b"), a_pool("a")]
-    after = planned_pool(planned("b", labels={"team": "x"}), pools)
-    assert [each.name for each in with_pool(pools, after)] == ["a", "b"]
-    assert after in with_pool(pools, after)
+    cluster = Cluster(pools=(a_pool("b"), a_pool("a")), nodes=(), version="v1.36.3", now=NOON)
+    after = planned_pool(planned("b", labels={"team": "x"}), cluster.pools)
+    assert [each.name for each in cluster.planned(after).pools] == ["a", "b"]
+    assert after in cluster.planned(after).pools

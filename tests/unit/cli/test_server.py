@@ -1,26 +1,25 @@
-"""What is made of the API server's answers."""
+"""What is made of the words of ``kubectl create --raw``."""
 
 from __future__ import annotations
 
 import pytest
 
-from winpool.cli.server import faults_of
+from winpool.cli.validate import faults_of
 
-HEAD = 'create windowsnodepools: 422 WindowsNodePool.winpool.dev "win" is invalid: '
+HEAD = 'The WindowsNodePool "win" is invalid: '
 
 
 @pytest.mark.parametrize(
-    ("message", "faults"),
+    ("said", "faults"),
     [
         (f"{HEAD}spec.os: Required value", "spec.os: Required value"),
-        (f"{HEAD}[spec.os: Required value, spec.x: y]", "spec.os: Required value, spec.x: y"),
-        (
-            f"{HEAD}[spec.os: Required value, spec.x: is inv",
-            "spec.os: Required value, spec.x: is inv… and more",
-        ),
+        (f"{HEAD}* spec.os: Required value * spec.x: y", "spec.os: Required value, spec.x: y"),
         (f"{HEAD}spec.os: so it is invalid: x", "spec.os: so it is invalid: x"),
-        ('create windowsnodepools: 400 unknown field "x"', 'create windowsnodepools: 400 unknown field "x"'),
+        (
+            'Error from server (BadRequest): unknown field "spec.x"',
+            'unknown field "spec.x"',
+        ),
     ],
 )
-def test_faults_are_told_without_their_wrapping(message: str, faults: str) -> None:
-    assert faults_of(message) == faults
+def test_faults_are_told_without_their_wrapping(said: str, faults: str) -> None:
+    assert faults_of(said) == faults

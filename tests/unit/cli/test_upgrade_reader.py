@@ -5,21 +5,15 @@ Answers are written down: nothing here is about what the API server does.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from harness.builders import a_body
-from winpool.cli.reasons import NoSuchPoolError
-from winpool.cli.upgrade_reader import read_with
-from winpool.cli.upgrade_world import Cluster
-from winpool.kube.errors import ApiError, Forbidden, Gone
-from winpool.kube.lists import LIST_ATTEMPTS
-from winpool.kube.request import Request
+from winpool.cli.kubectl import LIST_ATTEMPTS, Kubectl, KubectlError, NoSuchPoolError
+from winpool.cli.upgrades import Cluster, read_cluster
 from winpool.model.pool import Pool
 
 Object = dict[str, Any]
@@ -55,39 +49,46 @@ def a_pod(name: str, node: str) -> Object:
     }
 
 
-@dataclass
-class Server:
+class Server(Kubectl):
     """Answers by the path of a request; a list of answers is used up, and its last one stays."""
 
-    pools: Sequence[Object] = ()
-    nodes: Sequence[Object] = ()
-    pods: Sequence[Object | ApiError] = (listed("Pod"),)
-    budgets: Object | ApiError = field(
-        default_factory=lambda: listed("PodDisruptionBudget", version="policy/v1")
-    )
-    asked: list[str] = field(default_factory=list)
+    def __init__(
+        self,
+        *,
+        pools: Sequence[Object] = (),
+        nodes: Sequence[Object] = (),
+        pods: Sequence[Object | KubectlError] = (listed("Pod"),),
+        budgets: Object | KubectlError | None = None,
+    ) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self._pools, self._nodes, self._pods = pools, nodes, pods
+        self._budgets = budgets or listed("PodDisruptionBudget", version="policy/v1")
 
-    async def ask(self, request: Request) -> bytes:
-        path, _, query = request.path.partition("?")
-        self.asked.append(f"{request.verb} {request.resource}")
-        answer: Object | ApiError
-        match path.rpartition("/")[2]:
+    def get(self, path: str, **query: str) -> bytes:
+        kind = path.rpartition("/")[2]
+        self.asked.append(kind)
+        answer: Object | KubectlError
+        match kind:
             case "windowsnodepools":
-                answer = listed("WindowsNodePool", *self.pools, version="winpool.dev/v1alpha1")
+                answer = listed("WindowsNodePool", *self._pools, version="winpool.dev/v1alpha1")
             case "nodes":
-                one = [each for each in self.nodes if query.endswith(f"%3D{each['metadata']['name']}")]
-                windows = [
-                    each for each in self.nodes if each["metadata"]["labels"]["kubernetes.io/os"] == "windows"
+                name = query.get("fieldSelector", "").removeprefix("metadata.name=")
+                found = [
+                    each
+                    for each in self._nodes
+                    if each["metadata"]["name"] == name
+                    or (not name and each["metadata"]["labels"]["kubernetes.io/os"] == "windows")
                 ]
-                answer = listed("Node", *(one if "fieldSelector" in query else windows))
+                answer = listed("Node", *found)
             case "version":
                 answer = {"gitVersion": "v1.36.3"}
             case "pods":
-                answer, *rest = self.pods
-                self.pods = rest or self.pods
+                answer, *rest = self._pods
+                self._pods = rest or self._pods
             case _:
-                answer = self.budgets
-        if isinstance(answer, ApiError):
+                answer = self._budgets
+        if isinstance(answer, KubectlError):
             raise answer
         return json.dumps(answer).encode()
 
@@ -97,7 +98,8 @@ def all_of(cluster: Cluster) -> Sequence[Pool]:
 
 
 def read(server: Server, **more: Any) -> Cluster:
-    return asyncio.run(read_with(server.ask, more.pop("plans", all_of), **more))
+    with server:
+        return read_cluster(server, more.pop("plans", all_of), **more)
 
 
 def upgraded(name: str = "win") -> Object:
@@ -110,7 +112,8 @@ def test_pools_and_nodes_are_read_once_and_are_in_the_order_of_their_names() -> 
     assert [each.name for each in cluster.pools] == ["a", "b"]
     assert [each.name for each in cluster.nodes] == ["w1", "w2"]
     assert cluster.version == "v1.36.3"
-    assert server.asked == ["list windowsnodepools", "list nodes", "get version"]
+    assert sorted(server.asked) == ["nodes", "version", "windowsnodepools"]
+    assert server.asked[0] == "windowsnodepools", "the first call runs alone"
 
 
 def test_pods_and_budgets_are_read_where_a_pool_has_an_upgrade_block() -> None:
@@ -118,7 +121,7 @@ def test_pods_and_budgets_are_read_where_a_pool_has_an_upgrade_block() -> None:
         pools=[upgraded()], nodes=[a_node("w1")], pods=[listed("Pod", a_pod("web", "w1"), a_pod("x", "l1"))]
     )
     cluster = read(server)
-    assert server.asked[-2:] == ["list poddisruptionbudgets", "list pods"]
+    assert server.asked[-2:] == ["poddisruptionbudgets", "pods"]
     workloads = cluster.surveys["uid-of-win"].workloads
     assert workloads is not None
     assert workloads["w1"].moving_pods == 1
@@ -130,7 +133,7 @@ def test_pods_and_budgets_are_read_where_a_pool_has_an_upgrade_block() -> None:
 def test_only_pools_that_are_planned_have_their_pods_read() -> None:
     server = Server(pools=[upgraded(), a_body("other")], nodes=[a_node("w1")])
     read(server, plans=lambda cluster: cluster.pools[:1])
-    assert "list pods" not in server.asked
+    assert "pods" not in server.asked
 
 
 def test_a_plan_of_nothing_that_exists_ends_the_reading() -> None:
@@ -140,11 +143,11 @@ def test_a_plan_of_nothing_that_exists_ends_the_reading() -> None:
     server = Server(pools=[upgraded()])
     with pytest.raises(NoSuchPoolError):
         read(server, plans=none)
-    assert "list pods" not in server.asked
+    assert "pods" not in server.asked
 
 
 def test_without_the_right_to_list_pods_what_runs_is_unknown_and_the_reason_is_noted() -> None:
-    refused = Forbidden("list pods: jane may not", status=403)
+    refused = KubectlError("Error from server (Forbidden): jane may not")
     cluster = read(Server(pools=[upgraded()], nodes=[a_node("w1")], pods=[refused]))
     assert cluster.surveys == {}
     assert "jane may not" in cluster.pods_problem
@@ -152,7 +155,7 @@ def test_without_the_right_to_list_pods_what_runs_is_unknown_and_the_reason_is_n
 
 
 def test_without_the_right_to_list_budgets_only_these_are_unknown() -> None:
-    refused = Forbidden("list poddisruptionbudgets: jane may not", status=403)
+    refused = KubectlError("Error from server (Forbidden): jane may not")
     cluster = read(Server(pools=[upgraded()], nodes=[a_node("w1")], budgets=refused))
     workloads = cluster.surveys["uid-of-win"].workloads
     assert workloads is not None
@@ -161,20 +164,21 @@ def test_without_the_right_to_list_budgets_only_these_are_unknown() -> None:
 
 
 def test_a_list_of_pods_that_expires_is_begun_again_a_few_times() -> None:
-    gone = Gone("list pods: too old", status=410)
+    gone = KubectlError("Error from server (Expired): too old")
     assert read(Server(pools=[upgraded()], nodes=[a_node("w1")], pods=[gone, listed("Pod")])).surveys
     server = Server(pools=[upgraded()], nodes=[a_node("w1")], pods=[gone])
     assert read(server).pods_problem
-    assert server.asked.count("list pods") == LIST_ATTEMPTS
+    assert server.asked.count("pods") == LIST_ATTEMPTS
 
 
 def test_a_node_that_is_no_windows_node_is_read_by_its_name() -> None:
-    server = Server(nodes=[a_node("w1"), a_node("l1", **LINUX)])
-    stranger = read(server, node="l1").stranger
-    assert stranger is not None
-    assert stranger.name == "l1"
-    assert read(server, node="x").stranger is None
-    assert read(server, node="w1").stranger is None
+    nodes = [a_node("w1"), a_node("l1", **LINUX)]
+
+    def stranger(name: str) -> str | None:
+        found = read(Server(nodes=nodes), node=name).stranger
+        return None if found is None else found.name
+
+    assert [stranger(name) for name in ("l1", "x", "w1")] == ["l1", None, None]
 
 
 def test_nodes_that_cannot_be_read_are_named() -> None:

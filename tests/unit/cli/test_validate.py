@@ -21,7 +21,7 @@ from winpool.support.matrix import built_in
 if TYPE_CHECKING:
     from unit.cli.conftest import Plugin
 
-LAST_WORD = "The API server makes the final decision: ask it with --server."
+LAST_WORD = "The API server makes the final decision: ask it with --dry-run=server."
 
 GOOD = """\
 apiVersion: winpool.dev/v1alpha1
@@ -258,7 +258,7 @@ def test_with_r_the_folders_below_are_looked_at_too(plugin: Plugin) -> None:
 def test_flags_for_a_cluster_that_is_not_asked_are_taken_and_said_to_have_no_effect(plugin: Plugin) -> None:
     ended = plugin("validate", "-f", "-", "--context", "prod", stdin=GOOD)
     assert ended.code == 0
-    assert ended.err[0] == "--context has no effect: without --server no cluster is contacted"
+    assert ended.err[0] == "--context has no effect: without --dry-run=server no cluster is contacted"
 
 
 def test_objects_of_other_kinds_are_passed_over_with_a_note(plugin: Plugin) -> None:
@@ -302,11 +302,7 @@ def test_what_is_nearly_a_pool_is_refused(plugin: Plugin, text: str, sentence: s
         (("-f", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
         (("-f", "latin.yaml"), "latin.yaml: not UTF-8 at byte 11"),
         (("-f", "https://example.com/pool.yaml"), "https://example.com/pool.yaml: URLs are not supported"),
-        (("-f", "pool.yaml", "--server"), "no credentials for the API server: give --kubeconfig"),
-        (
-            ("-f", "pool.yaml", "--server", "--kubeconfig", "missing"),
-            "kubeconfig missing does not exist or is empty",
-        ),
+        (("-f", "pool.yaml", "--dry-run=server"), "kubectl cannot be started"),
     ],
 )
 def test_what_cannot_be_asked_or_read_is_no_refusal(

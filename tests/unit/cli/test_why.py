@@ -15,10 +15,9 @@ from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.upgrade import Gate
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.cli.console import Look
-from winpool.cli.node_why import Standing, Why, why_of
-from winpool.cli.reasons import NotAskedError
-from winpool.cli.upgrade_world import Cluster
-from winpool.cli.why_text import as_text
+from winpool.cli.kubectl import Kubectl, NotAskedError
+from winpool.cli.upgrades import Cluster
+from winpool.cli.why import Standing, Why, as_text, why_of
 from winpool.model.node import NodeVersions
 from winpool.model.pods import Block, BlockedBy, Workload
 
@@ -139,11 +138,11 @@ def test_the_answer_is(world: str) -> None:
 def run(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch, cluster: Cluster, name: str = "w1", *more: str
 ) -> Ended:
-    def read(plans: Callable[[Cluster], object], **_: object) -> Cluster:
+    def read(_: Kubectl, plans: Callable[[Cluster], object], **__: object) -> Cluster:
         plans(cluster)
         return cluster
 
-    monkeypatch.setattr("winpool.cli.upgrade_reader.read_cluster", read)
+    monkeypatch.setattr("winpool.cli.why.read_cluster", read)
     return plugin("why", name, *more)
 
 
@@ -217,7 +216,7 @@ def test_a_server_that_cannot_be_asked_is_an_error(plugin: Plugin, monkeypatch: 
     def refuses(*_: object, **__: object) -> Cluster:
         raise NotAskedError("the API server refuses: jane may not list nodes")
 
-    monkeypatch.setattr("winpool.cli.upgrade_reader.read_cluster", refuses)
+    monkeypatch.setattr("winpool.cli.why.read_cluster", refuses)
     ended = plugin("why", "w1")
     assert (ended.code, ended.out) == (1, [])
     assert ended.err == ["kubectl winpool why: the API server refuses: jane may not list nodes"]

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from harness.builders import CONTROL_PLANE, NOON, a_node, a_pool
-from winpool.cli.upgrade_world import Cluster
+from winpool.cli.upgrades import Cluster
 from winpool.features.contract.taints import question_of
 from winpool.model.node import Allocatable, Node, NodeMemory, NodeVersions
 from winpool.model.pods import PodShape, Requests, Workload

@@ -29,7 +29,7 @@ class SlowHeader:
     def __init__(self) -> None:
         self.ready = asyncio.Event()
 
-    async def header(self, *, within: float | None = None) -> str:  # noqa: ARG002 - it waits for the test
+    async def header(self) -> str:
         await self.ready.wait()
         return "Bearer t"
 

@@ -1,10 +1,11 @@
-"""Proxies are found as client-go finds them, and their passwords are never shown."""
+"""Proxies are found in the kubeconfig or in the environment, and their passwords are never shown."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from harness.certificates import a_mount
 from harness.every import every
 from harness.listener import Listener, a_kubeconfig_for, an_authority, listening, server_tls
 from testbed.pki import Authority
 from winpool.kube.client import Transport
-from winpool.kube.credentials import Connection, find_proxy, is_excluded, load_connection
+from winpool.kube.credentials import Connection, find_proxy, load_connection
 from winpool.kube.errors import CredentialsError, Unavailable
 from winpool.kube.request import Request
 
@@ -30,42 +32,36 @@ NAME = "https://kubernetes.default.svc"
     [
         ("https://api.example.com", "", False),
         ("https://api.example.com", "*", True),
-        ("https://api.example.com", "other.com, ,*", True),
-        ("https://api.example.com", "example.com", True),
-        ("https://api.example.com", "EXAMPLE.com", True),
-        ("https://API.example.com", "example.com", True),
+        ("https://api.example.com", "other.com, example.com", True),
+        ("https://API.example.com", "EXAMPLE.com", True),
         ("https://api.example.com", ".example.com", True),
-        ("https://api.example.com", "*.example.com", True),
-        ("https://example.com", "example.com", True),
-        ("https://example.com", ".example.com", False),
-        ("https://example.com", "*.example.com", False),
         ("https://badexample.com", "example.com", False),
         ("https://api.example.com", "example.com:443", True),
         ("https://api.example.com:6443", "example.com:443", False),
-        ("https://api.example.com:6443", "example.com:6443", True),
-        ("https://10.1.2.3", "10.0.0.0/8", True),
-        ("https://11.1.2.3", "10.0.0.0/8", False),
-        ("https://10.1.2.3", "10.0.0.0/99", False),
         ("https://10.1.2.3", "10.1.2.3", True),
-        ("https://10.1.2.3", "10.1.2.3:443", True),
-        ("https://10.1.2.3:6443", "10.1.2.3:443", False),
-        ("https://10.1.2.3", "2.3", False),
-        ("https://10.1.2.3", ".2.3", False),
-        ("https://[fd00::1]", "fd00::/8", True),
-        ("https://[fd00::1]", "fd00::1", True),
-        ("https://[fd00::1]", "[fd00::1]", True),
-        ("https://[fd00::1]:6443", "[fd00::1]:6443", True),
-        ("https://[fd00::1]:6443", "[fd00::1]:443", False),
-        ("https://[::ffff:10.0.0.1]", "10.0.0.0/8", True),
-        ("https://api.example.com", "10.0.0.0/8,:443,.", False),
+        ("https://10.1.2.3", "10.0.0.0/8", False),
         ("https://localhost:6443", "", True),
-        ("https://127.0.0.1:6443", "", True),
         ("https://127.9.9.9", "", True),
         ("https://[::1]:6443", "", True),
     ],
 )
-def test_no_proxy_is_read_as_client_go_reads_it(server: str, no_proxy: str, excluded: bool) -> None:
-    assert is_excluded(URL(server), no_proxy) is excluded
+def test_no_proxy_has_names_and_addresses_and_this_host_needs_none(
+    server: str, no_proxy: str, excluded: bool
+) -> None:
+    environ = {"HTTPS_PROXY": "http://p:1", "NO_PROXY": no_proxy}
+    assert (find_proxy(URL(server), configured=None, environ=environ) is None) is excluded
+
+
+async def test_in_a_pod_the_environment_has_no_effect(tmp_path: Path) -> None:
+    a_mount(tmp_path, now=datetime.now(UTC))
+    (tmp_path / "token").write_text("t")
+    environ = {
+        "HTTPS_PROXY": "http://p:1",
+        "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+        "KUBERNETES_SERVICE_PORT": "1",
+    }
+    found = await load_connection(environ=environ, service_account_folder=tmp_path)
+    assert found.proxy is None
 
 
 @every(

@@ -56,7 +56,7 @@ class SlowHeader:
 
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def header(self, *, within: float | None = None) -> str:  # noqa: ARG002 - it waits for the test
+    async def header(self) -> str:
         await self.ready.wait()
         return "Bearer t"
 

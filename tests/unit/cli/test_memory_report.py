@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,19 +17,11 @@ from aiohttp import web
 from harness.certificates import a_mount
 from harness.clock import Seconds
 from harness.served import HOST, serving
-from harness.virtual_time import in_virtual_time
 from harness.watched_memory import Known, healthy
-from winpool.cli import memory_reader
-from winpool.cli.memory_live import REFRESH_SECONDS, Seen, watched
-from winpool.cli.memory_reader import MemoryReader, Way, report_in, speaks_tls
-from winpool.cli.operator_pod import leading_pod, pod_of
-from winpool.cli.reader_token import ReaderToken
-from winpool.cli.reasons import NotAskedError
-from winpool.cli.urls import server_url
-from winpool.kube.client import Transport
-from winpool.kube.credentials import FixedHeader
-from winpool.kube.errors import ApiError, Forbidden, NotFound
-from winpool.kube.request import Request
+from winpool.cli import memory_report
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError
+from winpool.cli.memory import REFRESH_SECONDS, Seen, server_url, watch
+from winpool.cli.memory_report import MemoryReader, Way, leading_pod, pod_of, report_in, speaks_tls
 from winpool.model.memory_report import MemoryReport
 from winpool.serve.access import Access, Result
 from winpool.serve.memory import Memory
@@ -52,8 +43,11 @@ def an_access() -> Access:
 
 
 async def read(url: str, **given: str) -> MemoryReport:
-    async with MemoryReader(Way(url=url, **given)) as reader:
-        return await reader.read()
+    def run() -> MemoryReport:
+        with MemoryReader(Way(url=url, **given)) as reader:
+            return reader.read()
+
+    return await asyncio.to_thread(run)
 
 
 @asynccontextmanager
@@ -159,80 +153,79 @@ async def test_a_page_of_errors_cannot_move_the_cursor() -> None:
 
 # By a forwarded port
 
-KUBECONFIG = """\
-{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}],
-clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}],
-users: [{name: a, user: {token: of-a-person}}]}
-"""
-
 
 @dataclass
 class Host:
-    """A host with a kubeconfig, and a kubectl that forwards to a port of a test."""
+    """A host with a kubectl that names the Pods winpool-0, winpool-1 and so on, and forwards to ``port``."""
 
     folder: Path
 
-    def forward_to(self, port: int) -> None:
+    def forward_to(self, port: int, *, lines: str = "", token: str = GOOD) -> None:
         program = self.folder / "kubectl"
-        lines = (
-            "#!/bin/sh",
-            f"echo $* >> {self.folder}/calls",
-            f"echo 'Forwarding from 127.0.0.1:{port} -> 8080'",
-            "exec sleep 600",
+        count = f"$(wc -l < {self.folder}/leases)"
+        lease = f'echo "{{\\"spec\\": {{\\"holderIdentity\\": \\"winpool-{count}_1\\"}}}}"'
+        program.write_text(
+            f"""#!/bin/sh
+echo "$*" >> {self.folder}/calls
+case "$*" in
+*create*) echo {token};;
+*get*) {lease}; echo >> {self.folder}/leases;;
+*) {lines or f"echo 'Forwarding from 127.0.0.1:{port} -> 8080'; exec sleep 600"};;
+esac
+"""
         )
-        program.write_text("\n".join(lines))
         program.chmod(0o755)
 
-    @property
-    def calls(self) -> list[str]:
-        return (self.folder / "calls").read_text().splitlines()
+    def calls(self, word: str) -> list[str]:
+        return [each for each in (self.folder / "calls").read_text().splitlines() if word in each]
 
-    def way(self, **given: str) -> Way:
-        return Way(kubeconfig=str(self.folder / "config"), **given)
+    async def counts(self, *, reads: int = 1, **given: str) -> list[int]:
+        """Return how many nodes each of so many reads of one reader has."""
+
+        def run() -> list[int]:
+            with MemoryReader(Way(**given)) as reader:
+                return [len(reader.read().nodes) for _ in range(reads)]
+
+        return await asyncio.to_thread(run)
 
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    """A cluster whose Lease names the Pods ``winpool-0``, ``winpool-1`` and so on, one at each read."""
     folder = tmp_path / "host"
     folder.mkdir()
-    (folder / "config").write_text(KUBECONFIG)
+    (folder / "leases").touch()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-    numbers = iter(range(10))
-
-    async def leading_pod(_: Transport) -> str:
-        return f"winpool-{next(numbers)}"
-
-    monkeypatch.setattr(memory_reader, "leading_pod", leading_pod)
-    monkeypatch.setattr(memory_reader, "ReaderToken", lambda _: FixedHeader(f"Bearer {GOOD}"))
-    monkeypatch.setattr(memory_reader, "SERVER_NAME", "localhost")
+    monkeypatch.setattr(memory_report, "SERVER_NAME", "localhost")
     return Host(folder)
 
 
 async def test_without_an_address_it_reads_from_the_pod_that_leads(host: Host) -> None:
     async with serving(memory=a_memory(healthy(3))) as served:
         host.forward_to(served.port)
-        async with MemoryReader(host.way()) as reader:
-            assert [len((await reader.read()).nodes) for _ in range(2)] == [3, 3]
-    (call,) = host.calls
-    assert call.endswith("--namespace winpool-system port-forward --address 127.0.0.1 pod/winpool-0 :metrics")
+        assert await host.counts(reads=2) == [3, 3]
+    (call,) = host.calls("port-forward")
+    assert call == "port-forward --namespace winpool-system --address 127.0.0.1 pod/winpool-0 :metrics"
+    assert host.calls("create") == [], "an operator that requires no token gets none"
 
 
 async def test_where_another_operator_leads_the_next_read_is_from_that_one(host: Host) -> None:
     async with (
         serving(memory=a_memory(healthy(1), standby="winpool-1 leads")) as before,
         serving(memory=a_memory(healthy(2))) as after,
-        MemoryReader(host.way()) as reader,
     ):
-        host.forward_to(before.port)
-        with pytest.raises(NotAskedError, match="winpool-1 leads"):
-            await reader.read()
-        host.forward_to(after.port)
-        assert len((await reader.read()).nodes) == 2
-    assert [call.split()[-2] for call in host.calls] == ["pod/winpool-0", "pod/winpool-1"]
+
+        def run() -> int:
+            with MemoryReader(Way()) as reader:
+                host.forward_to(before.port)
+                with pytest.raises(NotAskedError, match="winpool-1 leads"):
+                    reader.read()
+                host.forward_to(after.port)
+                return len(reader.read().nodes)
+
+        assert await asyncio.to_thread(run) == 2
+    assert [call.split()[-2] for call in host.calls("port-forward")] == ["pod/winpool-0", "pod/winpool-1"]
 
 
-@pytest.mark.slow
 async def test_an_operator_with_tls_is_read_by_https_and_verified_with_a_ca_file(
     host: Host, tmp_path: Path
 ) -> None:
@@ -241,21 +234,65 @@ async def test_an_operator_with_tls_is_read_by_https_and_verified_with_a_ca_file
     served_memory = a_memory(healthy(4), access=an_access())
     async with serving(memory=served_memory, tls=ServingTls(mounted.files)) as served:
         host.forward_to(served.port)
-        for given in ({}, {"ca_file": str(tmp_path / "pki" / "ca.crt")}):
-            async with MemoryReader(host.way(**given)) as reader:
-                assert len((await reader.read()).nodes) == 4
-        async with MemoryReader(host.way(ca_file=str(tmp_path / "other" / "ca.crt"))) as reader:
-            with pytest.raises(NotAskedError, match="the operator's certificate is not believed"):
-                await reader.read()
+        assert await host.counts() == [4]
+        assert await host.counts(ca_file=str(tmp_path / "pki" / "ca.crt")) == [4]
+        with pytest.raises(NotAskedError, match="the operator's certificate is not believed"):
+            await host.counts(ca_file=str(tmp_path / "other" / "ca.crt"))
 
 
 async def test_with_a_ca_file_nothing_is_sent_in_plain_text(host: Host, tmp_path: Path) -> None:
     a_mount(tmp_path / "pki", now=datetime.now(UTC).replace(microsecond=0))
     async with serving(memory=a_memory(healthy(1))) as served:
         host.forward_to(served.port)
-        async with MemoryReader(host.way(ca_file=str(tmp_path / "pki" / "ca.crt"))) as reader:
-            with pytest.raises(NotAskedError, match="cannot be reached"):
-                await reader.read()
+        with pytest.raises(NotAskedError, match="cannot be reached"):
+            await host.counts(ca_file=str(tmp_path / "pki" / "ca.crt"))
+
+
+async def test_a_token_is_created_when_the_operator_asks_and_again_when_it_has_ended(
+    host: Host,
+) -> None:
+    good = ["one", "two"]
+
+    async def judge(token: str, *, address: str, known: bool) -> Result:
+        return "permitted" if token == good[0] else "invalid"
+
+    clock = Seconds()
+    access = Access(judge, path="/memory", role="winpool-memory-reader", monotonic=clock)
+    async with serving(memory=a_memory(healthy(1), access=access)) as served:
+
+        def run() -> list[int]:
+            found: list[int] = []
+            with MemoryReader(Way()) as reader:
+                for token in ("one", "one", "two"):
+                    host.forward_to(served.port, token=token)
+                    if token != good[0]:
+                        del good[0]
+                        clock.now += 3600
+                    found.append(len(reader.read().nodes))
+            return found
+
+        assert await asyncio.to_thread(run) == [1, 1, 1]
+    assert (
+        host.calls("create")
+        == ["create token winpool-memory-reader --namespace winpool-system --duration=600s"] * 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ('error: failed to create token: serviceaccounts "winpool-memory-reader" not found', "--token-file"),
+        ("Error from server (Forbidden): no", "the operator requires a token: Error from server (Forbidden)"),
+    ],
+)
+async def test_a_token_that_cannot_be_had_is_told(host: Host, said: str, advice: str) -> None:
+    async with serving(memory=a_memory(healthy(1), access=an_access())) as served:
+        host.forward_to(served.port)
+        program = host.folder / "kubectl"
+        program.write_text(program.read_text().replace(f"echo {GOOD}", f"echo '{said}' >&2; exit 1"))
+        with pytest.raises(NotAskedError, match=re.escape(said)) as caught:
+            await host.counts()
+    assert advice in str(caught.value)
 
 
 # Which scheme, which Pod, which token
@@ -263,9 +300,9 @@ async def test_with_a_ca_file_nothing_is_sent_in_plain_text(host: Host, tmp_path
 
 async def test_whether_a_forwarded_port_speaks_tls_is_found_by_a_handshake() -> None:
     async with serving() as served:
-        assert not await speaks_tls(served.port)
+        assert not await asyncio.to_thread(speaks_tls, served.port)
     with pytest.raises(NotAskedError, match="through kubectl port-forward"):
-        await speaks_tls(1)
+        speaks_tls(1)
 
 
 @pytest.mark.parametrize(
@@ -292,68 +329,33 @@ def test_where_no_operator_leads_it_says_what_to_check() -> None:
         pod_of("")
 
 
-class Answering:
-    """In place of the transport: gives the answers of a test, one after the other, and notes the requests."""
+class Lease(Kubectl):
+    """Gives this answer to who leads."""
 
-    def __init__(self, *answers: bytes | ApiError) -> None:
-        self.answers = [*answers]
-        self.asked: list[Request] = []
+    def __init__(self, answer: bytes | KubectlError) -> None:
+        super().__init__()
+        self._answer = answer
 
-    async def request(self, request: Request) -> bytes:
-        self.asked.append(request)
-        answer = self.answers.pop(0)
-        if isinstance(answer, ApiError):
-            raise answer
-        return answer
+    def get(self, path: str, **query: str) -> bytes:
+        assert (path, query) == ("/apis/coordination.k8s.io/v1/namespaces/winpool-system/leases/winpool", {})
+        if isinstance(self._answer, KubectlError):
+            raise self._answer
+        return self._answer
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (NotFound('get leases winpool: 404 leases "winpool" not found', status=404), "no operator holds"),
+        (KubectlError('Error from server (NotFound): leases "winpool" not found'), "no operator holds"),
         (b"{}", "no operator holds"),
         (b'{"spec": {"holderIdentity": null}}', "no operator holds"),
         (b"<html>", "not from a Kubernetes API server"),
-        (Forbidden("get leases winpool: 403 no", status=403), "the API server refuses"),
+        (KubectlError("Error from server (Forbidden): no"), "Forbidden"),
     ],
 )
-async def test_a_lease_that_names_no_pod_is_told(answer: bytes | ApiError, said: str) -> None:
+def test_a_lease_that_names_no_pod_is_told(answer: bytes | KubectlError, said: str) -> None:
     with pytest.raises(NotAskedError, match=said):
-        await leading_pod(cast("Transport", Answering(answer)))
-
-
-async def test_a_token_is_created_when_the_operator_asks_and_again_when_it_has_ended() -> None:
-    answers = (json.dumps({"status": {"token": token}}).encode() for token in ("one", "two"))
-    server = Answering(*answers)
-    token = ReaderToken(cast("Transport", server))
-    assert await token.header() is None
-    assert server.asked == [], "an operator that requires none gets none"
-    token.reject(None)
-    assert [await token.header() for _ in range(2)] == ["Bearer one"] * 2
-    token.reject(None)
-    assert await token.header() == "Bearer one", "a late answer to a request without one"
-    token.reject("Bearer one")
-    assert await token.header() == "Bearer two"
-    assert {each.path for each in server.asked} == {
-        "/api/v1/namespaces/winpool-system/serviceaccounts/winpool-memory-reader/token"
-    }
-    assert json.loads(server.asked[0].body or b"")["spec"] == {"expirationSeconds": 600}
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (NotFound("create serviceaccounts/token: 404", status=404), "--token-file"),
-        (Forbidden("create serviceaccounts/token: 403 no", status=403), "the API server refuses"),
-        (b'{"status": {"token": 12345678901234567890}}', "not from a Kubernetes API server"),
-    ],
-)
-async def test_a_token_that_cannot_be_had_is_told(answer: bytes | ApiError, said: str) -> None:
-    token = ReaderToken(cast("Transport", Answering(answer)))
-    token.reject(None)
-    with pytest.raises(NotAskedError, match=re.escape(said)) as caught:
-        await token.header()
-    assert "12345678901234567890" not in str(caught.value)
+        leading_pod(Lease(answer))
 
 
 @pytest.mark.parametrize(
@@ -400,49 +402,46 @@ def test_a_password_in_an_address_is_refused_and_not_shown(plugin: Any) -> None:
 # Watching
 
 
-@in_virtual_time
-async def test_a_watch_goes_on_after_a_failure_with_the_last_report(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_goes_on_after_a_failure_with_the_last_report() -> None:
     reports: list[MemoryReport | NotAskedError] = [
         healthy(1).report(),
         NotAskedError("the operator is gone"),
         healthy(2).report(),
     ]
-    seen: list[tuple[float, Seen]] = []
+    seen: list[Seen] = []
+    pauses: list[float] = []
 
     class Reader:
-        async def read(self) -> MemoryReport:
+        def read(self) -> MemoryReport:
             found = reports.pop(0)
             if isinstance(found, NotAskedError):
                 raise found
             return found
 
     def draw(each: Seen) -> None:
-        seen.append((asyncio.get_running_loop().time() - began, each))
+        seen.append(each)
         if not reports:
             raise KeyboardInterrupt
 
-    began = asyncio.get_running_loop().time()
     with pytest.raises(KeyboardInterrupt):
-        await watched(cast("MemoryReader", Reader()), draw=draw)
-    assert [(len(each.report.nodes), each.trouble) for _, each in seen] == [
+        watch(cast("MemoryReader", Reader()), draw=draw, sleep=pauses.append)
+    assert [(len(each.report.nodes), each.trouble) for each in seen] == [
         (1, ""),
         (1, "the operator is gone"),
         (2, ""),
     ]
-    assert [at for at, _ in seen] == pytest.approx([0, 5, 10])
-    assert REFRESH_SECONDS == 5
+    assert pauses == [REFRESH_SECONDS] * 2 == [5, 5]
 
 
 @pytest.mark.parametrize("more", [(), ("-w",), ("node/a", "-o", "json")])
-def test_without_credentials_it_ends_with_2_and_says_what_is_missing(
+def test_without_kubectl_it_ends_with_2_and_one_sentence(
     plugin: Callable[..., Any], more: tuple[str, ...]
 ) -> None:
     ended = plugin("memory", *more)
     assert (ended.code, ended.out) == (2, [])
-    assert "kubectl winpool memory: no credentials for the API server" in ended.err[-1]
+    assert ended.err[-1].startswith("kubectl winpool memory: kubectl cannot be started")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("-w",), ("node/a", "-o", "json")])
 def test_where_nothing_listens_any_more_it_ends_with_2(
     plugin: Callable[..., Any], more: tuple[str, ...]
@@ -456,9 +455,7 @@ def test_where_nothing_listens_any_more_it_ends_with_2(
 def test_where_the_pod_that_leads_is_gone_it_ends_with_2_and_quotes_kubectl(
     plugin: Callable[..., Any], host: Host, more: tuple[str, ...]
 ) -> None:
-    kubectl = host.folder / "kubectl"
-    kubectl.write_text("#!/bin/sh\necho 'Error (NotFound): pods \"winpool-0\" not found' >&2\nexit 1\n")
-    kubectl.chmod(0o755)
-    ended = plugin("--kubeconfig", str(host.folder / "config"), "memory", *more)
+    host.forward_to(1, lines="echo 'Error (NotFound): pods \"winpool-0\" not found' >&2; exit 1")
+    ended = plugin("memory", *more)
     assert (ended.code, ended.out) == (2, [])
     assert 'pods "winpool-0" not found' in ended.err[-1]

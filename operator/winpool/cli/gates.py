@@ -1,19 +1,23 @@
-"""How gates and stops are shown to people: which are closed, why, and what opens each."""
+"""Gates, stops, due upgrades and pods as ``plan`` and ``why`` show them, to people and to programs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.text import written_moment
 from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate
 from winpool.cli.console import Ink
+from winpool.cli.counts import listed
 from winpool.features.upgrade.records import Stand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from winpool.cli.console import Paper
-    from winpool.features.upgrade.records import GateFinding, Stop
+    from winpool.features.upgrade.capacity import Fit
+    from winpool.features.upgrade.plan import PlannedGate
+    from winpool.features.upgrade.records import DueReason, GateFinding, Stop
+    from winpool.model.pods import Block, Workload
 
 LONGEST: Final = 1024
 """Characters of a text of others that are shown: as many as an issue has."""
@@ -75,6 +79,56 @@ def overridable(gates: Iterable[GateFinding]) -> tuple[Gate, ...]:
     return tuple(each.gate for each in gates if each.gate not in NEVER_OVERRIDDEN)
 
 
-def names_of(gates: Iterable[GateFinding], stops: Iterable[Stop]) -> tuple[str, ...]:
-    """Return the names of stops and gates, each once."""
-    return tuple(dict.fromkeys((*(each.name for each in stops), *(str(each.gate) for each in gates))))
+def written_workload(workload: Workload, fit: Fit | None) -> str:
+    """Say how many pods move, which of them fit nowhere or are lost, and what blocks them."""
+    return "; ".join((*_parts(workload), *(_of_fit(fit) if fit is not None else ())))
+
+
+def _of_fit(fit: Fit) -> Iterator[str]:
+    if fit.unfit:
+        yield f"{fit.unfit} or more fit on no other node: {clipped('; '.join(fit.examples))}"
+    if fit.unclear:
+        yield f"{fit.unclear} of which it cannot be known which nodes take them"
+
+
+def _parts(workload: Workload) -> Iterator[str]:
+    if not workload.is_complete:
+        yield "not all could be read"
+    moving = workload.moving_pods
+    yield f"{moving} to move" if moving else "none to move"
+    if workload.unmanaged:
+        yield f"{workload.unmanaged} without a controller: a drain deletes them for good"
+    if workload.local:
+        yield f"{workload.local} with an emptyDir: a drain deletes its content"
+    if workload.blocked:
+        yield f"{workload.blocked} cannot be evicted now: " + blocked(workload.blocks, workload.blocked)
+    if workload.longest_grace:
+        yield f"longest grace {workload.longest_grace} s"
+
+
+def blocked(blocks: tuple[Block, ...], count: int) -> str:
+    """Name the first pods that cannot be evicted now, each with its budgets."""
+    named = [f"{each.pod} ({each.why}: {', '.join(each.budgets) or 'unknown'})" for each in blocks]
+    return clipped(listed(named, most=len(named), count=count))
+
+
+def gate_content(gate: PlannedGate) -> dict[str, Any]:
+    """Return how a gate stands, why, and what opens it."""
+    return {
+        "gate": str(gate.gate),
+        "stand": gate.stand.capitalize(),
+        "permits": gate.permits,
+        "message": gate.message,
+        "opens": gate.opens,
+        **({"overriddenUntil": gate.override} if gate.override else {}),
+    }
+
+
+def stop_content(stop: Stop) -> dict[str, Any]:
+    """Return what else keeps a pool or a node, why, and what ends that."""
+    return {"name": stop.name, "message": stop.message, "opens": stop.opens}
+
+
+def due_content(due: DueReason) -> dict[str, Any]:
+    """Return for which named reason an upgrade is due, and what is so."""
+    return {"trigger": str(due.trigger), "message": due.said}

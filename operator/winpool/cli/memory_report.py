@@ -1,0 +1,331 @@
+"""Reads /memory of the operator that leads, through ``kubectl port-forward`` to its Pod, or at a URL.
+
+The credentials of a person are never sent to the operator: it would get all rights of that person. Where it
+requires a token, it gets one of a ServiceAccount that may do nothing else.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+import ssl
+import zlib
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from winpool.api.keys import NAMESPACE
+from winpool.api.rbac import LEASE
+from winpool.api.text import printable
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, decoded
+from winpool.kube.errors import Forbidden, NotFound, Unauthorized, error_of
+from winpool.kube.wire import BROKEN
+from winpool.model.memory_report import VERSION, MemoryReport
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+READER: Final = "winpool-memory-reader"
+"""The ServiceAccount, and the ClusterRole that permits it to get /memory."""
+
+TOKEN_SECONDS: Final = 600
+"""The shortest life that the API server gives a token. A watch gets a new one when it is over."""
+
+PORT_NAME: Final = "metrics"
+"""Of the port in the Pod, as ``deploy/operator`` names it."""
+
+SERVER_NAME: Final = f"winpool-metrics.{NAMESPACE}.svc"
+"""The name in the operator's certificate (``docs/operator.md``). A forwarded port has another."""
+
+REQUEST_SECONDS: Final = 30.0
+"""For a connection to the operator, and then for each part of its answer."""
+
+REPLY_BYTES: Final = 16 * 1024 * 1024
+"""Of the report of 10,000 nodes, with long names, uncompressed."""
+
+NO_LEADER: Final = (
+    f"no operator holds the Lease {NAMESPACE}/{LEASE}: check that the operator runs with "
+    f"kubectl -n {NAMESPACE} get pods, or name its address with --url"
+)
+_LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
+_LOCAL: Final = "127.0.0.1"
+_GZIP: Final = 31
+"""The window of zlib that reads gzip."""
+_POD: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+"""A name that a Pod can have (RFC 1123). It becomes part of a command line, and comes from the Lease."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How to reach the operator. Without ``url``, by a forwarded port of the Pod that leads.
+
+    ``flags`` are those of kubectl, ``ca_file`` has the CAs of the operator's certificate, ``token_file`` the
+    token to send.
+    """
+
+    flags: Sequence[str] = ()
+    url: str | None = None
+    ca_file: str | None = None
+    token_file: str | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+
+
+class _Lease(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class _Versioned(msgspec.Struct):
+    v: int
+
+
+class MemoryReader:
+    """Reads the report, again and again. Where a read fails, the next one begins with who leads.
+
+    Use it as a context manager.
+    """
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self._kubectl = Kubectl(way.flags)
+        self._forwarding = ExitStack()
+        self._server = way.url
+        self._token = ""
+
+    def __enter__(self) -> Self:
+        """Do nothing: kubectl is started when it is needed."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End kubectl."""
+        self._forwarding.close()
+        self._kubectl.__exit__()
+
+    def read(self) -> MemoryReport:
+        """Return the report as it is now. Raises NotAskedError."""
+        try:
+            if self._server is None:
+                self._server = self._forwarded()
+            status, body = self._ask(self._server)
+            if status == http.client.UNAUTHORIZED and self._may_get_token:
+                self._token = self._new_token()
+                status, body = self._ask(self._server)
+        except NotAskedError:
+            self._forget()
+            raise
+        if status != http.client.OK:
+            self._forget()
+            raise NotAskedError(_why(status, body))
+        return report_in(body)
+
+    @property
+    def _may_get_token(self) -> bool:
+        return self._way.url is None and self._way.token_file is None
+
+    def _forget(self) -> None:
+        self._server = self._way.url
+        self._forwarding.close()
+
+    def _forwarded(self) -> str:
+        """Forward a port to the Pod that leads; return its address."""
+        pod = leading_pod(self._kubectl)
+        forwarding = self._kubectl.forwarded(pod, namespace=NAMESPACE, port=PORT_NAME)
+        port = self._forwarding.enter_context(forwarding)
+        scheme = "https" if self._way.ca_file is not None or speaks_tls(port) else "http"
+        return f"{scheme}://{_LOCAL}:{port}"
+
+    def _new_token(self) -> str:
+        try:
+            answer = self._kubectl.run(
+                *("create", "token", READER, "--namespace", NAMESPACE, f"--duration={TOKEN_SECONDS}s")
+            )
+        except KubectlError as error:
+            raise NotAskedError(
+                f"the operator requires a token: {error}; kubectl apply -k deploy creates {READER}, and "
+                "--token-file names another token"
+            ) from error
+        return _token(answer.decode(errors="replace"), source="what kubectl create token prints")
+
+    def _ask(self, server: str) -> tuple[int, bytes]:
+        """Return status and body of an answer. Raises NotAskedError where there is none."""
+        url = urlsplit(server)
+        headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
+        if self._way.token_file is not None:
+            headers["Authorization"] = f"Bearer {_token_in(self._way.token_file)}"
+        elif self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        connection = self._connection(url.scheme, url.hostname or "", url.port)
+        try:
+            connection.request("GET", f"{url.path}/memory", headers=headers)
+            answer = connection.getresponse()
+            return answer.status, _body(answer)
+        except ssl.SSLCertVerificationError as error:
+            raise NotAskedError(
+                f"the operator's certificate is not believed: {error.verify_message}"
+            ) from None
+        except (OSError, http.client.HTTPException) as error:
+            said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            where = f"{connection.host}:{connection.port}"
+            raise NotAskedError(
+                f"the operator cannot be reached: cannot connect to {where}: {said}"
+            ) from None
+        finally:
+            connection.close()
+
+    def _connection(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+        if scheme != "https":
+            return http.client.HTTPConnection(host, port, timeout=REQUEST_SECONDS)
+        return _Connection(
+            host, port, context=self._tls(), name=SERVER_NAME if self._way.url is None else host
+        )
+
+    def _tls(self) -> ssl.SSLContext:
+        """Return how certificates are verified.
+
+        A forwarded port ends in the Pod that the API server has named: without --ca-file nothing more is to
+        be verified. Whoever names a URL gets the checks of HTTPS.
+        """
+        try:
+            tls = ssl.create_default_context(cafile=self._way.ca_file)
+        except OSError:
+            raise NotAskedError(f"--ca-file {self._way.ca_file} cannot be read as PEM") from None
+        # Python 3.13 demands extensions of RFC 5280 that the CAs of real clusters lack.
+        tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if self._way.ca_file is None and self._way.url is None:
+            tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+        return tls
+
+
+class _Connection(http.client.HTTPSConnection):
+    """A connection to a server whose certificate has the name ``name``."""
+
+    def __init__(self, host: str, port: int | None, *, context: ssl.SSLContext, name: str) -> None:
+        super().__init__(host, port, context=context, timeout=REQUEST_SECONDS)
+        self._tls, self._name = context, name
+
+    def connect(self) -> None:
+        """Connect, and expect the name."""
+        plain = socket.create_connection((self.host, self.port), self.timeout)
+        self.sock = self._tls.wrap_socket(plain, server_hostname=self._name)
+
+
+def leading_pod(kubectl: Kubectl) -> str:
+    """Return the name of the Pod of the operator that leads, by its Lease. Raises NotAskedError."""
+    try:
+        answer = kubectl.get(_LEASE)
+    except KubectlError as error:
+        if error.reason == "NotFound":
+            raise NotAskedError(NO_LEADER) from None
+        raise
+    lease = decoded(msgspec.json.Decoder(_Lease).decode, answer)
+    return pod_of(lease.spec.holder_identity or "")
+
+
+def pod_of(holder: str) -> str:
+    """Return the Pod of a holder of the Lease: its host, before the part that tells its processes apart.
+
+    Raises NotAskedError for what is not the identity of an operator in a Pod.
+    """
+    if not holder:
+        raise NotAskedError(NO_LEADER)
+    pod = holder.rpartition("_")[0]
+    if not _POD.fullmatch(pod):
+        raise NotAskedError(
+            f"the Lease {NAMESPACE}/{LEASE} is held by {printable(holder[:100])!r}, which is not a Pod: name "
+            "the address of the operator with --url"
+        )
+    return pod
+
+
+def speaks_tls(port: int) -> bool:
+    """Whether the server behind a port of this host answers a TLS handshake. Nothing else is sent to it.
+
+    Raises NotAskedError where it does not answer at all.
+    """
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((_LOCAL, port), REQUEST_SECONDS) as plain,
+            tls.wrap_socket(plain, server_hostname=SERVER_NAME),
+        ):
+            return True
+    except ssl.SSLError:
+        return False
+    except OSError as error:
+        said = error.strerror or f"no answer within {REQUEST_SECONDS:.0f} s"
+        raise NotAskedError(f"the operator cannot be reached through kubectl port-forward: {said}") from None
+
+
+def report_in(body: bytes) -> MemoryReport:
+    """Read an answer. Raises NotAskedError for one of another version, and for what is no report."""
+    try:
+        version = msgspec.json.decode(body, type=_Versioned).v
+        if version == VERSION:
+            return msgspec.json.decode(body, type=MemoryReport)
+    except BROKEN as error:
+        raise NotAskedError(f"the answer is not a report of an operator's /memory: {error}") from error
+    older, newer = ("plugin", "operator") if version > VERSION else ("operator", "plugin")
+    raise NotAskedError(
+        f"the operator answers in version {version} of the report, and this plugin reads version {VERSION}: "
+        f"the {older} is older than the {newer}, so update it"
+    )
+
+
+def _body(answer: http.client.HTTPResponse) -> bytes:
+    body = answer.read(REPLY_BYTES + 1)
+    if answer.getheader("Content-Encoding") == "gzip":
+        try:
+            body = zlib.decompressobj(_GZIP).decompress(body, REPLY_BYTES + 1)
+        except zlib.error:
+            raise http.client.HTTPException("the answer cannot be unpacked") from None
+    if len(body) > REPLY_BYTES:
+        raise NotAskedError(
+            f"the server gives an answer of more than {REPLY_BYTES} bytes, so it is not an operator"
+        )
+    return body
+
+
+def _token_in(name: str) -> str:
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or "not text"
+        raise NotAskedError(f"--token-file {name} cannot be read: {said}") from None
+    return _token(text, source=f"--token-file {name}")
+
+
+def _token(text: str, *, source: str) -> str:
+    """Return the token without the newline that files end with. Raises NotAskedError, without the token."""
+    token = text.strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise NotAskedError(f"{source} is not a token")
+    return token
+
+
+def _why(status: int, body: bytes) -> str:
+    """Return why the operator did not give its report."""
+    error = error_of(status=status, body=body, request="")
+    said = error.message.removeprefix(f": {status} ")
+    match error:
+        case NotFound():
+            return (
+                "the server has no /memory: the operator is older than this plugin, or --url names another "
+                "server"
+            )
+        case Unauthorized():
+            return (
+                f"the operator requires a token, or does not accept this one: {said}; give one with "
+                f"--token-file, from kubectl -n {NAMESPACE} create token {READER}"
+            )
+        case Forbidden():
+            return f"the operator refuses: {said}"
+        case _:
+            return f"the operator answers {status}: {said}"

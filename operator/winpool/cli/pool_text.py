@@ -1,0 +1,476 @@
+"""The text of ``kubectl winpool status``: a function of the pool, its nodes, the time, and the terminal.
+
+The pool is read from the object as the API server sends it: plugin and operator may be of different versions,
+so what is missing or of another type counts as absent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from winpool.api.condition_table import CONDITIONS
+from winpool.api.conditions import ConditionType, Polarity, Reason, referred_by
+from winpool.api.keys import (
+    HOLD_ANNOTATION,
+    MEMORY_PRESSURE_TAINT,
+    OS_REVISION_LABEL,
+    OS_VERSION_LABEL,
+    RESERVED_MEMORY_TAINT,
+)
+from winpool.api.model import InvalidSpecError
+from winpool.api.v1alpha1 import NOT_OBSERVED, Mode, PlanAction, WindowsNodePool
+from winpool.cli import lenient
+from winpool.cli.console import Ink, Paper
+from winpool.cli.counts import age, counted, listed
+from winpool.model.node import is_held
+from winpool.ownership.members import selects
+from winpool.support.matrix import built_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from winpool.api.v1alpha1 import WindowsNodePoolSpec
+    from winpool.cli.console import Look
+    from winpool.model.node import Node
+
+_POLARITY: Final[Mapping[str, Polarity]] = {kind.type: kind.polarity for kind in CONDITIONS}
+_ORDER: Final = [str(kind.type) for kind in CONDITIONS]
+
+_COUNTS: Final = (
+    ("readyNodes", "Ready", True),
+    ("availableNodes", "available", True),
+    ("upToDateNodes", "up to date", True),
+    ("pressuredNodes", "under memory pressure", False),
+    ("heldNodes", "held", False),
+)
+"""Counts of the status, how they are told, and whether 0 is told too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of an object, by the names of the API; one of another type counts as absent."""
+
+    content: Mapping[str, Any]
+
+    def text(self, name: str) -> str:
+        """Return a text, printable, or an empty one."""
+        return lenient.text(self.content.get(name))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return the texts of a list that are not empty."""
+        return tuple(filter(None, map(lenient.text, lenient.items(self.content.get(name)))))
+
+    def number(self, name: str) -> int | None:
+        """Return an integer of 64 bits, or None."""
+        return lenient.number(self.content.get(name))
+
+    def count(self, name: str) -> int:
+        """Return a positive integer, or 0."""
+        return lenient.count(self.content.get(name))
+
+    def moment(self, name: str) -> datetime | None:
+        """Return a time, or None."""
+        return lenient.moment(self.content.get(name))
+
+    def one(self, name: str) -> Fields:
+        """Return the fields of an object, none where it is absent."""
+        return Fields(lenient.mapping(self.content.get(name)))
+
+    def all(self, name: str) -> tuple[Fields, ...]:
+        """Return the fields of each object of a list."""
+        return tuple(Fields(lenient.mapping(each)) for each in lenient.items(self.content.get(name)))
+
+
+class PoolView:
+    """A pool, as the API server sends it: what is asked of it, and what the operator says of it.
+
+    ``ready`` is the condition Ready, whose reason is the STATE of ``kubectl get``; None before the operator
+    has processed the pool. ``notable`` are the other conditions that are not as they should be, or say that
+    the pool is being worked on, paused or deleted. Those of unknown types are left out.
+    """
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        fields = Fields(content)
+        self.content = content
+        self.metadata, self.status = fields.one("metadata"), fields.one("status")
+        spec = fields.one("spec")
+        self.os, self.mode = spec.one("os"), spec.text("mode") or Mode.ACTIVE
+        self.name, self.created = self.metadata.text("name"), self.metadata.moment("creationTimestamp")
+        observed = self.status.number("observedGeneration")
+        self.observed_generation = NOT_OBSERVED if observed is None else observed
+        self.issues = self.status.all("issues")
+        self.issue_count = max(self.status.count("issueCount"), len(self.issues))
+        conditions = {each.text("type"): each for each in reversed(self.status.all("conditions"))}
+        self.ready = conditions.pop(ConditionType.READY, None)
+        self.notable = tuple(
+            each for kind in _ORDER if (each := conditions.get(kind)) is not None and _is_notable(each)
+        )
+
+    @property
+    def state(self) -> str:
+        """The column STATE of ``kubectl get``."""
+        return self.ready.text("reason") if self.ready is not None else ""
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether the operator has processed the pool at all."""
+        return self.observed_generation > NOT_OBSERVED
+
+
+def _is_notable(condition: Fields) -> bool:
+    is_good = _POLARITY[condition.text("type")] is Polarity.GOOD
+    return condition.text("status") != ("True" if is_good else "False")
+
+
+class NodeState(StrEnum):
+    """How a node is doing, in one word for programs; the order is from the worst to the best."""
+
+    TO_BE_RELEASED = "ToBeReleased"
+    NOT_READY = "NotReady"
+    CORDONED = "Cordoned"
+    MEMORY_PRESSURE = "MemoryPressure"
+    HELD = "Held"
+    KEYS_MISSING = "KeysMissing"
+    VALIDATING = "Validating"
+    UPGRADE_DUE = "UpgradeDue"
+    BUILD_UNKNOWN = "BuildUnknown"
+    MEMORY_MISMATCH = "MemoryMismatch"
+    NOT_WRITTEN = "NotWritten"
+    NOT_AS_ASKED = "NotAsAsked"
+    UP_TO_DATE = "UpToDate"
+
+
+_MOST_DIGITS: Final = 10
+"""Of a revision, as of any integer of 32 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes in the same state. ``names`` are in order, empty where the nodes are known by number only."""
+
+    state: NodeState
+    count: int
+    names: tuple[str, ...] = ()
+
+
+def node_groups(pool: PoolView, nodes: Sequence[Node], *, now: datetime) -> tuple[NodeGroup, ...]:
+    """Fold the nodes that carry the label of ``pool``: those that are up to date first, then the worst.
+
+    Nodes that the pool has by its status and that do not carry the label are not written to yet. No more are
+    called up to date than by its status, since not all that is wrong with a node is seen on it. A hold may
+    have ended by ``now``.
+    """
+    counted, up_to_date = pool.status.count("nodes"), pool.status.count("upToDateNodes")
+    shows = _signs(pool.content, now=now)
+    found: dict[NodeState, list[str]] = {}
+    for node in nodes:
+        state = next((each for each, shown in shows if shown(node)), NodeState.UP_TO_DATE)
+        found.setdefault(state, []).append(node.name)
+    groups = {state: NodeGroup(state, len(names), tuple(sorted(names))) for state, names in found.items()}
+    good = groups.pop(NodeState.UP_TO_DATE, NodeGroup(NodeState.UP_TO_DATE, 0))
+    if others := max(0, good.count - up_to_date):
+        # Which of them, the status does not say, unless it is all.
+        names = () if up_to_date else good.names
+        groups[NodeState.NOT_AS_ASKED] = NodeGroup(NodeState.NOT_AS_ASKED, others, names)
+        good = NodeGroup(NodeState.UP_TO_DATE, up_to_date)
+    if good.count:
+        groups[NodeState.UP_TO_DATE] = good
+    if counted > len(nodes):
+        groups[NodeState.NOT_WRITTEN] = NodeGroup(NodeState.NOT_WRITTEN, counted - len(nodes))
+    order = (NodeState.UP_TO_DATE, *(each for each in NodeState if each is not NodeState.UP_TO_DATE))
+    return tuple(groups[state] for state in order if state in groups)
+
+
+_Sign = tuple[NodeState, "Callable[[Node], bool]"]
+
+
+def _of_any_pool(now: datetime) -> tuple[_Sign, ...]:
+    """Return what shows without the spec. What is missing on a node that is held, is missing for the hold."""
+    return (
+        (NodeState.NOT_READY, lambda node: node.ready != "True"),
+        (NodeState.CORDONED, lambda node: node.unschedulable),
+        (NodeState.MEMORY_PRESSURE, lambda node: _has_taint(node, MEMORY_PRESSURE_TAINT)),
+        (NodeState.HELD, lambda node: is_held(node, now=now)),
+    )
+
+
+def _signs(pool: Mapping[str, Any], *, now: datetime) -> tuple[_Sign, ...]:
+    """Return by what each state shows, the worst first."""
+    if lenient.mapping(pool.get("metadata")).get("deletionTimestamp"):
+        return ((NodeState.TO_BE_RELEASED, lambda _: True),)
+    try:
+        spec = WindowsNodePool.from_object(pool).spec
+    except InvalidSpecError:
+        return _of_any_pool(now)
+    return (
+        (NodeState.TO_BE_RELEASED, lambda node: not selects(spec.node_selector, node.labels)),
+        *_of_any_pool(now),
+        *_of_spec(spec),
+    )
+
+
+def _of_spec(spec: WindowsNodePoolSpec) -> tuple[_Sign, ...]:
+    taints = {(each.key, each.effect, each.value) for each in spec.taints}
+    startup = {(each.key, each.effect) for each in spec.startup_taints}
+    release, target = built_in().judged_as(spec.os.version), spec.os.target_revision
+
+    def lacks_keys(node: Node) -> bool:
+        there = {(each.key, each.effect, each.value) for each in node.taints}
+        return not taints <= there or any(node.labels.get(key) != value for key, value in spec.labels.items())
+
+    def is_behind(node: Node) -> bool:
+        runs, revision = node.labels.get(OS_VERSION_LABEL), _revision(node)
+        if runs is not None and runs != release:
+            return True
+        return target is not None and revision is not None and revision < target
+
+    def is_unknown(node: Node) -> bool:
+        return OS_VERSION_LABEL not in node.labels or (target is not None and _revision(node) is None)
+
+    return (
+        (NodeState.KEYS_MISSING, lacks_keys),
+        (NodeState.VALIDATING, lambda node: any(each.identity in startup for each in node.taints)),
+        (NodeState.UPGRADE_DUE, is_behind),
+        (NodeState.BUILD_UNKNOWN, is_unknown),
+        (NodeState.MEMORY_MISMATCH, lambda node: _has_taint(node, RESERVED_MEMORY_TAINT)),
+    )
+
+
+def _has_taint(node: Node, key: str) -> bool:
+    return any(each.key == key for each in node.taints)
+
+
+def _revision(node: Node) -> int | None:
+    """Return the revision that the node is labelled with, None where that is no number."""
+    revision = node.labels.get(OS_REVISION_LABEL, "")
+    return int(revision) if revision.isdecimal() and len(revision) <= _MOST_DIGITS else None
+
+
+_DROPPED: Final = ("MODE", "OS", "READY", "AGE")
+_DROPPED_OF_BUILDS: Final = ("REVISIONS", "OS")
+"""Columns that go where the terminal is too narrow, in this order."""
+
+_SAID: Final[Mapping[NodeState, str]] = {
+    NodeState.UP_TO_DATE: "up to date",
+    NodeState.TO_BE_RELEASED: "to be released",
+    NodeState.NOT_READY: "not Ready",
+    NodeState.CORDONED: "cordoned",
+    NodeState.MEMORY_PRESSURE: "tainted because of memory pressure",
+    NodeState.HELD: f"held, by the annotation {HOLD_ANNOTATION}",
+    NodeState.KEYS_MISSING: "labels or taints missing",
+    NodeState.VALIDATING: "with startup taints until they pass validation",
+    NodeState.UPGRADE_DUE: "upgrade due",
+    NodeState.BUILD_UNKNOWN: "with an unknown Windows build",
+    NodeState.MEMORY_MISMATCH: "tainted because of reserved memory",
+    NodeState.NOT_WRITTEN: "not written to yet",
+    NodeState.NOT_AS_ASKED: "not as the spec asks, see issues",
+}
+
+
+def render_pools(pools: Iterable[PoolView], *, now: datetime, look: Look) -> str:
+    """Return one line for each pool, with fewer columns where they do not fit."""
+    rows = [
+        {
+            "NAME": pool.name,
+            "OS": pool.os.text("version"),
+            "MODE": pool.mode,
+            "NODES": str(pool.status.count("nodes")),
+            "READY": str(pool.status.count("readyNodes")),
+            "UP-TO-DATE": str(pool.status.count("upToDateNodes")),
+            "ISSUES": str(pool.issue_count),
+            "STATE": pool.state or "-",
+            "AGE": age(pool.created, now=now),
+        }
+        for pool in pools
+    ]
+    paper = Paper(look)
+    paper.table(rows, dropped=_DROPPED, indent="")
+    return paper.text
+
+
+def render_pool(
+    pool: PoolView, groups: Sequence[NodeGroup], *, nodes_problem: str = "", now: datetime, look: Look
+) -> str:
+    """Return all about one pool; ``nodes_problem`` is why its nodes could not be listed."""
+    paper = Paper(look)
+    _header(paper, pool, now=now)
+    _conditions(paper, pool, now=now)
+    _issues(paper, pool, now=now)
+    _plan(paper, pool)
+    _builds(paper, pool)
+    _nodes(paper, groups, problem=nodes_problem)
+    return paper.text
+
+
+def _header(paper: Paper, pool: PoolView, *, now: datetime) -> None:
+    revision = pool.os.number("targetRevision")
+    target = f", revision {revision} or later" if revision is not None else ""
+    paper.titled("Pool", f"{pool.name}, {age(pool.created, now=now)} old")
+    paper.titled("OS", f"Windows Server {pool.os.text('version')}{target}")
+    paper.titled("Mode", pool.mode)
+    counts = [
+        f"{number} {what}"
+        for field, what, is_always in _COUNTS
+        if (number := pool.status.count(field)) or is_always
+    ]
+    wrong = pool.status.count("misplacedPods")
+    misplaced = f"; {wrong} pods that cannot run there" if wrong else ""
+    paper.titled("Nodes", f"{pool.status.count('nodes')}: {', '.join(counts)}{misplaced}")
+    _state(paper, pool, now=now)
+
+
+def _state(paper: Paper, pool: PoolView, *, now: datetime) -> None:
+    ready = pool.ready
+    if ready is None or not pool.is_observed:
+        said = (
+            "unknown: the operator has not processed this pool yet. Check that it runs: kubectl -n "
+            "winpool-system get pods"
+        )
+        paper.titled("State", said, ink=Ink.BUSY)
+        return
+    status, reason, message = ready.text("status"), ready.text("reason"), ready.text("message")
+    ink = Ink.BAD if status != "True" else Ink.GOOD if reason in _FINE else Ink.BUSY
+    since = f"(Ready={status} for {age(ready.moment('lastTransitionTime'), now=now)})"
+    paper.titled("State", f"{pool.state} {since}", ink=ink)
+    if message and reason != Reason.UP_TO_DATE and not _is_issue(pool, reason):
+        paper.wrapped(message, first=" " * paper.title_width)
+    if pool.observed_generation < pool.metadata.count("generation"):
+        said = "The operator has not processed the newest spec yet. The following is about an earlier spec."
+        paper.wrapped(said, first=" " * paper.title_width)
+
+
+_FINE: Final = (Reason.UP_TO_DATE, Reason.NO_NODES_SELECTED)
+
+
+def _conditions(paper: Paper, pool: PoolView, *, now: datetime) -> None:
+    if not pool.notable:
+        return
+    paper.heading("Conditions:")
+    told = {pool.ready.text("message")} if pool.ready is not None else set()
+    for each in pool.notable:
+        kind, reason, message = each.text("type"), each.text("reason"), each.text("message")
+        since = age(each.moment("lastTransitionTime"), now=now)
+        ink = Ink.BAD if _POLARITY.get(kind) in (Polarity.GOOD, Polarity.BAD) else Ink.BUSY
+        paper.marked(f"{kind}={each.text('status')}, {reason}, for {since}", ink=ink)
+        is_said = message in told or referred_by(message) is ConditionType.READY
+        if message and not is_said and not _is_issue(pool, reason):
+            paper.wrapped(message, first="    ")
+        told.add(message)
+
+
+def _is_issue(pool: PoolView, reason: str) -> bool:
+    """Whether the issues, which follow, say why: the condition would say it in other words."""
+    return any(each.text("reason") == reason for each in pool.issues)
+
+
+def _issues(paper: Paper, pool: PoolView, *, now: datetime) -> None:
+    if not pool.issues:
+        if pool.is_observed:
+            paper.heading("Issues: none")
+        return
+    shown, count = len(pool.issues), pool.issue_count
+    paper.heading(f"Issues: {count}" + (f", the worst {shown}:" if count > shown else ""))
+    for each in pool.issues:
+        since = age(each.moment("since"), now=now)
+        paper.marked(f"{each.text('reason')}, {_about(each)}, for {since}", ink=Ink.BAD)
+        for field, first in (("message", "    "), ("fix", "    Fix: ")):
+            if said := each.text(field):
+                paper.wrapped(said, first=first)
+
+
+def _about(issue: Fields) -> str:
+    names = issue.texts("nodes")
+    count = max(issue.count("nodeCount"), len(names))
+    return f"{counted(count, 'node')} ({listed(names, count=count)})" if count else "the pool as a whole"
+
+
+def _plan(paper: Paper, pool: PoolView) -> None:
+    plan = pool.status.one("plan")
+    if not plan.content:
+        return
+    total, steps = plan.count("totalNodes"), plan.all("steps")
+    planned = counted(total, "node")
+    if plan.one("upgrade").content:
+        paper.heading(f"Plan: for {planned}, what the operator would write, and which upgrades are due")
+    else:
+        paper.heading(f"Plan: with mode Active the operator would write to {planned}")
+    folded: dict[str, list[str]] = {}
+    for step in steps:
+        folded.setdefault(_planned(step), []).append(step.text("node"))
+    for said, names in folded.items():
+        on = f"on {counted(len(names), 'node')} ({listed(names)})"
+        paper.wrapped(f"{said} {on}", first="  ", rest="    ")
+    if len(steps) < total:
+        paper.line(f"  and {counted(total - len(steps), 'node')} more")
+    for each in plan.all("preflight"):
+        pods, nodes = each.count("intolerantPods"), each.count("nodes")
+        said = (
+            f"{counted(pods, 'pod')} ({listed(each.texts('pods'), count=pods)}) on {counted(nodes, 'node')}"
+        )
+        sets = each.texts("daemonSets")
+        agents = f", including pods of the DaemonSets {', '.join(sets)}" if sets else ""
+        paper.marked(f"{each.text('taint')}: not tolerated by {said}{agents}", ink=Ink.BUSY)
+
+
+def _planned(step: Fields) -> str:
+    """Write what is planned for a node: its changes, an upgrade, or the reason where it has no change."""
+    if step.text("action") == PlanAction.UPGRADE:
+        closed = step.texts("closedGates")
+        return f"upgrade for {step.text('reason')}" + (f", closed: {' and '.join(closed)}" if closed else "")
+    changes = [_change(each) for each in step.all("changes")]
+    more = max(0, step.count("changeCount") - len(changes))
+    return ", ".join(changes or [step.text("reason")]) + (f" and {more} more" if more else "")
+
+
+def _change(found: Fields) -> str:
+    """Write a change of one key: ``change label team: payments -> billing``."""
+    kind, key = found.text("kind").lower(), found.text("key")
+    before, after = found.text("from"), found.text("to")
+    match isinstance(found.content.get("from"), str), isinstance(found.content.get("to"), str):
+        case True, True:
+            return f"change {kind} {key}: {before} -> {after}"
+        case True, False:
+            return f"remove {kind} {key} ({before})" if before else f"remove {kind} {key}"
+        case _:
+            return f"add {kind} {key}: {after}" if after else f"add {kind} {key}"
+
+
+def _builds(paper: Paper, pool: PoolView) -> None:
+    rows = [
+        {
+            "BUILD": each.text("build"),
+            "OS": each.text("osVersion") or "-",
+            "REVISIONS": _revisions(each) or "-",
+            "NODES": str(each.count("nodes")),
+            "VERDICT": each.text("verdict"),
+            "END-OF-SUPPORT": each.text("endOfSupport") or "-",
+        }
+        for each in pool.status.all("builds")
+    ]
+    if rows:
+        paper.heading("Builds:")
+        paper.table(rows, dropped=_DROPPED_OF_BUILDS, indent="  ")
+
+
+def _revisions(build: Fields) -> str:
+    found = {each for name in ("minRevision", "maxRevision") if (each := build.number(name))}
+    return "-".join(map(str, sorted(found)))
+
+
+def _nodes(paper: Paper, groups: Sequence[NodeGroup], *, problem: str) -> None:
+    if problem:
+        paper.heading("Nodes by state: the nodes cannot be listed")
+        paper.wrapped(problem, first="    ")
+        return
+    if not groups:
+        return
+    paper.heading("Nodes by state:")
+    width = max(len(str(group.count)) for group in groups)
+    for group in groups:
+        # Which nodes are as they should be, nobody asks.
+        shown = group.names if group.state is not NodeState.UP_TO_DATE else ()
+        names = f": {listed(shown, count=group.count)}" if shown else ""
+        paper.wrapped(f"{_SAID[group.state]}{names}", first=f"  {str(group.count).rjust(width)} ")

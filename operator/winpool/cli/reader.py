@@ -1,0 +1,115 @@
+"""Reads pools, nodes and the version of the API server, as they are now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from winpool.api.model import InvalidSpecError
+from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.cli.kubectl import (
+    POOLS,
+    Kubectl,
+    KubectlError,
+    NoSuchPoolError,
+    NotAskedError,
+    complete,
+    decoded,
+)
+from winpool.cli.workloads import Host
+from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page
+from winpool.kube.pools import PoolObject, decode_pool_page
+from winpool.kube.wire import server_version
+from winpool.ownership.members import selects
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from winpool.model.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """Pools as the API server sent them, in the order of their names, and the resourceVersion of the list."""
+
+    pools: tuple[Mapping[str, Any], ...]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes by name, and what is wrong with those that cannot be read."""
+
+    nodes: tuple[Node, ...]
+    unread: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolHosts:
+    """The nodes of a pool by what they run, and what is wrong with nodes that cannot be read."""
+
+    hosts: dict[Host, list[str]]
+    unread: tuple[str, ...]
+
+
+def list_pools(kubectl: Kubectl, name: str | None = None) -> Pools:
+    """Return all pools, or the one of that name, if there is one. Raises NotAskedError."""
+    query = {} if name is None else {"fieldSelector": f"metadata.name={name}"}
+    pages = complete(lambda: list(kubectl.pages(POOLS, decode_pool_page, **query)))
+    found = (pool for page in pages for pool in page.items)
+    return Pools(tuple(sorted(found, key=lambda each: each["metadata"]["name"])), pages[0].resource_version)
+
+
+def list_nodes(kubectl: Kubectl, selector: str = "", *, name: str = "") -> Nodes:
+    """Return the nodes that have these labels, or the one of that name. Raises NotAskedError."""
+    query = {"fieldSelector": f"metadata.name={name}"} if name else {}
+    if selector:
+        query["labelSelector"] = selector
+    pages = complete(lambda: list(kubectl.pages(NODES_PATH, decode_page, **query)))
+    return Nodes(
+        tuple(sorted((node for page in pages for node in page.items), key=lambda each: each.name)),
+        tuple(sorted(str(error) for page in pages for error in page.unreadable)),
+    )
+
+
+def read_version(kubectl: Kubectl) -> str:
+    """Return the ``gitVersion`` of the API server. Raises NotAskedError."""
+    return decoded(server_version.decode, kubectl.get("/version")).git_version
+
+
+def read_pool(name: str, flags: Sequence[str]) -> tuple[Mapping[str, Any], str]:
+    """Return the pool, and the version of the API server. Raises NoSuchPoolError and NotAskedError."""
+    with Kubectl(flags) as kubectl:
+        return _pool(kubectl, name), read_version(kubectl)
+
+
+def read_hosts(pool: str, flags: Sequence[str]) -> PoolHosts:
+    """Return what the Windows nodes that the pool selects run, with the names of the nodes, in order.
+
+    By the pool's own selector, so that it is known also where the operator is down or two pools overlap.
+    Raises NoSuchPoolError and NotAskedError.
+    """
+    with Kubectl(flags) as kubectl:
+        content = _pool(kubectl, pool)
+        try:
+            selector = WindowsNodePool.from_object(content).spec.node_selector
+        except InvalidSpecError as error:
+            raise NotAskedError(f"the pool {pool} cannot be read: {'; '.join(error.problems)}") from None
+        found = list_nodes(kubectl, WINDOWS_SELECTOR)
+    hosts: dict[Host, list[str]] = {}
+    for node in found.nodes:
+        if selects(selector, node.labels):
+            host = Host(node.versions.kernel, node.versions.runtime)
+            hosts.setdefault(host, []).append(node.name)
+    return PoolHosts(hosts, found.unread)
+
+
+def _pool(kubectl: Kubectl, name: str) -> Mapping[str, Any]:
+    try:
+        return dict(decoded(msgspec.json.Decoder(PoolObject).decode, kubectl.get(f"{POOLS}/{name}")))
+    except KubectlError as error:
+        if error.reason == "NotFound" and f'"{name}" not found' in error.said:
+            raise NoSuchPoolError(name) from error
+        raise

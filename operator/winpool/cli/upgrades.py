@@ -1,0 +1,370 @@
+"""What upgrades depend on, read once through kubectl, and how they stand by the rules of the operator.
+
+Read are the pools, all Windows nodes and the version of the API server; where a pool has ``spec.upgrade``,
+also all pods and PodDisruptionBudgets. The operator knows more than one reading can show, and what it writes
+is believed: since when the version of the API server is unchanged (``status.controlPlane``, and without it a
+condition UpgradeAllowed that is up to date and has the gate ControlPlane as closed), and why it refuses a
+spec. Where no pool says anything, the version counts as unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from winpool.allowed import mandate_of, refusal_of
+from winpool.api.conditions import ConditionType
+from winpool.api.model import InvalidSpecError
+from winpool.api.upgrade import Gate, Upgrade
+from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
+from winpool.cli.kubectl import GARBLED, KubectlError, NotAskedError, complete
+from winpool.cli.manifests import without_nulls
+from winpool.cli.parsing import EndError
+from winpool.cli.reader import list_nodes, list_pools, read_version
+from winpool.features.contract.taints import question_of
+from winpool.features.upgrade.feature import upgrade
+from winpool.features.upgrade.plan import upgrade_plan
+from winpool.features.upgrade.records import GateFinding, Stand
+from winpool.kube.budgets import BUDGETS_PATH, decode_budgets
+from winpool.kube.nodes import WINDOWS_SELECTOR
+from winpool.kube.pods import BOUND, PODS_PATH, decode_pod_page
+from winpool.model.budgets import BudgetIndex
+from winpool.model.pool import GuardState, KnownUpgrades, OtherPools, Pool, read_pool
+from winpool.model.snapshot import Snapshot
+from winpool.model.survey import KnownPods
+from winpool.model.surveyor import Surveyor, work_nodes
+from winpool.ownership.members import divide
+from winpool.ownership.trust import keys_of
+from winpool.support.data import DataError
+from winpool.support.judge import Basis
+from winpool.support.matrix import built_in
+from winpool.support.rows import read_rows
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from winpool.api.status import ControlPlaneSeen
+    from winpool.api.v1alpha1 import Condition
+    from winpool.cli.kubectl import Kubectl
+    from winpool.features.upgrade.plan import UpgradePlan
+    from winpool.features.upgrade.records import NodeUpgrade, UpgradeOverview
+    from winpool.model.budgets import Budget
+    from winpool.model.node import Node
+    from winpool.model.survey import PoolQuestion, Survey
+    from winpool.ownership.members import Members
+    from winpool.support.rows import Row
+
+UNCHANGED: Final = timedelta(days=1)
+"""For how long the version of the API server counts as unchanged where that is not known: longer than any
+gate waits."""
+
+VERSION_LENGTH: Final = 128
+"""Characters of a version that a status keeps."""
+
+_NOT_APPLIED: Final = "not applied: "
+"""Begins the UID of a pool that is not in the cluster. No UID has a space, so no record names it."""
+
+_REPORTED: Final = GateFinding(
+    gate=Gate.CONTROL_PLANE,
+    stand=Stand.CLOSED,
+    message="The operator reports that the version of the API server is not known, or has changed lately.",
+    opens="Wait until the operator has seen one version of the API server for 15 minutes.",
+)
+
+_NAMED: Final = re.compile(rf"\b{Gate.CONTROL_PLANE}: ")
+"""Where a message of UpgradeAllowed has the gate as closed: one that an override opens has no colon."""
+
+
+class SettingsError(EndError):
+    """A setting of the operator that cannot be used; the text says which, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What one reading has found.
+
+    ``nodes`` are all Windows nodes and ``unread`` sentences about those that could not be read. ``stranger``
+    is the node that was asked for by its name and is no Windows node. ``version`` is that of the API server.
+    ``surveys`` say what runs on the nodes of pools, by the UID of the pool, and ``pods_problem`` why that is
+    not known; ``forbidden`` says that a right is missing.
+    """
+
+    pools: tuple[Pool, ...]
+    nodes: tuple[Node, ...]
+    version: str
+    now: datetime
+    unread: tuple[str, ...] = ()
+    stranger: Node | None = None
+    surveys: Mapping[str, Survey] = field(default_factory=dict)
+    pods_problem: str = ""
+    forbidden: bool = False
+
+    def pool(self, name: str) -> Pool | None:
+        """Return the pool of that name; None where there is none."""
+        return next((each for each in self.pools if each.name == name), None)
+
+    def node(self, name: str) -> Node | None:
+        """Return the Windows node of that name; None where there is none."""
+        return next((each for each in self.nodes if each.name == name), None)
+
+    @property
+    def control_plane(self) -> tuple[ControlPlaneSeen, ...]:
+        """What pools say of the version of the API server, by the operator that wrote their status."""
+        found = (each.status.control_plane for each in self.pools)
+        return tuple(each for each in found if each is not None)
+
+    @property
+    def control_plane_since(self) -> datetime | None:
+        """Since when the version of the API server is unchanged; None where the operator saw another one.
+
+        Where no pool says so, it counts as unchanged for a day.
+        """
+        if not self.control_plane:
+            return self.now - UNCHANGED
+        same = [each.since for each in self.control_plane if each.version == self.version[:VERSION_LENGTH]]
+        return max(same, default=None)
+
+    def only(self, node: Node) -> Cluster:
+        """Return the cluster as if it had no other node than ``node``."""
+        return replace(self, nodes=(node,))
+
+    def planned(self, pool: Pool) -> Cluster:
+        """Return the cluster with ``pool`` in the place of the one of that name."""
+        others = [each for each in self.pools if each.name != pool.name]
+        return replace(self, pools=tuple(sorted((*others, pool), key=lambda each: each.name)))
+
+
+def read_cluster(kubectl: Kubectl, plans: Callable[[Cluster], Sequence[Pool]], *, node: str = "") -> Cluster:
+    """Return what the cluster has.
+
+    ``plans`` gets what was read of pools and nodes, and returns the pools that are planned: of those with
+    ``spec.upgrade`` the pods are read too. What it raises ends the reading. ``node`` is the name of a node
+    that is read also where it is no Windows node.
+    Raises NotAskedError where kubectl cannot ask, or there is no right to list pools or nodes. That pods
+    cannot be listed is noted in the result.
+    """
+    found = list_pools(kubectl).pools
+    listing = kubectl.begin(lambda: list_nodes(kubectl, WINDOWS_SELECTOR))
+    version = kubectl.begin(lambda: read_version(kubectl))
+    nodes = listing.result()
+    try:
+        pools = tuple(map(read_pool, found))
+    except InvalidSpecError as error:
+        raise NotAskedError(f"{GARBLED} ({error})") from error
+    cluster = Cluster(
+        pools=pools,
+        nodes=nodes.nodes,
+        unread=nodes.unread,
+        version=version.result(),
+        now=datetime.now(UTC),
+    )
+    if node and cluster.node(node) is None:
+        # A list needs no other right than the one above.
+        cluster = replace(cluster, stranger=next(iter(list_nodes(kubectl, name=node).nodes), None))
+    wanted = [each for each in plans(cluster) if each.spec is not None and each.spec.upgrade is not None]
+    questions = [each for pool in wanted if (each := question_of(pool, cluster.nodes, now=cluster.now))]
+    return _with_pods(kubectl, cluster, questions) if questions else cluster
+
+
+def _with_pods(kubectl: Kubectl, cluster: Cluster, questions: Sequence[PoolQuestion]) -> Cluster:
+    """Return ``cluster`` with what runs on its nodes, or with why that is not known."""
+    budgets, problem = _budgets(kubectl)
+    try:
+        surveys = complete(lambda: _surveys(kubectl, questions, budgets))
+    except NotAskedError as error:
+        is_forbidden = isinstance(error, KubectlError) and error.reason == "Forbidden"
+        return replace(cluster, pods_problem=str(error), forbidden=is_forbidden)
+    return replace(cluster, surveys=surveys, now=datetime.now(UTC), pods_problem=problem)
+
+
+def _surveys(
+    kubectl: Kubectl, questions: Sequence[PoolQuestion], budgets: tuple[Budget, ...] | None
+) -> Mapping[str, Survey]:
+    """Return what runs on the nodes of each pool, by its UID. No pod is kept. Raises NotAskedError."""
+    index = None if budgets is None else BudgetIndex(budgets)
+    surveyor, started = Surveyor(questions, budgets=index), datetime.now(UTC)
+    work, unreadable = work_nodes(questions), set[str]()
+    pages = kubectl.pages(PODS_PATH, lambda body: decode_pod_page(body, with_work=work), fieldSelector=BOUND)
+    for page in pages:
+        for pod in page.pods:
+            surveyor.see(pod)
+        for lost in page.unreadable:
+            if not lost.node:
+                raise NotAskedError(f"a pod cannot be read, and may be on any node: {lost}")
+            unreadable.add(lost.node)
+    return surveyor.finish(started=started, finished=datetime.now(UTC), unreadable=unreadable)
+
+
+def _budgets(kubectl: Kubectl) -> tuple[tuple[Budget, ...] | None, str]:
+    """Return all PodDisruptionBudgets, or None and why they are not known."""
+    try:
+        pages = complete(lambda: list(kubectl.pages(BUDGETS_PATH, decode_budgets)))
+    except NotAskedError as error:
+        return None, str(error)
+    return tuple(each for page in pages for each in page.items), ""
+
+
+def snapshot_of(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> Snapshot:
+    """Return what the rules decide on for ``pool``; ``rows`` are those of the operator's settings.
+
+    Whether the guard is in force is not known: nothing here depends on it.
+    """
+    return Snapshot(
+        pool=pool,
+        nodes=cluster.nodes,
+        now=cluster.now,
+        others=OtherPools(
+            rivals=tuple(each for each in cluster.pools if each.uid != pool.uid),
+            seen={each.uid: keys_of(each) for each in cluster.pools},
+        ),
+        pods=KnownPods(
+            survey=cluster.surveys.get(pool.uid),
+            problem=cluster.pods_problem,
+            forbidden=cluster.pods_problem if cluster.forbidden else "",
+        ),
+        support=Basis(control_plane=cluster.version, cluster_rows=rows),
+        guard=GuardState(is_unknown=True),
+        upgrades=KnownUpgrades(control_plane_since=cluster.control_plane_since),
+    )
+
+
+def planned_pool(manifest: Mapping[str, Any], pools: Iterable[Pool]) -> Pool:
+    """Return the pool that there would be after ``kubectl apply`` of ``manifest``, a valid one.
+
+    The pool of that name gets the spec of the manifest, as its next generation where that differs. A pool
+    that the cluster does not have is younger than all others.
+    """
+    spec = WindowsNodePoolSpec.model_validate(without_nulls(manifest["spec"]))
+    metadata = manifest["metadata"]
+    name = str(metadata.get("name") or metadata.get("generateName"))
+    before = next((each for each in pools if each.name == name), None)
+    if before is not None:
+        is_same = before.spec == spec
+        return replace(before, spec=spec, refusal="", generation=before.generation + (not is_same))
+    return Pool(
+        name=name,
+        uid=f"{_NOT_APPLIED}{name}",
+        resource_version="",
+        generation=1,
+        created=None,
+        deleting=False,
+        finalizers=(),
+        spec=spec,
+        refusal="",
+        status=WindowsNodePoolStatus(),
+        written_status={},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """How the upgrades of one pool stand.
+
+    ``refusal`` says why the operator does not act on the spec, with the fix; empty where it does.
+    ``is_gated`` says whether the spec has ``upgrade``: without it nodes are due, and no gate is judged.
+    ``assumes_control_plane`` says that no one knows whether the control plane has changed lately.
+    ``overview`` and ``plan`` are None where the spec cannot be read, and where the pool is being deleted.
+    """
+
+    pool: Pool
+    nodes: tuple[Node, ...]
+    is_gated: bool
+    refusal: str = ""
+    assumes_control_plane: bool = False
+    overview: UpgradeOverview | None = None
+    plan: UpgradePlan | None = None
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The names of the nodes of the pool."""
+        return frozenset(each.name for each in self.nodes)
+
+    def due(self, node: Node) -> NodeUpgrade | None:
+        """Return what is due on ``node``; None where nothing is, or where it is not known."""
+        if self.overview is None:
+            return None
+        return next((each for each in self.overview.due if each.node.name == node.name), None)
+
+
+def judged(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> Judged:
+    """Judge ``pool``. ``rows`` of the support matrix are those of the operator's settings."""
+    spec = pool.spec
+    is_gated = spec is not None and spec.upgrade is not None
+    snapshot = snapshot_of(cluster, pool, rows=rows)
+    members = divide(snapshot)
+    refusal = refusal_of(snapshot, members).message or _reported_refusal(pool)
+    mandate = mandate_of(pool, is_accepted=not refusal)
+    if spec is not None and not is_gated:
+        # What is due is judged for every pool, by the default triggers.
+        by_default = spec.model_copy(update={"upgrade": Upgrade()})
+        snapshot = replace(snapshot, pool=replace(pool, spec=by_default))
+    overview = upgrade(snapshot, members, mandate).overview
+    is_reported = is_control_plane_closed(cluster.pools)
+    if overview is not None and is_reported:
+        overview = replace(overview, gates=tuple(map(_as_reported, overview.gates)))
+    return Judged(
+        pool=pool,
+        nodes=tuple(each.node for each in members.ours),
+        is_gated=is_gated,
+        refusal=refusal,
+        assumes_control_plane=is_gated and not cluster.control_plane and not is_reported,
+        overview=overview,
+        plan=_planned(pool, members, overview) if is_gated else None,
+    )
+
+
+def is_control_plane_closed(pools: Iterable[Pool]) -> bool:
+    """Whether the operator reports of one of ``pools`` that the gate ControlPlane is closed, and not why.
+
+    It is the same for all pools. A condition about an earlier spec says nothing. Where the status has the
+    version and since when, these are judged, and not what the condition said of them.
+    """
+    for pool in pools:
+        found = _false_now(pool, ConditionType.UPGRADE_ALLOWED)
+        if found is None or pool.status.control_plane is not None:
+            continue
+        if found.reason == Gate.CONTROL_PLANE or _NAMED.search(found.message):
+            return True
+    return False
+
+
+def _false_now(pool: Pool, kind: ConditionType) -> Condition | None:
+    """Return the condition where it is False, and about the spec as it is."""
+    found = pool.status.condition(kind)
+    is_now = found is not None and found.observed_generation == pool.generation
+    return found if found is not None and is_now and found.status == "False" else None
+
+
+def _as_reported(found: GateFinding) -> GateFinding:
+    return replace(_REPORTED, override=found.override) if found.gate is Gate.CONTROL_PLANE else found
+
+
+def _reported_refusal(pool: Pool) -> str:
+    """Return why the operator refuses this very spec, for reasons that only it knows, such as its rights."""
+    found = _false_now(pool, ConditionType.ACCEPTED)
+    return found.message if found is not None else ""
+
+
+def _planned(pool: Pool, members: Members, overview: UpgradeOverview | None) -> UpgradePlan | None:
+    if overview is None or pool.spec is None:
+        return None
+    return upgrade_plan(overview, spec=pool.spec, nodes_of_pool=[each.node for each in members.ours])
+
+
+def rows_of_settings(given: argparse.Namespace) -> tuple[Row, ...]:
+    """Return the rows of ``--support-matrix-file``. Raises SettingsError."""
+    name = given.support_matrix_file
+    if name is None:
+        return ()
+    try:
+        return read_rows(Path(name).read_text(encoding="utf-8"), matrix=built_in())
+    except DataError as error:
+        raise SettingsError(f"--support-matrix-file {name}: {error}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"--support-matrix-file {name}: not UTF-8") from None
+    except OSError as error:
+        raise SettingsError(f"--support-matrix-file {name}: {error.strerror}") from None
