@@ -1,12 +1,14 @@
-"""The shape of the house: where the source root is, what may be loaded by what."""
+"""The shape of the source: where its root is, what may be loaded by what, which small modules are a seam."""
 
 from __future__ import annotations
 
+import ast
 import json
 import operator
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -21,6 +23,10 @@ ENGINES = ("kopf", "aiohttp", "kubernetes")
 PURE_OF_KUBELET = ("addresses", "exporter", "outcome", "samples", "schedule")
 
 MODULES = sorted(ROOM.rglob("*.py"))
+
+SEAM_LINES: Final = 60
+SEAMS: Final[dict[str, str]] = {}
+"""Modules of fewer lines that one module imports, each with the reason why it is not a part of that one."""
 
 
 def test_the_source_root_is_no_package() -> None:
@@ -80,3 +86,41 @@ def test_operator_is_the_standard_library_in_a_fresh_interpreter_too() -> None:
         [sys.executable, "-c", program], cwd=SOURCE, capture_output=True, text=True, timeout=60, check=True
     )
     assert SOURCE not in Path(done.stdout.strip()).parents
+
+
+def imported_in(tree: ast.Module, path: Path) -> set[str]:
+    """Return the modules that a module names in its imports, also in those for types alone."""
+    package = dotted(path).split(".") if path.name == "__init__.py" else dotted(path).split(".")[:-1]
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            whole = ".".join([*above, *([node.module] if node.module else [])])
+            found |= {whole, *(f"{whole}.{alias.name}" for alias in node.names)}
+    return found - {dotted(path)}
+
+
+def has_code(tree: ast.Module) -> bool:
+    """Return whether a module has more than docstrings."""
+    return not all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in tree.body)
+
+
+@pytest.mark.slow
+def test_a_small_module_with_one_importer_is_a_seam() -> None:
+    trees = {path: ast.parse(path.read_text()) for path in MODULES}
+    importers: dict[str, set[str]] = {}
+    for path, tree in trees.items():
+        for name in imported_in(tree, path):
+            importers.setdefault(name, set()).add(dotted(path))
+    small = {
+        dotted(path): importers.get(dotted(path), set())
+        for path, tree in trees.items()
+        if has_code(tree) and len(path.read_text().splitlines()) < SEAM_LINES
+    }
+    found = {name: next(iter(by)) for name, by in small.items() if len(by) == 1}
+    faults = [f"{name}: why is it no part of {by}?" for name, by in found.items() if name not in SEAMS]
+    faults += [f"{name}: no such module any more" for name in SEAMS if name not in found]
+    assert not faults, "\n".join(faults)
+    assert all(SEAMS.values()), "a seam has a reason"

@@ -82,6 +82,7 @@ def test_the_shipped_crd_lacks_nothing() -> None:
     assert lacks(definition()["spec"]) == []
 
 
+@pytest.mark.slow
 @given(removed=st.sets(st.sampled_from(FIELDS), min_size=1, max_size=5))
 def test_each_field_that_is_gone_is_named_but_what_was_in_another_that_is(removed: set[FieldPath]) -> None:
     named = {path for path in removed if not any(path[:n] in removed for n in range(len(path)))}

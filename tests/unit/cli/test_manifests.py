@@ -68,6 +68,7 @@ def test_a_list_with_its_items_there_twice_is_a_fault() -> None:
     assert [each.faults for each in found] == [(), ((3, 'key "items" is already set on line 2'),)]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_is_said_with_its_line() -> None:
     wrong = [
         f"{text[:30]!r}: {found}"

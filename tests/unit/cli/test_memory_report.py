@@ -66,6 +66,7 @@ async def answering(status: int, body: bytes, **headers: str) -> AsyncIterator[s
         await runner.cleanup()
 
 
+@pytest.mark.slow
 async def test_five_thousand_nodes_are_read_compressed() -> None:
     known = healthy(5000)
     async with serving(memory=a_memory(known)) as served:
@@ -208,6 +209,7 @@ async def test_without_an_address_it_reads_from_the_pod_that_leads(host: Host) -
     assert host.calls("create") == [], "an operator that requires no token gets none"
 
 
+@pytest.mark.slow
 async def test_where_another_operator_leads_the_next_read_is_from_that_one(host: Host) -> None:
     async with (
         serving(memory=a_memory(healthy(1), standby="winpool-1 leads")) as before,

@@ -301,6 +301,7 @@ async def list_pods(cluster: Cluster, *, lister: PodLister) -> int:
         return len(cluster.limits) - before
 
 
+@pytest.mark.slow
 async def test_pages_of_pods_grow_back_after_a_bad_stretch() -> None:
     cluster = Cluster(KINDS["pods"], [SMALL_POD] * 2_000)
     lister = PodLister(cluster.request)

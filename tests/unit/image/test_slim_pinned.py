@@ -169,6 +169,7 @@ def test_each_kind_of_credentials_of_a_kubeconfig_works(slimmed: Slimmed, tmp_pa
     }
 
 
+@pytest.mark.slow
 def test_what_is_left_in_python_only_does_what_the_compiled_code_did(slimmed: Slimmed) -> None:
     assert json.loads(run_with(slimmed, IN_PYTHON)) == [["sent"], []]
 

@@ -227,6 +227,7 @@ async def test_clients_share_one_report_a_second() -> None:
     assert (statuses, counting.reports) == ([200] * 8, 1)
 
 
+@pytest.mark.slow
 async def test_a_large_answer_is_compressed_or_not_given() -> None:
     """What clients do not read is kept in memory until their connections end."""
     async with serving(memory=a_memory(healthy(10_000))) as served:

@@ -241,6 +241,7 @@ def test_markdown_links_the_sources() -> None:
     )
 
 
+@pytest.mark.slow
 def test_it_runs_without_a_cluster_and_without_a_kubeconfig(tmp_path: Path) -> None:
     program = (
         "import argparse, sys; from winpool.cli import matrix; top = argparse.ArgumentParser(); "

@@ -307,16 +307,6 @@ class UpgradePlan:
         return not self.stops and all(each.permits for each in self.gates)
 
 
-__all__ = [
-    "Batch",
-    "PlannedAction",
-    "PlannedGate",
-    "PlannedNode",
-    "UpgradePlan",
-    "planned_gate",
-    "upgrade_plan",
-]
-
 LEAST_BATCH: Final = 1
 """Nodes of a batch where as many nodes are unavailable as may be: the Budget gate opens with one."""
 
