@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
+from winpool.api.spec import Mode
 from winpool.api.upgrade import UpgradeState
-from winpool.api.v1alpha1 import Mode
 from winpool.features.contract.feature import ACCEPTABLE, Refusal, contract_refusal_of
 from winpool.features.feature import Mandate, RoomResult
 from winpool.features.judge import layers_of

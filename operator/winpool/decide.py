@@ -16,7 +16,7 @@ from typing import Final
 from winpool.allowed import acts_of, mandate_of, refusal_of
 from winpool.api.events import EventReason
 from winpool.api.keys import RELEASE_FINALIZER
-from winpool.api.v1alpha1 import WindowsNodePoolStatus
+from winpool.api.status import WindowsNodePoolStatus
 from winpool.features.contract.feature import ContractResult, contract
 from winpool.features.contract.taints import taints_of
 from winpool.features.feature import Mandate, Room, RoomResult

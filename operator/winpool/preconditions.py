@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from winpool.api.conditions import ConditionType
 from winpool.api.keys import POOL_LABEL, RELEASE_FINALIZER
-from winpool.api.v1alpha1 import Mode, WindowsNodePoolStatus
+from winpool.api.spec import Mode
+from winpool.api.status import WindowsNodePoolStatus
 from winpool.features.feature import Mandate, RoomResult
 from winpool.model.node import Acts, Keys
 from winpool.model.pool import Pool

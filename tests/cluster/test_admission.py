@@ -20,9 +20,11 @@ import pytest
 
 from cluster.admission import tables
 from cluster.admission.server import Server
-from winpool.api.status import MAX_GATES
-from winpool.api.v1alpha1 import (
+from winpool.api.matrix import Verdict
+from winpool.api.model import InvalidSpecError
+from winpool.api.status import (
     MAX_BUILDS,
+    MAX_GATES,
     MAX_HISTORY,
     MAX_ISSUES,
     MAX_PLAN_STEPS,
@@ -31,16 +33,14 @@ from winpool.api.v1alpha1 import (
     ControlPlaneSeen,
     HistoryEntry,
     HistoryResult,
-    InvalidSpecError,
     Issue,
     Plan,
     PlanAction,
     PlanStep,
     PlanUpgrade,
-    Verdict,
-    WindowsNodePool,
     WindowsNodePoolStatus,
 )
+from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.__main__ import main
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from types import EllipsisType
 from typing import Any
 
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS
-from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
+from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.status import WindowsNodePoolStatus
 from winpool.features.contract.taints import taints_of as taints_of_spec
 from winpool.model.node import Keys, Node, NodeVersions, Taint
 from winpool.model.pool import Attempts, GuardState, OtherPools, Pool

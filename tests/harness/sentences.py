@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from winpool.api.v1alpha1 import WindowsNodePoolStatus
+    from winpool.api.status import WindowsNodePoolStatus
 
 _FIELDS: Final = ("spec.", "nodeSelector", "nodeInfo.", "metadata.", "system:", "containerd ", "registry.")
 """What a sentence may begin with in place of a capital or a number: names."""

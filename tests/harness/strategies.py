@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from harness.builders import GUARD, GUARDED, Object, a_node, a_pool, a_spec, a_taint
 from harness.wishes import Wanted
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_REVISION_LABEL, OS_VERSION_LABEL, POOL_LABEL
-from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
+from winpool.api.spec import Mode, WindowsNodePoolSpec
 from winpool.model.node import Node, NodeVersions, Taint
 from winpool.model.pool import Pool
 

@@ -18,7 +18,7 @@ from harness.upgrade_room import DAY, HOUR, settled_node
 from harness.writes import patched
 from winpool.api.conditions import ConditionType
 from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.api.v1alpha1 import Condition
+from winpool.api.status import Condition
 from winpool.controllers.backoff import Patience
 from winpool.decide import Decision, decide
 from winpool.model.node import Node, NodePatch

@@ -8,7 +8,7 @@ from harness.strategies import PROTECTED_LABELS, PROTECTED_TAINTS, RESERVED_LABE
 from harness.writes import carries_ours
 from winpool.api.fields import is_restricted_label
 from winpool.api.keys import POOL_LABEL, RELEASE_FINALIZER
-from winpool.api.v1alpha1 import Mode
+from winpool.api.spec import Mode
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.ownership.record import Record, record_of

@@ -12,7 +12,7 @@ from harness.builders import Nodes, a_record, a_snapshot, deleted, edited, unrea
 from harness.strategies import fleets, haunted_nodes, nodes, pools, specs
 from harness.writes import acted, nothing_is_written, patched, relabelled, retainted, settled
 from winpool.api.keys import OS_LABEL, POOL_LABEL, RELEASE_FINALIZER
-from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
+from winpool.api.spec import Mode, WindowsNodePoolSpec
 from winpool.decide import Decision, decide
 from winpool.model.node import Node
 from winpool.model.pool import Pool

@@ -26,7 +26,7 @@ from winpool.api.keys import (
     UPGRADE_REQUESTED_ANNOTATION,
     UPGRADE_STATE_LABEL,
 )
-from winpool.api.v1alpha1 import WindowsNodePoolSpec
+from winpool.api.spec import WindowsNodePoolSpec
 from winpool.decide import Decision
 from winpool.features.feature import Mandate, Room, RoomResult
 from winpool.model.node import Eviction, Node, NodeCondition, NodePatch, Taint

@@ -15,7 +15,8 @@ from harness.documents import ROOT, links_of
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.api.upgrade import DEFAULT_TRIGGERS, NEVER_OVERRIDDEN, Gate, Trigger, UpgradeState
+from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
+from winpool.api.upgrade import DEFAULT_TRIGGERS, Trigger, UpgradeState
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.features.upgrade.gates.table import GATES
 

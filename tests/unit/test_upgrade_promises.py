@@ -34,8 +34,8 @@ from winpool.api.keys import (
     UPGRADE_REQUESTED_ANNOTATION,
     UPGRADE_STATE_LABEL,
 )
+from winpool.api.spec import Mode
 from winpool.api.text import written_moment
-from winpool.api.v1alpha1 import Mode
 from winpool.model.node import Node, NodePatch, NodeVersions
 from winpool.model.pods import Block, BlockedBy, Workload
 from winpool.model.pressure import Guard, Level

@@ -11,7 +11,7 @@ from harness.others import SHARED_KEYS, Key, is_windows, owner_of
 from harness.strategies import FOREIGN_VALUES, PROTECTED_TAINTS, hostile_records, nodes, specs
 from harness.verdict import check_protected, check_settled, is_clean
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL, RELEASE_FINALIZER
-from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
+from winpool.api.spec import Mode, WindowsNodePoolSpec
 from winpool.decide import decide
 from winpool.model.node import Node, Taint
 

@@ -3,7 +3,7 @@
 The operator decides and explains. Only the strategy Manual is accepted yet: the operator labels the nodes,
 and whoever upgrades them acts. Fields that only a rollout by the operator reads say so.
 
-Everything of the block can be imported from here. Limits have schema defaults, tuned numbers have not: a
+Limits have schema defaults, tuned numbers have not: a
 default is stored in the object and stays as it was.
 
 Who upgrades the nodes of a pool and how, why a node is due, and what its label says of it.
@@ -23,16 +23,13 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from winpool.api.drain import Drain, DrainBehavior, DrainRule, EmptyDirPods, OnTimeout, UnmanagedPods
+from winpool.api.drain import Drain
 from winpool.api.fields import DNS_SUBDOMAIN_PATTERN, KEY_SYNTAX, MAX_PREFIX_LENGTH, is_key, is_object_name
 from winpool.api.maintenance import (
-    DEFAULT_TIME_ZONE,
     MAX_EXCLUSIONS,
     MAX_OVERRIDES,
     MAX_PAUSE_REQUESTS,
     MAX_WINDOWS,
-    NEVER_OVERRIDDEN,
-    Gate,
     MaintenanceExclusion,
     MaintenanceWindow,
     Override,
@@ -186,33 +183,6 @@ class Actuator(ApiModel):
         ),
     )
 
-
-__all__ = [
-    "DEFAULT_TIME_ZONE",
-    "DEFAULT_TOPOLOGY_KEY",
-    "DEFAULT_TRIGGERS",
-    "NEVER_OVERRIDDEN",
-    "Actuator",
-    "ActuatorType",
-    "Canary",
-    "Drain",
-    "DrainBehavior",
-    "DrainRule",
-    "EmptyDirPods",
-    "Gate",
-    "JobActuator",
-    "MaintenanceExclusion",
-    "MaintenanceWindow",
-    "Method",
-    "OnTimeout",
-    "Override",
-    "PauseRequest",
-    "Strategy",
-    "Trigger",
-    "UnmanagedPods",
-    "Upgrade",
-    "UpgradeState",
-]
 
 DEFAULT_TOPOLOGY_KEY: Final = "topology.kubernetes.io/zone"
 

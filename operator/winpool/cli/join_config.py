@@ -27,8 +27,8 @@ from winpool.support.versions import Minor, parse_minor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from winpool.api.spec import ReservedMemory
-    from winpool.api.v1alpha1 import PoolTaint, WindowsNodePoolSpec
+    from winpool.api.spec import ReservedMemory, WindowsNodePoolSpec
+    from winpool.api.taints import PoolTaint
     from winpool.cli.parsing import Subparsers
 
 _NAME: Final = "join-config"

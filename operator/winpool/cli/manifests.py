@@ -27,7 +27,7 @@ from winpool.cli.parsing import EndError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from winpool.api.v1alpha1 import WindowsNodePoolSpec
+    from winpool.api.spec import WindowsNodePoolSpec
 
 _STDIN: Final = "-"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")

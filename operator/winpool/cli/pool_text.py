@@ -20,7 +20,9 @@ from winpool.api.keys import (
     RESERVED_MEMORY_TAINT,
 )
 from winpool.api.model import InvalidSpecError
-from winpool.api.v1alpha1 import NOT_OBSERVED, Mode, PlanAction, WindowsNodePool
+from winpool.api.spec import Mode
+from winpool.api.status import NOT_OBSERVED, PlanAction
+from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli import lenient
 from winpool.cli.console import Ink, Paper
 from winpool.cli.counts import age, counted, listed
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from winpool.api.v1alpha1 import WindowsNodePoolSpec
+    from winpool.api.spec import WindowsNodePoolSpec
     from winpool.cli.console import Look
     from winpool.model.node import Node
 

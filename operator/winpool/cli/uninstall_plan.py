@@ -15,7 +15,7 @@ import msgspec
 
 from winpool.api.keys import APPLIED_ANNOTATION, NAMESPACE, POOL_LABEL, RELEASE_FINALIZER, SHORT_NAME
 from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS, REQUEST_ANNOTATIONS
-from winpool.api.v1alpha1 import Mode
+from winpool.api.spec import Mode
 from winpool.cli.counts import listed
 from winpool.cli.lenient import count, items, mapping, moment, text
 from winpool.model.node import NO_KEYS, Keys

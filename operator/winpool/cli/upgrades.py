@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from winpool.allowed import mandate_of, refusal_of
 from winpool.api.conditions import ConditionType
+from winpool.api.maintenance import Gate
 from winpool.api.model import InvalidSpecError
-from winpool.api.upgrade import Gate, Upgrade
-from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
+from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.status import WindowsNodePoolStatus
+from winpool.api.upgrade import Upgrade
 from winpool.cli.kubectl import GARBLED, KubectlError, NotAskedError, complete
 from winpool.cli.manifests import without_nulls
 from winpool.cli.parsing import EndError
@@ -47,8 +49,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from winpool.api.status import ControlPlaneSeen
-    from winpool.api.v1alpha1 import Condition
+    from winpool.api.status import Condition, ControlPlaneSeen
     from winpool.cli.kubectl import Kubectl
     from winpool.features.upgrade.plan import UpgradePlan
     from winpool.features.upgrade.records import NodeUpgrade, UpgradeOverview

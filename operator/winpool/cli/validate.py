@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import KIND
+from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import printable
-from winpool.api.v1alpha1 import WindowsNodePoolSpec
 from winpool.cli.counts import counted
 from winpool.cli.manifests import pools_in, without_nulls
 from winpool.cli.parsing import Exit, add_filename, add_verb, note, offline_note

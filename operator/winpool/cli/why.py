@@ -10,8 +10,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import HOLD_ANNOTATION, KIND, OS_LABEL, OS_WINDOWS, SHORT_NAME, UPGRADE_STATE_LABEL
+from winpool.api.maintenance import Gate
 from winpool.api.text import written_moment
-from winpool.api.upgrade import Gate, UpgradeState
+from winpool.api.upgrade import UpgradeState
 from winpool.cli import gates
 from winpool.cli.console import Ink, Paper, look_of
 from winpool.cli.kubectl import Kubectl, NotAskedError

@@ -30,7 +30,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
 from winpool.api.keys import PLURAL
-from winpool.api.v1alpha1 import WindowsNodePoolStatus
+from winpool.api.status import WindowsNodePoolStatus
 from winpool.controllers.services import Clock, Faults, Wake
 from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.errors import ApiError, NotFound, explained

@@ -15,7 +15,8 @@ from typing import Any, Final
 from winpool.api.crd import without_fields
 from winpool.api.events import EVENTS, EventReason
 from winpool.api.keys import API_VERSION
-from winpool.api.v1alpha1 import WindowsNodePoolStatus, status_and_problem
+from winpool.api.status import WindowsNodePoolStatus
+from winpool.api.v1alpha1 import status_and_problem
 from winpool.controllers.backoff import Overtaken
 from winpool.controllers.pools import Pools
 from winpool.decide import Decision

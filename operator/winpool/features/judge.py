@@ -20,7 +20,8 @@ from typing import Final
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
 from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL, WINDOWS_BUILD_LABEL
-from winpool.api.v1alpha1 import MatrixRow, OperatingSystem, WindowsNodePoolSpec
+from winpool.api.matrix import MatrixRow
+from winpool.api.spec import OperatingSystem, WindowsNodePoolSpec
 from winpool.features.feature import Finding, Progress, Stage
 from winpool.model.node import Node, NodeVersions
 from winpool.model.snapshot import Snapshot

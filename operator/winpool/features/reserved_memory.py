@@ -17,8 +17,7 @@ from enum import StrEnum
 from typing import Final
 
 from winpool.api.quantity import GIB, KIB, exact, rounded
-from winpool.api.spec import ReservedMemory
-from winpool.api.v1alpha1 import OnMismatch
+from winpool.api.spec import OnMismatch, ReservedMemory
 from winpool.model.node import Node, NodeMemory
 
 PAGE_BYTES: Final = 4 * KIB

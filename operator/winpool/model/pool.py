@@ -21,15 +21,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from winpool.api.v1alpha1 import (
-    InvalidSpecError,
-    Issue,
-    ObjectMeta,
-    WindowsNodePool,
-    WindowsNodePoolSpec,
-    WindowsNodePoolStatus,
-    status_and_problem,
-)
+from winpool.api.model import InvalidSpecError
+from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.status import Issue, WindowsNodePoolStatus
+from winpool.api.v1alpha1 import ObjectMeta, WindowsNodePool, status_and_problem
 from winpool.model.node import Keys, NodePatch
 
 _NEVER = datetime.max.replace(tzinfo=UTC)

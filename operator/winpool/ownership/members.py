@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.api.v1alpha1 import (
+from winpool.api.selector import (
     NodeSelector,
     PodRequirement,
     PodSelector,

@@ -25,9 +25,10 @@ from prometheus_client.registry import Collector
 
 from winpool import __version__
 from winpool.api.conditions import ConditionType
-from winpool.api.status import HistoryResult
-from winpool.api.upgrade import Gate, Trigger, UpgradeState
-from winpool.api.v1alpha1 import MAX_BUILDS, Mode, WindowsNodePoolStatus
+from winpool.api.maintenance import Gate
+from winpool.api.spec import Mode
+from winpool.api.status import MAX_BUILDS, HistoryResult, WindowsNodePoolStatus
+from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.model.pool import Pool, SurpriseKind
 from winpool.model.pressure import Axis, Level
 from winpool.serve import definitions as metric

@@ -11,7 +11,8 @@ from typing import Final
 
 from winpool.api.conditions import STATES, ConditionType, Reason, see_condition
 from winpool.api.issues import IssueReason
-from winpool.api.v1alpha1 import Condition, Mode, OnMismatch
+from winpool.api.spec import Mode, OnMismatch
+from winpool.api.status import Condition
 from winpool.features.feature import Stage
 from winpool.features.memory.overview import Overview
 from winpool.model.pool import Pool

@@ -20,8 +20,8 @@ from winpool.api.conditions import ConditionType, Reason, referred_by
 from winpool.api.events import NODES_WITH_OWN_EVENTS, EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
+from winpool.api.status import Condition, Issue, WindowsNodePoolStatus
 from winpool.api.text import written_moment
-from winpool.api.v1alpha1 import Condition, Issue, WindowsNodePoolStatus
 from winpool.features.memory.overview import Overview
 from winpool.model.node import Keys
 from winpool.model.pool import KnownIssue, Pool

@@ -18,8 +18,8 @@ from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION, CRD_NAME, HOLD_ANNOTATION, OS_LABEL, OS_WINDOWS
 from winpool.api.model import SENTENCE
 from winpool.api.selector import SelectorOperator
+from winpool.api.status import MAX_ISSUE_NODES, WindowsNodePoolStatus
 from winpool.api.text import written_moment
-from winpool.api.v1alpha1 import MAX_ISSUE_NODES, WindowsNodePoolStatus
 from winpool.features.feature import Finding
 from winpool.features.reserved_memory import (
     LOW_FIX,

@@ -13,7 +13,7 @@ from heapq import nsmallest
 from typing import Final
 
 from winpool.api.issues import IssueReason
-from winpool.api.v1alpha1 import MAX_ISSUE_NODES, MAX_ISSUES, Issue
+from winpool.api.status import MAX_ISSUE_NODES, MAX_ISSUES, Issue
 from winpool.features.feature import Finding
 from winpool.features.memory.overview import Overview
 from winpool.model.pool import KnownIssue, Pool

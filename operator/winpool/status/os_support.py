@@ -14,7 +14,8 @@ from typing import Final
 
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
-from winpool.api.v1alpha1 import MAX_BUILDS, Build, Verdict
+from winpool.api.matrix import Verdict
+from winpool.api.status import MAX_BUILDS, Build
 from winpool.features.feature import Finding
 from winpool.status.assessment import Assessment, count_nodes, enumerate_names
 from winpool.support.judge import Judgement

@@ -6,8 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from winpool.api.fields import NO_EXECUTE
 from winpool.api.keys import APPLIED_ANNOTATION, PREFIX
-from winpool.api.status import MAX_PLAN_STEPS, PlanAction, PlanStep, PlanUpgrade
-from winpool.api.v1alpha1 import MAX_CHANGES, Change, ChangeKind, Plan
+from winpool.api.status import (
+    MAX_CHANGES,
+    MAX_PLAN_STEPS,
+    Change,
+    ChangeKind,
+    Plan,
+    PlanAction,
+    PlanStep,
+    PlanUpgrade,
+)
 from winpool.features.upgrade.plan import UpgradePlan, upgrade_plan
 from winpool.features.upgrade.records import UpgradeOverview
 from winpool.model.node import ConditionsPatch, NodeCondition, NodePatch

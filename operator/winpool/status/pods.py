@@ -16,8 +16,10 @@ from typing import Final, NamedTuple
 from winpool.api.events import EventReason
 from winpool.api.fields import NO_EXECUTE
 from winpool.api.issues import IssueReason
+from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.status import Issue, Preflight, WindowsNodePoolStatus
+from winpool.api.taints import PoolTaint
 from winpool.api.text import later
-from winpool.api.v1alpha1 import Issue, PoolTaint, Preflight, WindowsNodePoolSpec, WindowsNodePoolStatus
 from winpool.features.contract.taints import taints_of
 from winpool.features.feature import Finding
 from winpool.model.evidence import Evidence

@@ -14,8 +14,7 @@ from heapq import nsmallest
 from typing import Final
 
 from winpool.api.fields import is_own
-from winpool.api.selector import SelectorOperator, SelectorRequirement
-from winpool.api.v1alpha1 import NodeSelector
+from winpool.api.selector import NodeSelector, SelectorOperator, SelectorRequirement
 from winpool.ownership.members import meets
 
 NEAREST: Final = 4

@@ -15,17 +15,20 @@ from typing import Final
 
 from winpool.api.issues import IssueReason
 from winpool.api.keys import OS_LABEL, OS_VERSION_LABEL, OS_WINDOWS, POOL_LABEL, WINDOWS_BUILD_LABEL
-from winpool.api.status import MAX_HISTORY, HistoryEntry, HistoryResult
-from winpool.api.upgrade import Gate, Trigger, UpgradeState
-from winpool.api.v1alpha1 import (
+from winpool.api.maintenance import Gate
+from winpool.api.selector import SelectorOperator
+from winpool.api.spec import Mode
+from winpool.api.status import (
+    MAX_HISTORY,
+    HistoryEntry,
+    HistoryResult,
     Issue,
-    Mode,
     NodeTemplate,
-    SelectorOperator,
     SetKeys,
     TemplateTaint,
     WindowsNodePoolStatus,
 )
+from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.features.contract.feature import Refusal
 from winpool.features.feature import RoomResult
 from winpool.features.judge import layers_of

@@ -12,9 +12,10 @@ from typing import Final
 
 from winpool.api.conditions import ConditionType, Reason
 from winpool.api.issues import IssueReason
+from winpool.api.maintenance import Gate
 from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import written_moment
-from winpool.api.upgrade import Gate, UpgradeState
+from winpool.api.upgrade import UpgradeState
 from winpool.features.feature import RoomResult
 from winpool.features.upgrade.gates.table import POOL_GATES
 from winpool.features.upgrade.records import NodeUpgrade, Stand, UpgradeOverview, UpgradeResult

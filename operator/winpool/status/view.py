@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from winpool.api.conditions import STATES, ConditionType, Reason, see_condition
 from winpool.api.issues import IssueReason
-from winpool.api.v1alpha1 import Mode
+from winpool.api.spec import Mode
 from winpool.features.contract.feature import Refusal
 from winpool.features.feature import Finding, Stage
 from winpool.features.memory.overview import Overview

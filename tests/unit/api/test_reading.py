@@ -11,20 +11,13 @@ from pydantic import ValidationError
 
 from cluster.admission import tables
 from harness.every import every
-from winpool.api.model import MAX_PROBLEMS
-from winpool.api.v1alpha1 import (
-    InvalidSpecError,
-    KubernetesVersions,
-    MatrixRow,
-    Mode,
-    NodeSelector,
-    ObjectMeta,
-    PoolTaint,
-    RowVerdict,
-    SelectorOperator,
-    WindowsNodePool,
-    WindowsNodePoolStatus,
-)
+from winpool.api.matrix import KubernetesVersions, MatrixRow, RowVerdict
+from winpool.api.model import MAX_PROBLEMS, InvalidSpecError
+from winpool.api.selector import NodeSelector, SelectorOperator
+from winpool.api.spec import Mode
+from winpool.api.status import WindowsNodePoolStatus
+from winpool.api.taints import PoolTaint
+from winpool.api.v1alpha1 import ObjectMeta, WindowsNodePool
 
 POOL: dict[str, Any] = {
     "apiVersion": "winpool.dev/v1alpha1",

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.strategies import NASTY
-from winpool.api.status import NodeTemplate, Preflight, TemplateTaint
-from winpool.api.v1alpha1 import (
+from winpool.api.maintenance import Gate
+from winpool.api.matrix import Verdict
+from winpool.api.status import (
     MAX_BUILDS,
     MAX_HISTORY,
     MAX_ISSUES,
@@ -20,15 +21,16 @@ from winpool.api.v1alpha1 import (
     Build,
     Condition,
     ControlPlaneSeen,
-    Gate,
     HistoryEntry,
     HistoryResult,
     Issue,
+    NodeTemplate,
     Plan,
     PlanAction,
     PlanStep,
     PlanUpgrade,
-    Verdict,
+    Preflight,
+    TemplateTaint,
     WindowsNodePoolStatus,
 )
 

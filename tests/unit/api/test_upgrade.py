@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from winpool.api.drain import Drain, DrainBehavior, DrainRule, EmptyDirPods, OnTimeout, UnmanagedPods
 from winpool.api.fields import MOMENT_PATTERN, SpecTime, is_moment, is_object_name
 from winpool.api.maintenance import (
     NEVER_OVERRIDDEN,
@@ -28,16 +29,10 @@ from winpool.api.text import written_moment
 from winpool.api.upgrade import (
     Actuator,
     ActuatorType,
-    Drain,
-    DrainBehavior,
-    DrainRule,
-    EmptyDirPods,
     Method,
     NodeBudget,
-    OnTimeout,
     Strategy,
     Trigger,
-    UnmanagedPods,
     Upgrade,
     is_budget,
 )

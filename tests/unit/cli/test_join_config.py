@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from winpool.api.quantity import bytes_of
-from winpool.api.spec import ReservedMemory
-from winpool.api.v1alpha1 import WindowsNodePoolSpec
+from winpool.api.spec import ReservedMemory, WindowsNodePoolSpec
 from winpool.cli.join_config import KubeletSettings, flags, may_set, render, settings_of
 from winpool.support.versions import Minor
 

@@ -12,8 +12,8 @@ import pytest
 from harness.builders import NOON, a_node, a_pool, a_record, with_status
 from unit.cli.upgrades import LARGE, SMALL, WHOLE_DAY_OFF, a_cluster, a_machine, upgrade_pool
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.api.upgrade import Gate
-from winpool.api.v1alpha1 import WindowsNodePoolStatus
+from winpool.api.maintenance import Gate
+from winpool.api.status import WindowsNodePoolStatus
 from winpool.cli.console import Look
 from winpool.cli.kubectl import Kubectl, NotAskedError
 from winpool.cli.upgrades import Cluster

@@ -31,7 +31,7 @@ from harness.wishes import Wanted, compare, conform, release
 from harness.writes import acted, patched, relabelled, retainted
 from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
-from winpool.api.v1alpha1 import Issue, WindowsNodePoolStatus
+from winpool.api.status import Issue, WindowsNodePoolStatus
 from winpool.decide import Decision, decide
 from winpool.model.node import NO_KEYS, Keys, Node
 from winpool.model.pool import Pool

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.builders import GUARDED, a_node, a_pool, a_record, deleted, unreadable
 from harness.strategies import SELECTORS, haunted_nodes, nodes, pools
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
-from winpool.api.v1alpha1 import NodeSelector
+from winpool.api.selector import NodeSelector
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.ownership.members import Claim, claim, concerns, is_asked_for, may_share, selects

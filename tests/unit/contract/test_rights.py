@@ -27,7 +27,7 @@ from harness.builders import (
 from harness.strategies import PROTECTED_LABELS, PROTECTED_TAINTS, haunted_nodes, pools
 from harness.writes import acted, patched, relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL, RELEASE_FINALIZER
-from winpool.api.v1alpha1 import WindowsNodePoolStatus
+from winpool.api.status import WindowsNodePoolStatus
 from winpool.decide import decide
 from winpool.model.node import Keys, Node, NodeCondition
 from winpool.model.pool import Pool

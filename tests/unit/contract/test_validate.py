@@ -24,8 +24,8 @@ from harness.builders import (
 )
 from harness.strategies import extreme_times
 from harness.writes import patched
+from winpool.api.selector import NodeValidation
 from winpool.api.text import written_moment
-from winpool.api.v1alpha1 import NodeValidation
 from winpool.decide import Decision, decide
 from winpool.features.contract.taints import question_of
 from winpool.model.node import Node

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.builders import A_SPEC, NOON, a_body, a_snapshot
-from winpool.api.v1alpha1 import Mode
+from winpool.api.spec import Mode
 from winpool.decide import decide
 from winpool.model.pool import read_pool
 

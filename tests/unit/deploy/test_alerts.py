@@ -14,8 +14,8 @@ from alerts.promql import Selector, grouping_labels, selectors
 from harness.builders import a_pool
 from harness.every import every
 from winpool.api.conditions import ConditionType
-from winpool.api.upgrade import Gate
-from winpool.api.v1alpha1 import Mode
+from winpool.api.maintenance import Gate
+from winpool.api.spec import Mode
 from winpool.controllers.services import PassResult
 from winpool.model.pool import SurpriseKind
 from winpool.serve.definitions import DEFINITIONS, NODES

@@ -30,7 +30,8 @@ from harness.strategies import fleets, haunted_nodes, pools
 from harness.writes import acted, relabelled, retainted
 from winpool.api.events import EVENTS, EventReason, Regarding
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL, RELEASE_FINALIZER
-from winpool.api.v1alpha1 import Mode, WindowsNodePoolStatus
+from winpool.api.spec import Mode
+from winpool.api.status import WindowsNodePoolStatus
 from winpool.decide import Decision, decide
 from winpool.kube.events import NOTE_BYTES
 from winpool.model.node import Node, NodeMemory

@@ -33,7 +33,8 @@ from harness.writes import acted, relabelled, retainted, settled
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.keys import HOLD_ANNOTATION as HOLD
 from winpool.api.keys import RELEASE_FINALIZER
-from winpool.api.v1alpha1 import Condition, Mode
+from winpool.api.spec import Mode
+from winpool.api.status import Condition
 from winpool.decide import decide
 from winpool.model.node import Node, NodeMemory, NodeVersions
 from winpool.model.pool import Pool

@@ -22,7 +22,7 @@ from harness.builders import (
 )
 from harness.strategies import fleets, pools
 from harness.writes import acted, relabelled, settled
-from winpool.api.v1alpha1 import WindowsNodePoolStatus
+from winpool.api.status import WindowsNodePoolStatus
 from winpool.decide import decide
 from winpool.model.node import Node
 from winpool.model.pool import Pool

@@ -8,7 +8,7 @@ import pytest
 
 from harness.builders import a_node, a_pool, a_snapshot, deleted, with_status
 from winpool.api.crd import FieldPath
-from winpool.api.v1alpha1 import Issue
+from winpool.api.status import Issue
 from winpool.decide import decide
 from winpool.model.pool import Pool
 

@@ -20,7 +20,7 @@ from harness.builders import (
     with_guard,
     with_status,
 )
-from winpool.api.v1alpha1 import MAX_ISSUES, Issue
+from winpool.api.status import MAX_ISSUES, Issue
 from winpool.decide import Decision, decide
 from winpool.model.pool import Pool
 

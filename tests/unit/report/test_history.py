@@ -23,9 +23,8 @@ from harness.upgrade_views import (
     reported,
     upgrading,
 )
-from winpool.api.status import MAX_HISTORY, HistoryEntry, HistoryResult
-from winpool.api.upgrade import Gate
-from winpool.api.v1alpha1 import WindowsNodePoolStatus
+from winpool.api.maintenance import Gate
+from winpool.api.status import MAX_HISTORY, HistoryEntry, HistoryResult, WindowsNodePoolStatus
 from winpool.features.upgrade.records import UpgradeOverview
 from winpool.model.pool import Pool
 from winpool.status.status import history

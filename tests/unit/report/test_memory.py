@@ -14,7 +14,7 @@ from harness.sentences import faults_of, faults_of_texts
 from harness.views import CALM, HARD, JUST_STARTED, PAGING, SOFT, STALE, WARNED, a_view, known, told
 from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
-from winpool.api.v1alpha1 import Issue
+from winpool.api.status import Issue
 from winpool.decide import Decision, decide
 from winpool.model.pressure import (
     NOTHING_KNOWN,

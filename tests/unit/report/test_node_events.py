@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.builders import NOON, a_node, a_pool, by_name, with_status
 from winpool.api.events import NODES_WITH_OWN_EVENTS, EventReason, Regarding
 from winpool.api.issues import IssueReason
-from winpool.api.v1alpha1 import Issue, WindowsNodePoolStatus
+from winpool.api.status import Issue, WindowsNodePoolStatus
 from winpool.features.contract.feature import NOTHING_FOUND
 from winpool.ownership.members import Claim
 from winpool.status.assessment import Assessment

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, by_name, deleted, with_status
-from winpool.api.v1alpha1 import Issue
+from winpool.api.status import Issue
 from winpool.controllers.pool import KEPT_SECONDS, OtherReports
 from winpool.controllers.pools import Pools
 from winpool.decide import Decision, decide

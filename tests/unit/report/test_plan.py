@@ -13,7 +13,8 @@ from harness.house import House
 from harness.strategies import fleets, pools
 from harness.views import CALM, HARD, STALE, all_of
 from harness.writes import acted, relabelled
-from winpool.api.v1alpha1 import MAX_CHANGES, MAX_PLAN_STEPS, Mode, Plan
+from winpool.api.spec import Mode
+from winpool.api.status import MAX_CHANGES, MAX_PLAN_STEPS, Plan
 from winpool.decide import ROOMS, decide
 from winpool.model.node import Node, NodeMemory
 from winpool.model.pool import Pool

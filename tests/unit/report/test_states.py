@@ -18,7 +18,7 @@ from harness.writes import settled
 from unit.report.test_conditions import WHY, WORLDS, reported
 from unit.report.test_gates import read
 from winpool.api.conditions import STATES, Reason
-from winpool.api.v1alpha1 import Mode
+from winpool.api.spec import Mode
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.members import Claim
 from winpool.status.view import STATE_OF, ConditionValue, worst

@@ -34,7 +34,7 @@ from harness.sentences import faults_of, faults_of_texts
 from harness.strategies import NASTY, fleets, haunted_nodes, pools
 from harness.writes import settled
 from winpool.api.keys import APPLIED_ANNOTATION
-from winpool.api.v1alpha1 import WindowsNodePoolStatus
+from winpool.api.status import WindowsNodePoolStatus
 from winpool.decide import decide
 from winpool.model.node import NodeVersions
 from winpool.model.pool import Pool

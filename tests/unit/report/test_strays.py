@@ -8,7 +8,7 @@ import pytest
 
 from harness.builders import a_node, a_pool, a_record, a_snapshot, a_taint, deleted, with_status
 from winpool.api.keys import POOL_LABEL
-from winpool.api.v1alpha1 import Issue
+from winpool.api.status import Issue
 from winpool.decide import decide
 from winpool.model.node import Node
 from winpool.model.pool import Pool

@@ -24,7 +24,8 @@ from harness.conditions import is_listed
 from harness.strategies import fleets, haunted_nodes, pools
 from harness.writes import acted
 from winpool.api.conditions import ConditionType
-from winpool.api.v1alpha1 import Mode, WindowsNodePoolStatus
+from winpool.api.spec import Mode
+from winpool.api.status import WindowsNodePoolStatus
 from winpool.decide import decide
 from winpool.model.snapshot import Snapshot
 

@@ -16,7 +16,8 @@ from harness.strategies import SELECTORS, fleets
 from winpool.api.conditions import ConditionType
 from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
-from winpool.api.v1alpha1 import Issue, NodeSelector
+from winpool.api.selector import NodeSelector
+from winpool.api.status import Issue
 from winpool.decide import decide
 from winpool.model.node import Node
 from winpool.model.pool import Pool

@@ -37,9 +37,9 @@ from harness.upgrade_views import (
 )
 from harness.writes import settled
 from winpool.api.issues import IssueReason
-from winpool.api.status import ControlPlaneSeen
-from winpool.api.upgrade import Gate, Trigger, UpgradeState
-from winpool.api.v1alpha1 import Condition
+from winpool.api.maintenance import Gate
+from winpool.api.status import Condition, ControlPlaneSeen
+from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.decide import Decision, decide
 from winpool.features.feature import Finding
 from winpool.features.upgrade.records import GateFinding, Stand, Stop, UpgradeOverview

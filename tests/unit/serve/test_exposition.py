@@ -16,7 +16,7 @@ from harness.builders import NOON, a_pool
 from harness.clock import Seconds
 from harness.served import GUARD_SECONDS, serving, until
 from winpool.api.conditions import ConditionType
-from winpool.api.v1alpha1 import Condition, WindowsNodePoolStatus
+from winpool.api.status import Condition, WindowsNodePoolStatus
 from winpool.model.pool import Pool
 from winpool.serve.definitions import Definition, Labels
 from winpool.serve.metrics import WinpoolMetrics, exposition

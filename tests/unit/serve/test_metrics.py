@@ -18,8 +18,17 @@ from harness.memory_worlds import watching
 from harness.upgrade_views import ONE_DUE
 from harness.views import HARD, a_view
 from winpool.api.conditions import ConditionType
-from winpool.api.status import MAX_HISTORY, HistoryEntry, HistoryResult
-from winpool.api.v1alpha1 import MAX_BUILDS, Build, Condition, Mode, Verdict, WindowsNodePoolStatus
+from winpool.api.matrix import Verdict
+from winpool.api.spec import Mode
+from winpool.api.status import (
+    MAX_BUILDS,
+    MAX_HISTORY,
+    Build,
+    Condition,
+    HistoryEntry,
+    HistoryResult,
+    WindowsNodePoolStatus,
+)
 from winpool.controllers.services import ControlStats
 from winpool.decide import decide
 from winpool.features.upgrade.records import UpgradeResult

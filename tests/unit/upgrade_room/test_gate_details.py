@@ -23,7 +23,7 @@ from harness.upgrade_room import (
     upgrade_pool,
     upgrade_snapshot,
 )
-from winpool.api.upgrade import Gate
+from winpool.api.maintenance import Gate
 from winpool.features.upgrade.gates.pool import max_unavailable
 from winpool.features.upgrade.records import GateFinding, Stand
 from winpool.model.node import Node

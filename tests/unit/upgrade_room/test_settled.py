@@ -9,7 +9,7 @@ import pytest
 
 from harness.builders import CONTROL_PLANE, NOON, with_status
 from harness.upgrade_room import overview_of, settled_nodes, upgrade_pool, upgrade_snapshot, wishes
-from winpool.api.v1alpha1 import ControlPlaneSeen, WindowsNodePoolStatus
+from winpool.api.status import ControlPlaneSeen, WindowsNodePoolStatus
 from winpool.model.snapshot import Snapshot
 
 MINUTE = timedelta(minutes=1)

@@ -29,8 +29,9 @@ from harness.upgrade_room import (
     wishes,
 )
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
+from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
 from winpool.api.text import written_moment
-from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate, Trigger, UpgradeState
+from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.features.feature import Mandate
 from winpool.features.upgrade.gates.pool import is_unavailable
 from winpool.features.upgrade.records import OPEN_WHEN_UNKNOWN, Stand, UpgradeOverview

@@ -22,7 +22,7 @@ import msgspec
 from winpool.api.conditions import Reason
 from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.node_keys import MISMATCH_TAINT
-from winpool.api.v1alpha1 import WindowsNodePoolSpec
+from winpool.api.spec import WindowsNodePoolSpec
 from winpool.features.contract.taints import NOTHING_HELD, Brake, Held
 from winpool.features.contract.validation import NO_STARTUP, Startup, Validator
 from winpool.features.feature import Mandate, Progress, RoomResult, Stage

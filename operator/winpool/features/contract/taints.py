@@ -31,7 +31,8 @@ from winpool.api.fields import NO_EXECUTE
 from winpool.api.keys import POOL_LABEL
 from winpool.api.memory_pressure import MemoryMode
 from winpool.api.node_keys import MISMATCH_TAINT, PRESSURE_TAINT
-from winpool.api.v1alpha1 import NodeValidation, OnMismatch, PodSelector, WindowsNodePoolSpec
+from winpool.api.selector import NodeValidation, PodSelector
+from winpool.api.spec import OnMismatch, WindowsNodePoolSpec
 from winpool.features.contract.validation import ripens, startup_taints_on
 from winpool.model.evidence import Evidence, current_survey
 from winpool.model.node import Node, Taint

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from winpool.api.selector import NodeValidation
+from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import later
-from winpool.api.v1alpha1 import NodeValidation, WindowsNodePoolSpec
 from winpool.model.evidence import Evidence, is_fresh
 from winpool.model.node import Node
 from winpool.model.snapshot import Snapshot

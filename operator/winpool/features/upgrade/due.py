@@ -22,8 +22,8 @@ from winpool.api.keys import (
     UPGRADE_STATE_LABEL,
     WINDOWS_BUILD_LABEL,
 )
+from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.upgrade import Trigger, UpgradeState
-from winpool.api.v1alpha1 import WindowsNodePoolSpec
 from winpool.features.feature import Stage
 from winpool.features.judge import Judge, Judged
 from winpool.features.reserved_memory import Reserved, ReservedMemoryJudge, ReservedVerdict

@@ -15,9 +15,10 @@ from functools import cached_property
 from typing import Final
 
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
+from winpool.api.maintenance import Gate
+from winpool.api.spec import OperatingSystem, WindowsNodePoolSpec
 from winpool.api.text import later
-from winpool.api.upgrade import Gate, Upgrade, UpgradeState
-from winpool.api.v1alpha1 import OperatingSystem, WindowsNodePoolSpec
+from winpool.api.upgrade import Upgrade, UpgradeState
 from winpool.features.feature import Mandate
 from winpool.features.judge import unknown_release
 from winpool.features.upgrade.capacity import CapacityJudge

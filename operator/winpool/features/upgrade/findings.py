@@ -7,7 +7,7 @@ from typing import Final
 
 from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.api.upgrade import Gate, Override
+from winpool.api.maintenance import Gate, Override
 from winpool.features.feature import Finding
 from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stop, UpgradeOverview, at, because
 from winpool.model.node import Node

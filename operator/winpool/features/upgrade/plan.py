@@ -15,9 +15,10 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
+from winpool.api.maintenance import Gate
+from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import LAST, written_moment
-from winpool.api.upgrade import Canary, Gate, Method, Upgrade
-from winpool.api.v1alpha1 import WindowsNodePoolSpec
+from winpool.api.upgrade import Canary, Method, Upgrade
 from winpool.features.upgrade.gates.pool import FAILED, is_unavailable, max_unavailable
 from winpool.features.upgrade.records import DueReason, GateFinding, NodeUpgrade, Stop, UpgradeOverview
 from winpool.model.node import Node

@@ -7,9 +7,10 @@ from datetime import datetime
 from enum import Enum
 from typing import Final
 
+from winpool.api.maintenance import Gate, Override
+from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import printable, written_moment
-from winpool.api.upgrade import Gate, Override, Trigger, UpgradeState
-from winpool.api.v1alpha1 import ControlPlaneSeen
+from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.features.feature import RoomResult
 from winpool.features.upgrade.capacity import Fit
 from winpool.model.node import Node

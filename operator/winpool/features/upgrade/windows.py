@@ -17,9 +17,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from winpool.api.maintenance import LEAST_SECONDS, MAX_SCHEDULE_LENGTH, has_five_fields
+from winpool.api.maintenance import (
+    LEAST_SECONDS,
+    MAX_SCHEDULE_LENGTH,
+    NEVER_OVERRIDDEN,
+    Gate,
+    Override,
+    has_five_fields,
+)
 from winpool.api.text import later
-from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate, Override, Upgrade
+from winpool.api.upgrade import Upgrade
 from winpool.features.upgrade.records import GateFinding
 
 _OF_THIS_MACHINE: Final = ("localtime", "posixrules", "Factory")

@@ -8,9 +8,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
+from winpool.api.maintenance import Gate
 from winpool.api.matrix import Verdict
 from winpool.api.text import later
-from winpool.api.upgrade import Gate, Upgrade, is_budget
+from winpool.api.upgrade import Upgrade, is_budget
 from winpool.features.upgrade.gates.world import World, closed, opened, unknown
 from winpool.features.upgrade.records import GateFinding, at, because
 from winpool.features.upgrade.windows import Exclusion, Opening, UnusableWindowError, opening, window_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate
+from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
 from winpool.features.upgrade.gates.node import (
     capacity,
     disruption_budgets,

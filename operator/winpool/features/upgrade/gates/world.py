@@ -14,9 +14,11 @@ from datetime import datetime
 from typing import Final
 
 from winpool.api.keys import HOLD_ANNOTATION
+from winpool.api.maintenance import Gate, PauseRequest
+from winpool.api.spec import Mode, WindowsNodePoolSpec
+from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import later
-from winpool.api.upgrade import Gate, PauseRequest, Upgrade
-from winpool.api.v1alpha1 import ControlPlaneSeen, Mode, WindowsNodePoolSpec
+from winpool.api.upgrade import Upgrade
 from winpool.features.feature import Mandate
 from winpool.features.upgrade.capacity import Fit
 from winpool.features.upgrade.records import GateFinding, Stand, Stop, at, because, shown
