@@ -1,7 +1,5 @@
 """ValidatingAdmissionPolicies as data, and the guard, which keeps kubelets from writing our keys.
 
-ValidatingAdmissionPolicies as data: what the guard and the fence have in common.
-
 Everything that the API server would fill in is written out, so that what it has is equal to what was sent.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/.

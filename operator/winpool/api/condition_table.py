@@ -1,9 +1,5 @@
 """Every type of condition with every status and reason that it can have: the source of the reference page.
 
-What OSSupported and MemoryHealthy can say: a part of the table of conditions (``condition_table``).
-
-What UpgradeAllowed can say: a part of the table of conditions (``condition_table``).
-
 A gate that is judged for the pool as a whole is its own reason. Gates that are judged node by node share
 NodesGated, since one may be open for one node and closed for the next.
 """

@@ -1,11 +1,7 @@
 """The conditions of a WindowsNodePool: their types, their reasons, and STATE, the worst reason that is true.
 
-The types of condition of a WindowsNodePool and the reasons that they can have.
-
 A reason is part of the API: people script against it. Those of Ready are at most 19 characters, since
 `kubectl get` shows them in the column STATE, and the table stays within 80 columns.
-
-What STATE in ``kubectl get`` shows: the worst that is true of a pool, in the order of this table.
 
 STATE is the reason of the condition Ready. The same order decides what NodesUpToDate reports, so that the two
 never name different troubles of the nodes.

@@ -1,4 +1,6 @@
-"""Which fields of a pool the CRD in a cluster lacks: its schema, compared with that of this operator.
+"""The CustomResourceDefinition, generated from the models, and which of its fields a cluster lacks.
+
+Which fields of a pool the CRD in a cluster lacks: its schema, compared with that of this operator.
 
 An operator that is newer than the CRD writes a status that the API server refuses: a server-side apply with
 one field that the schema does not have is answered with 500, which names that field only. What is compared
@@ -13,8 +15,6 @@ What cannot be said is refused here, when the CRD is generated, rather than by a
 Kubernetes objects as a file that ``kubectl apply`` reads, with a header that says where it comes from.
 
 Every generated manifest of this repository is printed here, so that all of them look alike.
-
-The CustomResourceDefinition, generated from the models: ``python -m winpool.api.crd``.
 
 ``crds/`` holds what this prints; a test compares them.
 """

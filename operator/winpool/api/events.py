@@ -1,16 +1,10 @@
 """The events that the operator emits: their reasons, and the table from which the reference page is made.
 
-The reasons of the events that the operator emits, and what a kind of event is. All kinds: ``event_table``.
-
 An event reports a change or a failed attempt, once, with its result; never something that
 merely lasts. What needs a person is in the status too. Nodes get events for exceptions only, so
 that the cold start of a large pool is one event and not thousands. Where many nodes share one cause,
 the pool gets one event that counts them.
 Source: Kubernetes' event style guide (sig-instrumentation).
-
-The events about OS upgrades: a part of the table of events (``event_table``).
-
-The events that the operator emits, by their reasons: one table, from which the reference page is made.
 """
 
 from __future__ import annotations

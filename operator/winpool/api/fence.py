@@ -16,8 +16,6 @@ None of the expressions can fail on any object, since one that fails refuses the
 Sources: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/,
 https://kubernetes.io/docs/reference/using-api/cel/.
 
-What the policies of the fence have in common: they are about one account, and about all that it writes.
-
 Expressions that compare an object with the one before: what of it a write may change.
 
 They are for the fence. A policy that uses them has the variables ``name`` and ``oldName`` (``old_and_new``).

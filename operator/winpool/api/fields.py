@@ -8,8 +8,6 @@ annotate nodes can write.
 
 Sources: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set,
 https://kubernetes.io/docs/reference/labels-annotations-taints/.
-
-Types that many fields share: keys and values of labels, Windows releases, times, with their rules.
 """
 
 from __future__ import annotations

@@ -1,11 +1,5 @@
 """When upgrades may begin: gates and their overrides, requests of a pause, maintenance windows, exclusions.
 
-The gates of an OS upgrade by name, and what opens one although it is closed: an override with an end.
-
-Requests that no upgrade begins: each owner has one of its own, and withdraws it by itself.
-
-When upgrades may begin: maintenance windows, and exclusions that close them.
-
 What the API server can check of a window it checks. Whether the time zone exists and the schedule ever
 begins is the operator's to find out (``upgrade.windows``): both need data that changes without the API.
 """

@@ -4,8 +4,6 @@ A field that is set replaces the built-in one; of revision floors the highest ho
 contradicts itself or the rest of the spec is refused here, so that no verdict needs to choose.
 
 The words for what is thought of a node, and for what a row of the support matrix says.
-
-Apart from the models, so that who only looks something up needs nothing of them.
 """
 
 from __future__ import annotations

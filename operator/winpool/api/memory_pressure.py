@@ -3,12 +3,8 @@
 The numbers of the detector get no schema default, since they are tuned: a default is stored in the object and
 stays as it was. The limits of evictions do get one (``evictions``).
 
-From where on the memory of a node counts as short, on each of the two ways in which it runs out.
-
 A set of thresholds is given as a whole or not at all. None has a schema default, since the operator's own
 values are tuned: a default is stored in the object and stays as it was.
-
-How many pods and nodes the evictions of a pool may concern, and which pods.
 
 These limits have schema defaults, unlike the lines of the detector: a default is stored in the object, and
 the limits that an admin has agreed to must not change with the version of the operator.

@@ -1,23 +1,15 @@
 """The base of all API models: rules in CEL and Python, marks for the schema, errors as kubectl prints them.
 
-One rule, said twice: in CEL for the API server, in Python for the operator.
-
 A rule stands beside the field it guards, as part of its type. The API server checks the CEL
 at ``kubectl apply``; the operator checks the same in Python when it reads an object, since a
 stored object can be older than the rule (CRD ratcheting, KEP-4008) or the CRD may have been
 replaced. Both answer with the same sentence. Sentences follow the Kubernetes API conventions:
 "must …", field names in backticks, literals in single quotes, and what is allowed.
 
-The kinds of text and number that the status is made of, with their limits.
-
-The ground every API model stands on, and the markers that only Kubernetes knows.
-
 How defaults are written decides where they live:
 
 - ``Field(default=…)`` is a schema default: the API server stores it in the object, for ever.
 - ``Field(default_factory=…)`` is only what Python sees where the object says nothing.
-
-What is wrong with an object, in sentences that name the field the way ``kubectl`` does.
 """
 
 from __future__ import annotations

@@ -2,14 +2,6 @@
 
 Counts are always written, zeros too, or ``kubectl wait --for=jsonpath='{…}'=0`` never ends.
 Texts and lists are cut to their limits here, so that no report is refused for its length.
-
-What the status remembers of upgrades of a pool: one entry for each target that nodes were brought to.
-
-What the status keeps of the control plane, so that a restart of the operator restarts no clock.
-
-What a new node of a pool will have: ``status.nodeTemplate``, for autoscalers that start from zero.
-
-What a dry run reports: ``status.plan`` of a WindowsNodePool whose mode is DryRun.
 """
 
 from __future__ import annotations

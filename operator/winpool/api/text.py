@@ -1,18 +1,12 @@
 """Text and times that other clients write, made fit to be shown, and Markdown tables.
 
-Free text of others, made fit to be shown: in a condition, an event, a log line, a terminal.
-
 Specs, kubelets, API servers and what stands between hand us texts of their own choice. A newline in one
 forges a line of the log, an escape sequence rewrites a terminal, a change of direction shows other words
 than stand there (CVE-2021-42574). A pile of marks covers the lines above it, and an invisible letter makes
 two names look the same.
 
-Times that others write: kubelets, clients of the API server, whoever may edit a status.
-
 A time may be any that RFC 3339 can write. Those of Python end with the year 9999; beyond it, it raises
 OverflowError.
-
-Tables of the generated reference pages.
 """
 
 from __future__ import annotations

@@ -3,16 +3,7 @@
 The operator decides and explains. Only the strategy Manual is accepted yet: the operator labels the nodes,
 and whoever upgrades them acts. Fields that only a rollout by the operator reads say so.
 
-Limits have schema defaults, tuned numbers have not: a
-default is stored in the object and stays as it was.
-
-Who upgrades the nodes of a pool and how, why a node is due, and what its label says of it.
-
-How many nodes of a pool may be unavailable at a time: a number, or a percentage.
-
-Which nodes of a pool are upgraded first, and how long they are watched before others follow.
-
-Who brings a drained machine to its target. Nothing of it has an effect until the operator drains nodes.
+Limits have schema defaults, tuned numbers have not: a default is stored in the object and stays as it was.
 """
 
 from __future__ import annotations

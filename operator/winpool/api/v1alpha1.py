@@ -1,5 +1,4 @@
-"""``winpool.dev/v1alpha1``: the WindowsNodePool as users write it and as the operator reports on it.
-"""
+"""``winpool.dev/v1alpha1``: the WindowsNodePool as users write it and as the operator reports on it."""
 
 from __future__ import annotations
 
