@@ -17,11 +17,10 @@ from harness.builders import CONTROL_PLANE, GUARD, NOON, Object
 from harness.writes import patched
 from winpool.api.crd import FieldPath
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.controllers.eviction_answers import Answers
-from winpool.controllers.evictions import EvictionLane
+from winpool.controllers.evictions import Answers, EvictionLane
 from winpool.controllers.executor import Lanes
 from winpool.controllers.machines import UpgradeSights
-from winpool.controllers.memory import MemoryCollector, NoDetectors
+from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import Connections
 from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
 from winpool.controllers.observe import Observer
@@ -359,7 +358,7 @@ class MemoryOperator:
         )
         self.store: Store[Node] = Store(self._node_changed)
         self._writer = MemoryWriter(cluster)
-        answers = Answers(detectors=NoDetectors(), results=Counter(), monotonic=loop.time)
+        answers = Answers(detectors=None, results=Counter(), monotonic=loop.time)
         self._lanes = Lanes(
             patches=PatchLane(
                 writer=self._writer,
@@ -373,7 +372,7 @@ class MemoryOperator:
                 accept_written=self._accept_written,
                 clock=self._clock,
             ),
-            evictions=EvictionLane(writer=self._writer, monotonic=loop.time, notes=answers),
+            evictions=EvictionLane(writer=self._writer, monotonic=loop.time, answers=answers),
         )
         self._asked = Questions()
         self.pod_pass = PodPass(

@@ -1,4 +1,4 @@
-"""Sends evictions, one request at a time for a pod, and no more once the pod was evicted (P5).
+"""Sends evictions, one request at a time for a pod and none once it was evicted (P5), and keeps the answers.
 
 A refusal by a disruption budget concerns one pod: that pod waits, and the others continue. The same holds for
 an eviction that is not answered in time. A webhook, or a budget that many clients write, may delay one pod.
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final, Protocol
 
-from winpool.controllers.eviction_answers import Answers
-from winpool.controllers.memory import MemoryCollector, NoDetectors
-from winpool.controllers.memory_polls import MemoryStats
+from winpool.controllers.memory import MemoryCollector
+from winpool.controllers.memory_polls import EvictionResult, MemoryStats
 from winpool.controllers.services import Clock
 from winpool.controllers.writes import Lane, Outcome, is_of_one_object
 from winpool.features.memory.eviction import objection
@@ -35,11 +36,15 @@ from winpool.kube.errors import (
     TooManyRequests,
     Unauthorized,
     UnconfirmedRefusal,
+    explain,
 )
 from winpool.kube.request import unless
 from winpool.kube.writer import Writer
 from winpool.model.node import Eviction, Node
+from winpool.model.node_pods import Answer, Answered, NodePods, PodListRequest
 from winpool.model.pressure import NodePressure
+
+log = logging.getLogger(__name__)
 
 _INTERNAL_ERROR: Final = 500
 
@@ -47,70 +52,219 @@ _OF_ETCD: Final = re.compile(r"\betcdserver: |\brpc error: ")
 """In the message of a 500 that the API server passes on from etcd. A write that timed out there, or met a
 change of the leader, may have been carried out."""
 
+_NOT_CARRIED_OUT: Final = (TooManyRequests, UnconfirmedRefusal, Unauthorized, Conflict, NotLeading)
+"""Requests that failed for a reason that is not of the pod."""
 
-class Notes(Protocol):
-    """Remembers the answers, see ``eviction_answers``."""
+REPORTED_SECONDS: Final = 600.0
+"""How long after its last refusal a right is reported as missing. While it is needed it is refused again
+within three minutes: a pod without an eviction gets a new intent at the deadline of the last one."""
+
+
+@dataclass(slots=True)
+class _Refused:
+    """The first ``sentence`` stays: refusals in two namespaces must not change the report in turn."""
+
+    sentence: str
+    at: float
+
+
+class MissingRights:
+    """Which rights are missing, by the resource asked for. ``monotonic`` is the clock of the samples.
+
+    A right counts as missing until a request that needs it is answered otherwise. Requests come only while a
+    node is short of memory, so a refusal is forgotten some time after the last one: no one can show that the
+    right was granted since.
+    """
+
+    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._refused: dict[str, _Refused] = {}
+
+    def refused(self, resource: str, error: Forbidden) -> None:
+        """Note that a request about ``resource`` is not permitted."""
+        known = self._refused.get(resource) if self._is_reported(resource) else None
+        sentence = explain(error) if known is None else known.sentence
+        self._refused[resource] = _Refused(sentence, self._monotonic())
+
+    def granted(self, resource: str) -> None:
+        """Note that a request about ``resource`` was permitted."""
+        self._refused.pop(resource, None)
+
+    @contextmanager
+    def noting(self, resource: str) -> Iterator[None]:
+        """Note whether a request about ``resource`` is permitted; other errors say nothing of that."""
+        try:
+            yield
+        except Forbidden as error:
+            self.refused(resource, error)
+            raise
+        self.granted(resource)
+
+    def sentence(self) -> str:
+        """Return what is missing, in words for people; empty where nothing is."""
+        found = (each.sentence for resource, each in self._refused.items() if self._is_reported(resource))
+        return next(found, "")
+
+    def seconds_left(self) -> float | None:
+        """Return after how long time alone changes the sentence; None where nothing is missing."""
+        left = (each.at + REPORTED_SECONDS - self._monotonic() for each in self._refused.values())
+        return min((seconds for seconds in left if seconds > 0), default=None)
+
+    def _is_reported(self, resource: str) -> bool:
+        known = self._refused.get(resource)
+        return known is not None and self._monotonic() < known.at + REPORTED_SECONDS
+
+
+REFUSED_SECONDS: Final = 120.0
+"""How long a pod that was refused is not chosen again: each try costs two writes to the node. A budget
+permits the next eviction as soon as a replacement is ready, usually within a minute."""
+
+ANSWERS_KEPT_SECONDS: Final = 3600.0
+"""How long other answers are kept. Where one is forgotten, a list of the pods shows the same."""
+
+EVICTION: Final = "pods/eviction"
+"""The resource that requests to evict create."""
+
+MOST: Final = 4096
+"""Answers that are kept, some 300 bytes each. Beyond it, the oldest is forgotten."""
+
+
+class Detectors(Protocol):
+    """The detectors of the nodes, which wait for the memory of an evicted pod to come back."""
+
+    def eviction_begun(self, node_uid: str, pod_uid: str, share: float | None) -> None:
+        """Note that a pod is being deleted that was measured to have ``share`` bytes, None if unknown."""
+
+    def eviction_gone(self, node_uid: str, pod_uid: str) -> None:
+        """Note that the pod is gone."""
+
+    def eviction_refused(self, node_uid: str, pod_uid: str) -> None:
+        """Note that the pod was not evicted."""
+
+
+class Answers:
+    """The last answer to a request to evict each pod. ``monotonic`` is the clock of the samples.
+
+    They are of this process alone. What has to hold over a crash is on the nodes
+    (``features/memory/intents.py``) and in their pods.
+
+    ``rights`` has which right is missing to list what an eviction needs, or to evict, ``protected`` which
+    namespaces the settings protect. ``detectors`` is None where no memory is sampled. ``results`` counts the
+    requests that memory pressure is the reason of. What a list of pods shows later is no answer to a request,
+    and is not counted.
+    """
+
+    def __init__(
+        self,
+        *,
+        detectors: Detectors | None,
+        results: Counter[EvictionResult],
+        monotonic: Callable[[], float],
+        protected: frozenset[str] = frozenset(),
+    ) -> None:
+        self._detectors = detectors
+        self._results = results
+        self._monotonic = monotonic
+        self.rights = MissingRights(monotonic=monotonic)
+        self.protected = protected
+        # In the order of their times.
+        self._answers: OrderedDict[str, Answered] = OrderedDict()
+
+    def known(self) -> Mapping[str, Answered]:
+        """Return what is known now."""
+        now = self._monotonic()
+        old = [uid for uid, each in self._answers.items() if now - each.at > _kept_seconds(each)]
+        for uid in old:
+            del self._answers[uid]
+        return dict(self._answers)
 
     def asked(self, eviction: Eviction) -> None:
-        """Note that a request is sent."""
-        ...
+        """Note that a request is sent: from now on it may be carried out."""
+        self._note(eviction.node_uid, eviction.uid, Answer.ASKED)
 
     def accepted(self, eviction: Eviction) -> None:
         """Note that the pod is being deleted."""
-        ...
+        self._count(eviction, "evicted")
+        self.rights.granted(EVICTION)
+        self._note(eviction.node_uid, eviction.uid, Answer.ACCEPTED)
+        if eviction.node_uid and self._detectors:
+            self._detectors.eviction_begun(eviction.node_uid, eviction.uid, eviction.share)
 
     def refused(self, eviction: Eviction, said: str) -> None:
-        """Note that this pod is not evicted now."""
-        ...
+        """Note that the pod is not evicted now, and why."""
+        self._count(eviction, "refused")
+        self.rights.granted(EVICTION)
+        self._note(eviction.node_uid, eviction.uid, Answer.REFUSED, said)
+        if eviction.node_uid and self._detectors:
+            self._detectors.eviction_refused(eviction.node_uid, eviction.uid)
 
-    def unheard(self, eviction: Eviction) -> None:
-        """Note that the request was not carried out, for a reason that is not of the pod."""
-        ...
+    def failed(self, eviction: Eviction, error: ApiError) -> None:
+        """Note a request that failed. Without an answer it may still be carried out: it remains asked for.
 
-    def forbidden(self, error: Forbidden) -> None:
-        """Note that the operator lacks the right to evict."""
-        ...
-
-    def unanswered(self, eviction: Eviction) -> None:
-        """Note that it is not known whether the request was or will be carried out."""
-        ...
-
-    def unsent(self, eviction: Eviction) -> None:
-        """Note that the request was not sent after all."""
-        ...
+        A 429 of flow control says nothing about the pod, and neither does a missing permission. A budget
+        whose status is invalid answers 403, two budgets answer 500, and so does a webhook that fails. A 500
+        of etcd says as little as no answer.
+        """
+        lacks_right = isinstance(error, Forbidden) and error.permission is not None
+        is_verdict = isinstance(error, DisruptionBudget | Invalid | Forbidden) or (
+            error.status == _INTERNAL_ERROR and _OF_ETCD.search(error.message) is None
+        )
+        if isinstance(error, Forbidden) and lacks_right:
+            self.rights.refused(EVICTION, error)
+        if isinstance(error, NotWanted):
+            self._answers.pop(eviction.uid, None)
+        elif is_verdict and not lacks_right:
+            self.refused(eviction, error.message)
+        elif lacks_right or isinstance(error, _NOT_CARRIED_OUT):
+            self._count(eviction, "failed")
+            self._answers.pop(eviction.uid, None)
+        else:
+            self._count(eviction, "unanswered")
 
     def gone(self, eviction: Eviction) -> None:
-        """Note that there is no such pod."""
-        ...
+        """Note that there was no pod of that UID to evict."""
+        self._count(eviction, "gone")
+        self._note_gone(eviction.node_uid, eviction.uid)
+
+    def seen(self, look: PodListRequest, pods: NodePods) -> None:
+        """Note what a list says of the pods that are watched: which are gone, and which are being deleted.
+
+        A pod may have been evicted by a request without an answer, or by an earlier process. One that is
+        known to be on another node is not gone because this one lacks it: any text can be on a node.
+        """
+        for uid in look.watched:
+            pod, known = pods.of(uid), self._answers.get(uid)
+            if pod is None or pod.is_finished:
+                if known is None or known.answer is Answer.GONE or known.is_about(look.node.uid):
+                    self._note_gone(look.node.uid, uid)
+            elif pod.is_terminating and (known is None or known.answer is not Answer.ACCEPTED):
+                self._note(look.node.uid, uid, Answer.ACCEPTED)
+                if self._detectors:
+                    self._detectors.eviction_begun(look.node.uid, uid, None)
+
+    def _note_gone(self, node_uid: str, pod_uid: str) -> None:
+        """Note that there is no pod of that UID on the node. The first time is the one that is kept."""
+        known = self._answers.get(pod_uid)
+        if known is not None and known.answer is Answer.GONE and known.is_about(node_uid):
+            return
+        self._note(node_uid, pod_uid, Answer.GONE)
+        if node_uid and self._detectors:
+            self._detectors.eviction_gone(node_uid, pod_uid)
+
+    def _count(self, eviction: Eviction, result: EvictionResult) -> None:
+        if eviction.node_uid:
+            self._results[result] += 1
+
+    def _note(self, node_uid: str, uid: str, answer: Answer, said: str = "") -> None:
+        self._answers.pop(uid, None)
+        self._answers[uid] = Answered(answer, self._monotonic(), said, node_uid)
+        if len(self._answers) > MOST:
+            self._answers.popitem(last=False)
 
 
-def note_failed(notes: Notes, eviction: Eviction, error: ApiError) -> None:
-    """Note an eviction that failed. Without an answer it may still be carried out: it remains asked for.
+def _kept_seconds(answered: Answered) -> float:
+    return REFUSED_SECONDS if answered.answer is Answer.REFUSED else ANSWERS_KEPT_SECONDS
 
-    A 429 of flow control says nothing about the pod, and neither does a missing permission. A budget whose
-    status is invalid answers 403, two budgets answer 500, and so does a webhook that fails. A 500 of etcd
-    says as little as no answer.
-    """
-    is_verdict = (
-        isinstance(error, DisruptionBudget | Invalid)
-        or (isinstance(error, Forbidden) and error.permission is None)
-        or (error.status == _INTERNAL_ERROR and _OF_ETCD.search(error.message) is None)
-    )
-    if isinstance(error, Forbidden) and error.permission is not None:
-        notes.forbidden(error)
-    if isinstance(error, NotWanted):
-        notes.unsent(eviction)
-    elif is_verdict:
-        notes.refused(eviction, error.message)
-    elif isinstance(
-        error, TooManyRequests | Forbidden | UnconfirmedRefusal | Unauthorized | Conflict | NotLeading
-    ):
-        notes.unheard(eviction)
-    else:
-        notes.unanswered(eviction)
-
-
-log = logging.getLogger(__name__)
 
 EVICTIONS_IN_FLIGHT: Final = 8
 """An eviction takes some milliseconds, and up to 10 s where others write the same budget: the API server
@@ -143,7 +297,7 @@ def _no_objection(_: Eviction) -> str:
 
 
 class EvictionLane:
-    """Evicts pods of all pools through ``writer``. ``notes`` remembers the answers.
+    """Evicts pods of all pools through ``writer``. ``answers`` remembers what is answered.
 
     ``objection`` returns why an eviction is not right any more, by what is known at that moment; empty where
     it is. It is asked when the turn of an eviction comes, and again right before the request is written.
@@ -154,11 +308,11 @@ class EvictionLane:
         *,
         writer: Writer,
         monotonic: Callable[[], float],
-        notes: Notes | None = None,
+        answers: Answers | None = None,
         objection: Callable[[Eviction], str] = _no_objection,
     ) -> None:
         self._writer = writer
-        self._notes = notes
+        self._answers = answers
         self._objection = objection
         self._monotonic = monotonic
         self._outstanding: set[str] = set()
@@ -223,15 +377,15 @@ class EvictionLane:
 
     async def _evict(self, eviction: Eviction) -> None:
         self._outstanding.add(eviction.uid)
-        if self._notes is not None:
-            self._notes.asked(eviction)
+        if self._answers is not None:
+            self._answers.asked(eviction)
         try:
             with unless(lambda: self._objection(eviction)):
                 await self._writer.evict(eviction)
         except NotFound:
             self._settle(eviction.uid)
-            if self._notes is not None:
-                self._notes.gone(eviction)
+            if self._answers is not None:
+                self._answers.gone(eviction)
             log.info("pod %s on node %s was gone before its eviction", eviction.full_name, eviction.node)
             raise
         except ApiError as error:
@@ -239,8 +393,8 @@ class EvictionLane:
             raise
         else:
             self._settle(eviction.uid)
-            if self._notes is not None:
-                self._notes.accepted(eviction)
+            if self._answers is not None:
+                self._answers.accepted(eviction)
             log.info(
                 "the operator evicted pod %s on node %s: %s", eviction.full_name, eviction.node, eviction.why
             )
@@ -255,8 +409,8 @@ class EvictionLane:
             self._settled.popitem(last=False)
 
     def _note_failed(self, eviction: Eviction, error: ApiError) -> None:
-        if self._notes is not None:
-            note_failed(self._notes, eviction, error)
+        if self._answers is not None:
+            self._answers.failed(eviction, error)
         if isinstance(error, NotWanted):
             _log_unsent(eviction, error.message)
         elif is_of_one_pod(error):
@@ -305,16 +459,15 @@ def eviction_lane(
         pool = _pool_of(memory, eviction.node_uid, now=clock.monotonic())
         return objection(eviction, node=known.get(eviction.node), pool=pool, now=clock.now())
 
-    return EvictionLane(writer=Writer(transport), monotonic=clock.monotonic, notes=answers, objection=still)
+    return EvictionLane(writer=Writer(transport), monotonic=clock.monotonic, answers=answers, objection=still)
 
 
 def eviction_answers(memory: MemoryCollector | None, *, clock: Clock) -> Answers:
     """Return what remembers the answers to evictions, for the detectors and counters of ``memory``."""
     time = clock.monotonic
-    detectors = NoDetectors() if memory is None else memory
     stats = MemoryStats() if memory is None else memory.stats
     protected = frozenset() if memory is None else memory.protected_namespaces
-    return Answers(detectors=detectors, results=stats.evictions, monotonic=time, protected=protected)
+    return Answers(detectors=memory, results=stats.evictions, monotonic=time, protected=protected)
 
 
 def _pool_of(

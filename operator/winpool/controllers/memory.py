@@ -387,16 +387,3 @@ class MemoryCollector:
         if watched is not None:
             watched.changed(change(watched.memory))
             self.watched.note(watched)
-
-
-class NoDetectors:
-    """For an operator that samples no memory."""
-
-    def eviction_begun(self, node_uid: str, pod_uid: str, share: float | None) -> None:
-        """Do nothing."""
-
-    def eviction_gone(self, node_uid: str, pod_uid: str) -> None:
-        """Do nothing."""
-
-    def eviction_refused(self, node_uid: str, pod_uid: str) -> None:
-        """Do nothing."""

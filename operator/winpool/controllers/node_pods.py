@@ -22,7 +22,7 @@ from math import inf
 from typing import Final, Protocol
 
 from winpool.api.fields import NO_EXECUTE
-from winpool.controllers.eviction_answers import Answers
+from winpool.controllers.evictions import Answers
 from winpool.controllers.pools import Pools
 from winpool.controllers.services import Clock, Faults, Wake
 from winpool.features.contract.taints import question_of

@@ -12,8 +12,7 @@ from harness.builders import a_node
 from harness.clock import Seconds
 from harness.evicting import a_pod, listed
 from harness.virtual_time import in_virtual_time
-from winpool.controllers.eviction_answers import MOST, Answers
-from winpool.controllers.evictions import EvictionLane
+from winpool.controllers.evictions import MOST, Answers, EvictionLane
 from winpool.controllers.memory_polls import EvictionResult
 from winpool.kube.errors import (
     ApiError,
@@ -135,7 +134,7 @@ async def test_the_answers_of_the_api_server(
     heard, time = Heard(), asyncio.get_running_loop().time
     results: Counter[EvictionResult] = Counter()
     answers = Answers(detectors=heard, results=results, monotonic=time)
-    await EvictionLane(writer=OneAnswer(error), monotonic=time, notes=answers).run([HOG])
+    await EvictionLane(writer=OneAnswer(error), monotonic=time, answers=answers).run([HOG])
     assert told(answers) == ({} if answer is None else {"uid-hog": answer})
     assert heard.of == detectors
     assert results == {result: 1}
@@ -146,7 +145,7 @@ async def test_a_request_that_was_not_sent_after_all_is_none_and_waits_for_nothi
     heard, time = Heard(), asyncio.get_running_loop().time
     results: Counter[EvictionResult] = Counter()
     answers = Answers(detectors=heard, results=results, monotonic=time)
-    lane = EvictionLane(writer=OneAnswer(NotWanted("the node has changed")), monotonic=time, notes=answers)
+    lane = EvictionLane(writer=OneAnswer(NotWanted("the node has changed")), monotonic=time, answers=answers)
     outcome = await lane.run([HOG])
     assert ([act for act, _ in outcome.stopped], outcome.error) == ([HOG], None)
     assert (told(answers), heard.of, results) == ({}, [], {})

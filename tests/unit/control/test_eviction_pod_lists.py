@@ -15,7 +15,7 @@ import pytest
 from harness.builders import NOON, a_body, a_node, a_pool
 from harness.evicting import a_pod
 from harness.virtual_time import run_virtually
-from winpool.controllers.eviction_answers import Answers
+from winpool.controllers.evictions import Answers
 from winpool.controllers.node_pods import NodePodLists
 from winpool.controllers.pools import Absences, Pools
 from winpool.controllers.services import Clock

@@ -11,7 +11,7 @@ from harness.clock import Seconds
 from harness.loops import MemoryCluster, MemoryOperator
 from harness.stage import condition_of, status_of, until, writes_since
 from harness.virtual_time import in_virtual_time
-from winpool.controllers.eviction_answers import REPORTED_SECONDS, MissingRights
+from winpool.controllers.evictions import REPORTED_SECONDS, MissingRights
 from winpool.decide import ROOMS
 from winpool.features.feature import Mandate, RoomResult
 from winpool.kube.errors import Forbidden, Permission

@@ -21,8 +21,7 @@ from harness.pods import a_pod
 from harness.virtual_time import run_virtually
 from harness.writes import patched
 from winpool.controllers import node_pods as node_looks
-from winpool.controllers.eviction_answers import Answers
-from winpool.controllers.memory import NoDetectors
+from winpool.controllers.evictions import Answers
 from winpool.controllers.node_pods import LONGEST_SECONDS, NodePodLists
 from winpool.controllers.pools import Absences, Pools
 from winpool.controllers.services import Clock
@@ -69,7 +68,7 @@ class Stage:
             list_budgets=_no_budgets,
             pools=self.pools,
             nodes=self.nodes,
-            answers=Answers(detectors=NoDetectors(), results=Counter(), monotonic=loop.time),
+            answers=Answers(detectors=None, results=Counter(), monotonic=loop.time),
             on_listed=self._looked,
             ask_for_all=self._ask_for_all,
             clock=Clock(now=lambda: NOON + timedelta(seconds=self.time()), monotonic=loop.time),

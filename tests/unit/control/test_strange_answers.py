@@ -16,9 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.virtual_time import in_virtual_time, run_virtually
-from winpool.controllers.eviction_answers import Answers
-from winpool.controllers.evictions import EvictionLane
-from winpool.controllers.memory import NoDetectors
+from winpool.controllers.evictions import Answers, EvictionLane
 from winpool.controllers.writes import Outcome
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, UnconfirmedRefusal, error_of
@@ -64,8 +62,8 @@ class Known:
 
 async def after(answer: bytes | ApiError) -> Known:
     time, results = asyncio.get_running_loop().time, Counter[Any]()
-    answers = Answers(detectors=NoDetectors(), results=results, monotonic=time)
-    lane = EvictionLane(writer=Writer(cast(Transport, Answering(answer))), monotonic=time, notes=answers)
+    answers = Answers(detectors=None, results=results, monotonic=time)
+    lane = EvictionLane(writer=Writer(cast(Transport, Answering(answer))), monotonic=time, answers=answers)
     outcome = await lane.run([HOG])
     known = answers.known().get("uid-hog")
     [result] = results
