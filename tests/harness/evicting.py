@@ -11,7 +11,7 @@ from harness.builders import NOON, a_node
 from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.api.memory_pressure import EvictionLimits
 from winpool.features.memory.eviction import Pass, Step, steps_of
-from winpool.features.memory.intents import Intent, Intents, deadline, written
+from winpool.features.memory.intents import Intent, deadline, written
 from winpool.features.memory.overview import Breaker, Share
 from winpool.model.node import Node
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods
@@ -104,7 +104,7 @@ def an_intent(pod: str = "hog", *, ago: float = 1.0, grace: float = 30.0) -> Int
 
 def a_hot_node(name: str = "w1", *intents: Intent, text: str | None = None, **more: Any) -> Node:
     """Return a node with these intents."""
-    told = text if text is not None else written(Intents(intents))
+    told = text if text is not None else written(intents)
     annotations = {} if told is None else {MEMORY_ANNOTATION: told}
     return replace(a_node(name, annotations=annotations), **more)
 

@@ -217,7 +217,7 @@ class WatchedNode:
     has_commit_limit: bool | None = None
     has_pods_commit: bool | None = None
     _known_until: float = field(init=False)
-    _looked_at: float = field(init=False)
+    _updated_at: float = field(init=False)
     _silences: dict[str, Silence] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -244,7 +244,7 @@ class WatchedNode:
     def changes_at(self) -> float:
         """After which time alone something about it changes; infinity for never."""
         problems = (each.problem_from for each in self._silences.values())
-        ahead = (moment for moment in problems if moment is not None and moment >= self._looked_at)
+        ahead = (moment for moment in problems if moment is not None and moment >= self._updated_at)
         return min(self._known_until, *ahead, NEVER)
 
     def memory_at(self, now: float) -> NodePressure:
@@ -261,7 +261,7 @@ class WatchedNode:
             self._silences = {name: each for name, each in self._silences.items() if name in wanted.sources}
 
     def changed(self, memory: NodePressure) -> None:
-        """Note what the detector has made of the memory; ``look`` says what has changed by it."""
+        """Note what the detector has made of the memory; ``update`` says what has changed by it."""
         self.memory, self._known_until = memory, -NEVER
 
     def took(self, sample: MemorySample, *, cold_interval: float | None = None) -> Outcome:
@@ -290,7 +290,7 @@ class WatchedNode:
         """Note that a source gave no sample."""
         self._silence(source).failed(outcome)
 
-    def look(self, now: float) -> News:
+    def update(self, now: float) -> News:
         """Compute what is known ``now``, keep it as ``told`` if it has changed, and return the change."""
         was_evictable = bool(self.memory.evictable)
         self._compute(now)
@@ -306,7 +306,7 @@ class WatchedNode:
     def _compute(self, now: float) -> None:
         self.memory = known_at(self.memory, now=now, settings=self.wanted.settings)
         self.priority = self.memory.priority
-        self._looked_at = now
+        self._updated_at = now
         until = changes_after(self.memory, now=now)
         self._known_until = NEVER if until is None else until
 
@@ -359,7 +359,7 @@ def _difference(told: NodePressure, memory: NodePressure) -> News:
 
 
 ROUNDING_SECONDS: Final = 0.001
-"""A sample is fresh until a moment and at it, so what is known is looked at this much later."""
+"""A sample is fresh until a moment and at it, so what is known is computed this much later."""
 
 
 AWAITED_SECONDS: Final = 60.0
@@ -479,8 +479,8 @@ class WatchedNodes:
         return self._by_uid.get(watched.node.uid) is watched
 
     def note(self, watched: WatchedNode) -> None:
-        """Look at a node after something has come of it, and tell its pool what has changed."""
-        self._look(watched, self._monotonic())
+        """Compute what is known of a node after news of it, and tell its pool what has changed."""
+        self._update(watched, self._monotonic())
 
     def readers_of(self, series: Series) -> str:
         """Return the names of the pools that read ``series``."""
@@ -496,12 +496,12 @@ class WatchedNodes:
         return None if first is None else max(0.0, first + ROUNDING_SECONDS - self._monotonic())
 
     def expire(self) -> None:
-        """Look at each node about which time alone has changed something."""
+        """Compute what is known of each node about which time alone has changed something."""
         now = self._monotonic()
         for uid in tuple(self._changing.until(now - ROUNDING_SECONDS)):
             watched = self._by_uid[uid]
             try:
-                self._look(watched, now)
+                self._update(watched, now)
             except Exception as error:  # noqa: BLE001 - a bug of ours must not end the watch of other nodes
                 self.fault(watched.wanted.pool, error)
 
@@ -542,9 +542,9 @@ class WatchedNodes:
         if self._by_name.get(name) is watched:
             del self._by_name[name]
 
-    def _look(self, watched: WatchedNode, now: float) -> None:
+    def _update(self, watched: WatchedNode, now: float) -> None:
         priority, ready_since = watched.priority, watched.ready_since
-        news = watched.look(now)
+        news = watched.update(now)
         if watched.priority != priority:
             self._on_priority(watched)
         self._await(watched, is_ready=watched.ready_since > ready_since, now=now)

@@ -1,30 +1,12 @@
-"""One GET over TLS to a server that may be hostile, read with bounded memory and in bounded time.
+"""One GET with a token from a server that may be hostile, read with bounded memory and in bounded time.
 
-The read buffers of asyncio's TLS connections: most of the memory that one takes.
+A ``Wire`` is a connection to a kubelet without the TLS of asyncio. That one, with aiohttp on it, takes a
+third more CPU time for a poll, and three times the memory for a connection that is kept
+(docs/adr/0034-polls-over-plain-sockets.md). A ``Line`` is the connections to a Prometheus, by aiohttp.
 
-Those to Prometheus and to the API server are such. Those to kubelets are not (``wire``).
-
-A socket for asyncio that does not receive without an end. For kubelets, ``wire`` counts by itself.
-
-The answer to one GET, read from bytes as they come. It connects to nothing.
-
-The bytes are read by the parser of aiohttp, which is compiled (llhttp). Nothing of an answer gets into an
-error, since a server can send back the token that it was sent.
-
-One GET with a token from a server that may be hostile, by aiohttp: from a Prometheus.
-
-What the GETs from kubelets need too is here as well (``wire``).
-
-It follows no redirects, keeps no cookies, uses no proxies, and reads no more than a limit: of the body, and
-of all that comes over the network. Nothing of an answer gets into an error, since a server can send back the
-token that it was sent.
-
-A TLS connection to one server that may be hostile, without the TLS of asyncio.
-
-That one, with aiohttp on it, takes a third more CPU time for a poll, and three times the memory for a
-connection that is kept (docs/adr/0034-polls-over-plain-sockets.md). Here OpenSSL works in memory, and the
-event loop moves the bytes. So all that comes is counted before OpenSSL reads it, which would take session
-tickets without an end.
+Neither follows redirects, keeps cookies, uses proxies, or reads more than a limit: of the body, and of all
+that comes over the network. Nothing of an answer gets into an error, since a server can send back the token
+that it was sent.
 """
 
 from __future__ import annotations
@@ -114,7 +96,7 @@ def refusal(status: int) -> PollError:
 
 
 class Answer:
-    """An answer that is read piece by piece.
+    """The answer to one GET, read piece by piece by the parser of aiohttp, which is compiled (llhttp).
 
     ``has_begun`` once its head is read, ``is_complete`` once its body is. Then ``is_last`` says whether the
     connection is of no use any more: the server says so, or has sent more than was asked for.
@@ -358,7 +340,11 @@ class _FloodError(Exception):
 
 
 class Wire:
-    """A connection for one request at a time. Make it inside a running event loop, and close it."""
+    """A TLS connection for one request at a time. Make it inside a running event loop, and close it.
+
+    OpenSSL works in memory, and the event loop moves the bytes. So all that comes is counted before OpenSSL
+    reads it, which would take session tickets without an end.
+    """
 
     def __init__(self, *, context: ssl.SSLContext, name: str) -> None:
         """Make one that is not connected yet. ``name`` is what the certificate must be for.

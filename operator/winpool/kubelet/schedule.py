@@ -189,7 +189,7 @@ class Poll:
     keep: bool
 
 
-class _Lane(Enum):
+class _Queue(Enum):
     """Nodes that are due, by the limit that they share."""
 
     ORDINARY = "ordinary"
@@ -233,8 +233,8 @@ class Schedule:
     _flights: dict[str, _Flight] = field(default_factory=dict)
     _later: Waiting = field(default_factory=Waiting)
     """Nodes that are not due yet, by the time at which they are."""
-    _lanes: dict[_Lane, Waiting] = field(default_factory=lambda: {lane: Waiting() for lane in _Lane})
-    """Nodes that are due, by their turn."""
+    _queues: dict[_Queue, Waiting] = field(default_factory=lambda: {queue: Waiting() for queue in _Queue})
+    """Nodes that are due, in the order in which they are polled."""
     _hot_starts: deque[float] = field(default_factory=deque)
     """When the last polls of hot nodes began, oldest first."""
     _hot: set[str] = field(default_factory=set)
@@ -253,7 +253,7 @@ class Schedule:
         spread = min(SPREAD_PER_NODE * len(added), self.intervals.base)
         for name in added:
             self._nodes[name] = _Node(due=now + self.jitter() * spread)
-            self._queue(name)
+            self._enqueue(name)
 
     def set_priority(self, name: str, priority: float, *, now: float) -> None:
         """Note how near a node is to the end of its memory: from 0, not hot, to 1, the worst of all."""
@@ -267,7 +267,7 @@ class Schedule:
             self._hot.discard(name)
         if node.priority > 0 and not was_hot and not node.failures:
             node.due = min(node.due, (now if node.polled is None else node.polled) + self._usual(node))
-        self._queue(name)
+        self._enqueue(name)
 
     def poll_soon(self, names: Collection[str], *, now: float) -> None:
         """Bring the next poll of these nodes forward, those first that would be polled first anyway.
@@ -284,7 +284,7 @@ class Schedule:
                 node.is_awaited = True
             elif not node.failures and due < node.due:
                 node.due = due
-                self._queue(name)
+                self._enqueue(name)
                 self._soon += 1 / SOON_POLLS_PER_SECOND
 
     def interval(self, name: str) -> float:
@@ -297,8 +297,8 @@ class Schedule:
         for name in self._later.until(now):
             self._line_up(name)
         polls = []
-        while len(self._flights) < MAX_IN_FLIGHT and (lane := self._next_lane(now)) is not None:
-            polls.append(self._start(self._lanes[lane].pop(), now=now))
+        while len(self._flights) < MAX_IN_FLIGHT and (queue := self._next_queue(now)) is not None:
+            polls.append(self._start(self._queues[queue].pop(), now=now))
         return polls
 
     def done(self, name: str, *, now: float, sampled: bool) -> None:
@@ -312,7 +312,7 @@ class Schedule:
         node.failures = 0 if sampled else node.failures + 1
         variation = 1 + JITTER_SHARE * (2 * self.jitter() - 1)
         node.due = flight.started + variation * self._backed_off(node)
-        self._queue(name)
+        self._enqueue(name)
         if node.is_awaited:
             node.is_awaited = False
             self.poll_soon((name,), now=now)
@@ -321,40 +321,40 @@ class Schedule:
         """Return when ``due`` may have something to start; None where a poll has to end first."""
         if len(self._flights) >= MAX_IN_FLIGHT:
             return None
-        times = [self._later.first(), *(self._open_from(lane, now) for lane in _Lane)]
+        times = [self._later.first(), *(self._open_from(queue, now) for queue in _Queue)]
         return min((time for time in times if time is not None), default=None)
 
-    def _queue(self, name: str) -> None:
+    def _enqueue(self, name: str) -> None:
         """Have the node wait until it is due. A node in flight waits for ``done``."""
         if name not in self._flights:
             self._remove(name)
             self._later.add(name, self._nodes[name].due)
 
     def _remove(self, name: str) -> None:
-        for waiting in (self._later, *self._lanes.values()):
+        for waiting in (self._later, *self._queues.values()):
             waiting.remove(name)
 
     def _line_up(self, name: str) -> None:
         node = self._nodes[name]
-        lane = _Lane.LATE if node.is_late else _Lane.HOT if self._is_fast(node) else _Lane.ORDINARY
-        self._lanes[lane].add(name, node.due - node.priority * HOT_HEAD_START)
+        queue = _Queue.LATE if node.is_late else _Queue.HOT if self._is_fast(node) else _Queue.ORDINARY
+        self._queues[queue].add(name, node.due - node.priority * HOT_HEAD_START)
 
-    def _next_lane(self, now: float) -> _Lane | None:
-        """Return the lane whose first node is next, of those whose limit permits one more poll."""
-        turns = []
-        for lane in _Lane:
-            opens = self._open_from(lane, now)
+    def _next_queue(self, now: float) -> _Queue | None:
+        """Return the queue whose first node is next, of those whose limit permits one more poll."""
+        first = []
+        for queue in _Queue:
+            opens = self._open_from(queue, now)
             if opens is not None and opens <= now:
-                turns.append((self._lanes[lane].first(), lane.value, lane))
-        return min(turns)[2] if turns else None
+                first.append((self._queues[queue].first(), queue.value, queue))
+        return min(first)[2] if first else None
 
-    def _open_from(self, lane: _Lane, now: float) -> float | None:
-        """Return from when on the first node of the lane may be polled.
+    def _open_from(self, queue: _Queue, now: float) -> float | None:
+        """Return from when on the first node of the queue may be polled.
 
         None where no node waits, or where a poll of a late node has to end first.
         """
-        waiting = self._lanes[lane]
-        if not waiting or (lane is _Lane.LATE and self._late_in_flight() >= MAX_LATE_IN_FLIGHT):
+        waiting = self._queues[queue]
+        if not waiting or (queue is _Queue.LATE and self._late_in_flight() >= MAX_LATE_IN_FLIGHT):
             return None
         starts = self._hot_starts
         if not self._is_fast(self._nodes[waiting.head()]) or len(starts) < HOT_POLLS_PER_SECOND:

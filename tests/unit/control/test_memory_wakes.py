@@ -59,14 +59,14 @@ def test_over_any_samples_there_is_one_piece_of_news_for_each_change_and_none_wi
     for sample in history.samples:
         while watched.changes_at < sample.arrived_at:
             now = watched.changes_at + 0.001
-            news = watched.look(now)
+            news = watched.update(now)
             after = state_of(watched.memory)
             is_evictable = bool(watched.memory.evictable)
             has_changed = after != before or watched.problem != problem
             assert (news is not News.NONE) == (has_changed or (is_evictable and not was_evictable))
             before, was_evictable, problem = after, is_evictable, watched.problem
         watched.took(sample)
-        news = watched.look(sample.arrived_at)
+        news = watched.update(sample.arrived_at)
         after, is_evictable = state_of(watched.memory), bool(watched.memory.evictable)
         has_changed = after != before or watched.problem != problem
         assert (news is not News.NONE) == (has_changed or (is_evictable and not was_evictable))

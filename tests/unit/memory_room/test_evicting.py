@@ -22,7 +22,7 @@ from harness.evicting import (
     steps,
 )
 from winpool.features.memory.eviction import EvictionState, Step
-from winpool.features.memory.intents import Intents, read
+from winpool.features.memory.intents import Unreadable, read
 from winpool.features.memory.victims import Exclusion
 from winpool.model.node import Eviction, Premise
 from winpool.model.node_pods import Answer
@@ -38,8 +38,8 @@ def on_node(found: Step) -> list[str]:
     assert found.annotation is not LEAVE
     assert not isinstance(found.annotation, EvictionState)
     told = read(found.annotation if isinstance(found.annotation, str) else None)
-    assert isinstance(told, Intents)
-    return [each.uid for each in told.entries]
+    assert not isinstance(told, Unreadable)
+    return [each.uid for each in told]
 
 
 # From pressure to the eviction.

@@ -29,7 +29,7 @@ from harness.evicting import (
 )
 from winpool.api.memory_pressure import EvictionLimits
 from winpool.features.memory.eviction import EvictionState, NodeEvictions, Pass, Step
-from winpool.features.memory.intents import Intent, Intents, read, written
+from winpool.features.memory.intents import Intent, Unreadable, read, written
 from winpool.features.memory.overview import Breaker, Share
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods
 from winpool.model.pressure import Axis, AxisPressure, Hold, KnownMemory, Level, NodePressure
@@ -81,7 +81,7 @@ def texts(draw: st.DrawFn) -> str:
         at = draw(moments)
         until = at + draw(st.one_of(graces.filter(lambda grace: grace <= DAY), st.just(0))) * SECOND
         found.append(Intent("shop", uid.removeprefix("uid-"), uid, at, until))
-    return written(Intents(tuple(found))) or '{"v":1,"evictions":[]}'
+    return written(tuple(found)) or '{"v":1,"evictions":[]}'
 
 
 @st.composite
@@ -109,8 +109,8 @@ def test_each_place_is_given_back_within_thirteen_minutes(
     """Whatever is on the node, whatever its pods do, and though no one lists them again."""
     node = a_hot_node(text=text)
     told = read(text)
-    assert isinstance(told, Intents)
-    latest = max((each.at for each in told.entries), default=NOON)
+    assert not isinstance(told, Unreadable)
+    latest = max((each.at for each in told), default=NOON)
     now = max(latest + BOUND * SECOND, NOON) + late * SECOND
     kept = KnownEvictions(
         pods={} if pods is None else {node.uid: pods},

@@ -31,7 +31,7 @@ from winpool.controllers.status import Announcer
 from winpool.decide import ROOMS, Decision
 from winpool.features.memory.eviction import EvictionState, Step
 from winpool.features.memory.findings import eviction_findings
-from winpool.features.memory.intents import Intents, written
+from winpool.features.memory.intents import written
 from winpool.model.node import Taint
 from winpool.model.node_pods import Answer, Answered, KnownEvictions
 from winpool.model.pods import Pod
@@ -41,7 +41,7 @@ from winpool.status.events import Announcement
 UID = "uid-of-w1"
 HOG = a_pod("hog", grace_seconds=30)
 TAINT = Taint(*PRESSURE_TAINT)
-RECORD = written(Intents((an_intent("hog", ago=10),))) or ""
+RECORD = written((an_intent("hog", ago=10),)) or ""
 LIMITS: dict[str, Any] = {"maxPressuredNodes": "100%"}
 
 
@@ -293,7 +293,7 @@ def test_the_event_of_an_eviction_says_why_this_pod() -> None:
 def test_a_stuck_eviction_is_told_for_as_long_as_it_lasts() -> None:
     house = a_house()
     press(house, a_ready_view(commit=Hold.SETTLING))
-    stuck = written(Intents((an_intent("hog", ago=200),))) or ""
+    stuck = written((an_intent("hog", ago=200),)) or ""
     house.write("w1", annotations={MEMORY_ANNOTATION: stuck})
     listing(house, a_pod("hog", is_terminating=True))
     assert IssueReason.EVICTION_STUCK in issues(house.decide())
@@ -312,7 +312,7 @@ def stuck_message(*nodes: tuple[str, str]) -> str:
 def test_a_stuck_eviction_names_the_pod() -> None:
     house = a_house()
     press(house, a_ready_view(commit=Hold.SETTLING))
-    stuck = written(Intents((an_intent("hog", ago=200),))) or ""
+    stuck = written((an_intent("hog", ago=200),)) or ""
     house.write("w1", annotations={MEMORY_ANNOTATION: stuck})
     listing(house, a_pod("hog", is_terminating=True))
     messages = set()

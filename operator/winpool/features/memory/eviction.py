@@ -34,11 +34,11 @@ from winpool.features.memory.intents import (
     begun,
     cleared,
     deadline,
+    evictions_left,
     is_ahead,
     is_invented,
     next_change,
     read,
-    room_left,
     without,
     written,
 )
@@ -261,9 +261,7 @@ def _concerned(nodes: Iterable[Node], of: Pass) -> Iterator[NodeEvictions]:
 
 def _begins_at(concerned: Iterable[NodeEvictions], of: Pass) -> datetime:
     """Return from when on an eviction may begin in the pool: in the past, or now, where one may."""
-    began = (
-        intent.at for each in concerned for intent in each.intents.entries if not is_ahead(intent, now=of.now)
-    )
+    began = (intent.at for each in concerned for intent in each.intents if not is_ahead(intent, now=of.now))
     last = max(began, default=None)
     return of.now if last is None else last + timedelta(seconds=SPACING_SECONDS)
 
@@ -292,12 +290,12 @@ class NodeEvictions:
         self.is_readable = not isinstance(found, Unreadable)
         if isinstance(found, Unreadable):
             found = NO_INTENTS
-        elif lost := under_way - {each.uid for each in found.entries}:
-            entries = (*found.entries, *(self._remembered(uid) for uid in lost))
-            found = Intents(tuple(sorted(entries, key=lambda each: (each.at, each.uid))))
+        elif lost := under_way - {each.uid for each in found}:
+            entries = (*found, *(self._remembered(uid) for uid in lost))
+            found = tuple(sorted(entries, key=lambda each: (each.at, each.uid)))
         self.intents = found
         self._states: dict[str, EvictionState] = {}
-        for each in found.entries:
+        for each in found:
             answered = of.known.answer_on(node.uid, each.uid)
             is_known = answered is not None and not is_invented(each, now=of.now)
             if is_known or not is_ahead(each, now=of.now):
@@ -321,7 +319,7 @@ class NodeEvictions:
         return not self.is_readable or any(
             self._states.get(each.uid) in UNFINISHED
             or (self._states.get(each.uid) is EvictionState.LISTING and self._of.now < each.until)
-            for each in self.intents.entries
+            for each in self.intents
         )
 
     def seniority(self) -> tuple[bool, float, str]:
@@ -364,7 +362,7 @@ class NodeEvictions:
             unfinished=self._uids(*KEPT),
         )
         # One write removes those that count no longer: when none is left, or with another change.
-        changes = bool(over) or not left.entries
+        changes = bool(over) or not left
         step = Step(self.node, EvictionState.NONE, written(left) if changes else text)
         under_way = self._under_way(step)
         if under_way is not None:
@@ -380,7 +378,7 @@ class NodeEvictions:
 
     def _first(self, *states: EvictionState) -> Intent | None:
         """Return the oldest intent in one of these states."""
-        return next((each for each in self.intents.entries if self._states.get(each.uid) in states), None)
+        return next((each for each in self.intents if self._states.get(each.uid) in states), None)
 
     def _uids(self, *states: EvictionState) -> frozenset[str]:
         """Return the UIDs of all intents in one of these states."""
@@ -453,7 +451,7 @@ class NodeEvictions:
         # What is not finished counts as well: others may have written intents beyond the limits.
         others = left if step.intent is None else without(left, {step.intent.uid})
         most, period = of.limits.max_pods_per_node, of.limits.period_seconds
-        if room_left(others, now=of.now, period_seconds=period, most=most) == 0:
+        if evictions_left(others, now=of.now, period_seconds=period, most=most) == 0:
             return replace(step, state=EvictionState.LIMITED)
         if begins_at is None:
             again_at = None if step.intent is None else step.again_at

@@ -1,23 +1,16 @@
-"""The text of ``winpool.dev/memory``: intents as JSON, in at most 2 KiB.
+"""The evictions that are intended or were made lately on a node: the text of ``winpool.dev/memory``.
 
 ``{"v":1,"evictions":[{"pod":"shop/web-0","uid":"…","at":"…","until":"…","why":"Commit, Hard"}]}``
 
-Anyone who may annotate a node can write any text. One that is not exactly of this form is unreadable as a
-whole: if it was damaged, it may have lost an intent. The operator does not replace it; a person has to. Only
-the deadline may be later than this version would write it: then it counts as the latest that it would write.
+An intent is written before the pod is evicted, with absolute times, so a limit holds over a crash and a
+change of leader (P8). Its state is not stored, since the pods of the node show it (``eviction.state_of``): an
+intent costs two writes, one before the eviction and one that clears it.
 
-The evictions that are intended or were made lately on a node: the annotation ``winpool.dev/memory``.
-
-An intent is written to the node before the pod is evicted. So a limit holds over a crash, and over a change
-of leader: what was done is on the node, with absolute times (P8).
-
-The progress of an intent is not stored. The pods of the node show it: a pod that is gone or terminating was
-evicted, any other was not (``progress``). So an intent costs two writes, one before the eviction and one that
-clears it.
-
-Others may have written what is on a node, so it gives no right: an intent permits no eviction. It only
-counts, and the operator chooses the pod again before it evicts it. A forged intent can only lead to fewer
-evictions.
+Anyone who may annotate a node can write any text, so an intent permits no eviction. It only counts, and the
+operator chooses the pod again before it evicts it: a forged one can only lead to fewer evictions. A text that
+is not exactly of this form is unreadable as a whole: if it was damaged, it may have lost an intent. A person
+has to remove it. Only the deadline may be later than this version would write it: then it counts as the
+latest that it would write.
 """
 
 from __future__ import annotations
@@ -27,7 +20,7 @@ import re
 from collections.abc import Container
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
@@ -38,11 +31,11 @@ MAX_INTENTS: Final = 10
 
 DEADLINE_SECONDS: Final = 120
 """How long after its grace period an evicted pod may still be there. Windows needs a minute to unmount
-volumes and end processes of a large container; after two, someone has to look."""
+volumes and end processes of a large container; after two, someone has to help."""
 
 LONGEST_GRACE_SECONDS: Final = 600
 """A longer grace period counts as this one. The author of a pod may write any number, and until the deadline
-its node has one of the places that ``maxNodes`` gives to the pool. The cluster autoscaler waits as long for a
+its node is one of the ``maxNodes`` nodes of the pool. The cluster autoscaler waits as long for a
 pod (``--max-graceful-termination-sec``).
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md"""
 
@@ -51,7 +44,7 @@ LONGEST_SECONDS: Final = LONGEST_GRACE_SECONDS + DEADLINE_SECONDS
 
 AHEAD_SECONDS: Final = 5
 """How far ahead of our clock a time may be that counts. The clocks of two operators differ by less, or the
-operator warns (``lease.terms.SKEW_SECONDS``)."""
+operator warns (``kube/lease_rules.py``)."""
 
 LONGEST_AHEAD_SECONDS: Final = 86_400
 """An intent that is further ahead is removed with the next write. No clock is set back by so much."""
@@ -79,18 +72,10 @@ class Intent:
         return f"{self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Intents:
-    """All intents of a node, the oldest first. No two have the same UID."""
+Intents: TypeAlias = tuple[Intent, ...]
+"""All intents of a node, the oldest first. No two have the same UID."""
 
-    entries: tuple[Intent, ...] = ()
-
-    def of(self, uid: str) -> Intent | None:
-        """Return the intent to evict that pod."""
-        return next((each for each in self.entries if each.uid == uid), None)
-
-
-NO_INTENTS: Final = Intents()
+NO_INTENTS: Final[Intents] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +94,19 @@ def deadline(*, now: datetime, grace_seconds: float) -> datetime:
 def begun(intents: Intents, intent: Intent) -> Intents:
     """Return ``intents`` with one more, in the order of their times; all others stay.
 
-    One for the same pod is replaced. Raises ValueError where there are MAX_INTENTS already: ask ``room_left``
-    first.
+    One for the same pod is replaced. Raises ValueError where there are MAX_INTENTS already: ask
+    ``evictions_left`` first.
     """
-    others = [each for each in intents.entries if each.uid != intent.uid]
+    others = [each for each in intents if each.uid != intent.uid]
     if len(others) >= MAX_INTENTS:
         raise ValueError(f"a node has at most {MAX_INTENTS} intents")
     whole = replace(intent, at=intent.at.replace(microsecond=0))
-    return Intents(tuple(sorted((*others, whole), key=lambda each: (each.at, each.uid))))
+    return tuple(sorted((*others, whole), key=lambda each: (each.at, each.uid)))
 
 
 def without(intents: Intents, uids: Container[str]) -> Intents:
     """Return ``intents`` without those of these pods: they were refused, or withdrawn before they began."""
-    return Intents(tuple(each for each in intents.entries if each.uid not in uids))
+    return tuple(each for each in intents if each.uid not in uids)
 
 
 def is_ahead(intent: Intent, *, now: datetime) -> bool:
@@ -142,17 +127,17 @@ def counts(intent: Intent, *, now: datetime, period_seconds: float) -> bool:
     return not is_ahead(intent, now=now) and now - intent.at <= timedelta(seconds=period_seconds + 1)
 
 
-def room_left(intents: Intents, *, now: datetime, period_seconds: float, most: int) -> int:
+def evictions_left(intents: Intents, *, now: datetime, period_seconds: float, most: int) -> int:
     """Return how many more may begin ``now``, where ``most`` may in a period."""
-    counting = sum(counts(each, now=now, period_seconds=period_seconds) for each in intents.entries)
-    return max(0, min(most - counting, MAX_INTENTS - len(intents.entries)))
+    counting = sum(counts(each, now=now, period_seconds=period_seconds) for each in intents)
+    return max(0, min(most - counting, MAX_INTENTS - len(intents)))
 
 
 def next_change(intents: Intents, *, now: datetime, period_seconds: float) -> datetime | None:
     """Return when the next one stops counting; None where none counts."""
     ends = (
         each.at + timedelta(seconds=period_seconds + 2)
-        for each in intents.entries
+        for each in intents
         if counts(each, now=now, period_seconds=period_seconds)
     )
     return min(ends, default=None)
@@ -163,14 +148,12 @@ def cleared(intents: Intents, *, now: datetime, period_seconds: float, unfinishe
 
     One whose time is to come stays for a day: a clock that was set back may be set right again.
     """
-    return Intents(
-        tuple(
-            each
-            for each in intents.entries
-            if counts(each, now=now, period_seconds=period_seconds)
-            or each.uid in unfinished
-            or (is_ahead(each, now=now) and not is_invented(each, now=now))
-        )
+    return tuple(
+        each
+        for each in intents
+        if counts(each, now=now, period_seconds=period_seconds)
+        or each.uid in unfinished
+        or (is_ahead(each, now=now) and not is_invented(each, now=now))
     )
 
 
@@ -228,7 +211,7 @@ def read(text: str | None) -> Intents | Unreadable:
         entries.append(intent)
     if len({each.uid for each in entries}) < len(entries):
         return Unreadable("it names a pod twice")
-    return Intents(tuple(sorted(entries, key=lambda each: (each.at, each.uid))))
+    return tuple(sorted(entries, key=lambda each: (each.at, each.uid)))
 
 
 def written(intents: Intents) -> str | None:
@@ -237,9 +220,9 @@ def written(intents: Intents) -> str | None:
     Where it would be too long, the texts of the oldest are cut: first the reasons, then the names. UIDs and
     times always stand.
     """
-    if not intents.entries:
+    if not intents:
         return None
-    entries = [_clean(each) for each in intents.entries]
+    entries = [_clean(each) for each in intents]
     for shorten in (_without_why, _without_name):
         for place, entry in enumerate(entries):
             text = _encoded(entries)
