@@ -162,7 +162,7 @@ def _guard_and_fence(
 
 
 def _by_name(found: Objects) -> Mapping[str, NamedObject]:
-    return {text(mapping(each.get("metadata")).get("name")): _named(each) for each in found}
+    return {each.name: each for each in map(_named, found)}
 
 
 def _named(found: Mapping[str, Any]) -> NamedObject:

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from winpool.cli.kubectl import Kubectl
     from winpool.features.upgrade.plan import UpgradePlan
     from winpool.features.upgrade.records import NodeUpgrade, UpgradeOverview
-    from winpool.model.budgets import Budget
     from winpool.model.node import Node
     from winpool.model.survey import PoolQuestion, Survey
     from winpool.ownership.members import Members
@@ -183,11 +182,10 @@ def _with_pods(kubectl: Kubectl, cluster: Cluster, questions: Sequence[PoolQuest
 
 
 def _surveys(
-    kubectl: Kubectl, questions: Sequence[PoolQuestion], budgets: tuple[Budget, ...] | None
+    kubectl: Kubectl, questions: Sequence[PoolQuestion], budgets: BudgetIndex | None
 ) -> Mapping[str, Survey]:
     """Return what runs on the nodes of each pool, by its UID. No pod is kept. Raises NotAskedError."""
-    index = None if budgets is None else BudgetIndex(budgets)
-    surveyor, started = Surveyor(questions, budgets=index), datetime.now(UTC)
+    surveyor, started = Surveyor(questions, budgets=budgets), datetime.now(UTC)
     work, unreadable = work_nodes(questions), set[str]()
     pages = kubectl.pages(PODS_PATH, lambda body: decode_pod_page(body, with_work=work), fieldSelector=BOUND)
     for page in pages:
@@ -200,13 +198,13 @@ def _surveys(
     return surveyor.finish(started=started, finished=datetime.now(UTC), unreadable=unreadable)
 
 
-def _budgets(kubectl: Kubectl) -> tuple[tuple[Budget, ...] | None, str]:
+def _budgets(kubectl: Kubectl) -> tuple[BudgetIndex | None, str]:
     """Return all PodDisruptionBudgets, or None and why they are not known."""
     try:
         pages = complete(lambda: list(kubectl.pages(BUDGETS_PATH, decode_budgets)))
     except NotAskedError as error:
         return None, str(error)
-    return tuple(each for page in pages for each in page.items), ""
+    return BudgetIndex(each for page in pages for each in page.items), ""
 
 
 def snapshot_of(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> Snapshot:

@@ -24,6 +24,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from winpool import __version__
+from winpool.kube.answers import LineStream, describe, read_body, translated
 from winpool.kube.backoff import FirstRefusals, LogThrottle, doubled
 from winpool.kube.credentials import Authorization, Connection, Proxy
 from winpool.kube.errors import (
@@ -40,14 +41,10 @@ from winpool.kube.request import (
     NO_ANSWER,
     REPLY_LIMIT,
     TIMED_OUT,
-    LineStream,
     Request,
     RequestStats,
-    describe,
     last_check,
     namespace_of,
-    read_body,
-    translated,
 )
 
 ATTEMPTS: Final = 3

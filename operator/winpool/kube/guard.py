@@ -26,8 +26,8 @@ from winpool.api.admission import (
     binding_spec,
     policy_spec,
 )
-from winpool.kube.client import Transport
 from winpool.kube.named import NamedObject, NamedWatch, Target
+from winpool.kube.request import ApiServer
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Guard:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: ApiServer,
         *,
         on_change: Callable[[], None],
         others_silent_seconds: Callable[[], float],

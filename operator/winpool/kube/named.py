@@ -14,10 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from winpool.api.text import read_moment
-from winpool.kube.client import Transport
 from winpool.kube.errors import StreamGarbled, error_of
 from winpool.kube.lists import OBJECTS_A_PAGE, Listing, ListPage, ListReader, list_path, watch_path
-from winpool.kube.request import REPLY_LIMIT, Request
+from winpool.kube.request import REPLY_LIMIT, ApiServer, Request
 from winpool.kube.watch import RELIST_SECONDS, SILENCE_SECONDS, ListWatch, Source, WatchEvent
 from winpool.kube.wire import BROKEN, ListOf, error_status, raw_event
 
@@ -163,7 +162,7 @@ class NamedWatch(ListWatch[NamedObject]):
 
     def __init__(
         self,
-        transport: Transport,
+        transport: ApiServer,
         *,
         target: Target,
         on_change: Callable[[], None],

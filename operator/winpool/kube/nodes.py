@@ -21,7 +21,6 @@ from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.api.node_keys import CONDITIONS
 from winpool.api.quantity import bytes_of, milli_of
 from winpool.api.text import read_moment
-from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, StreamGarbled, error_of
 from winpool.kube.lists import (
     OBJECTS_A_PAGE,
@@ -33,7 +32,7 @@ from winpool.kube.lists import (
     list_path,
     watch_path,
 )
-from winpool.kube.request import Request
+from winpool.kube.request import ApiServer, Request
 from winpool.kube.watch import Source, WatchEvent
 from winpool.kube.wire import (
     BROKEN,
@@ -372,17 +371,17 @@ STRAYS: Final = f"{POOL_LABEL},{OS_LABEL}!={OS_WINDOWS}"
 
 # Both return all that exist, and raise ApiErrors, also for a node that cannot be read: what it has is not
 # known (P4).
-async def list_strays(transport: Transport) -> tuple[Node, ...]:
+async def list_strays(transport: ApiServer) -> tuple[Node, ...]:
     """Return those that are not Windows nodes, also those without an OS label, which ``!=`` selects too."""
     return await _list_labelled(transport, selector=STRAYS)
 
 
-async def list_labelled(transport: Transport, *, pool_name: str) -> tuple[Node, ...]:
+async def list_labelled(transport: ApiServer, *, pool_name: str) -> tuple[Node, ...]:
     """Return the Windows nodes that have the label of this pool."""
     return await _list_labelled(transport, selector=f"{POOL_LABEL}={pool_name},{WINDOWS_SELECTOR}")
 
 
-async def _list_labelled(transport: Transport, *, selector: str) -> tuple[Node, ...]:
+async def _list_labelled(transport: ApiServer, *, selector: str) -> tuple[Node, ...]:
     nodes, _ = await Pager(transport.request, listing_of(selector)).collect(_nodes)
     return nodes
 

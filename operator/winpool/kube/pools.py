@@ -16,11 +16,10 @@ import msgspec
 
 from winpool.api.crd import FieldPath, lacking_fields, name_of, schema
 from winpool.api.keys import API_VERSION, CRD_NAME, GROUP, KIND, PLURAL, VERSION
-from winpool.kube.client import Transport
 from winpool.kube.errors import StreamGarbled
 from winpool.kube.lists import OBJECTS_A_PAGE, Listing, ListPage, ListReader, list_path
 from winpool.kube.named import NamedObject, NamedWatch, Target
-from winpool.kube.request import Request
+from winpool.kube.request import ApiServer, Request
 from winpool.kube.wire import BROKEN, ListOf
 
 POOLS_PATH: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
@@ -132,7 +131,7 @@ class PoolKind:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: ApiServer,
         *,
         on_change: Callable[[], None],
         on_fields: Callable[[], None],

@@ -18,7 +18,6 @@ from types import MappingProxyType
 from typing import Final, Generic, Protocol, TypeVar
 
 from winpool.kube.backoff import Backoff, Outage
-from winpool.kube.client import Transport
 from winpool.kube.errors import (
     ApiError,
     Forbidden,
@@ -31,7 +30,7 @@ from winpool.kube.errors import (
     explained,
 )
 from winpool.kube.lists import Listing, ListPage, Pager, PageTooLarge, UnreadableObjectError
-from winpool.kube.request import Request
+from winpool.kube.request import ApiServer, Request
 from winpool.kube.wire import is_older
 
 log = logging.getLogger(__name__)
@@ -257,7 +256,7 @@ class ListWatch(Generic[ObjectT]):
 
     def __init__(
         self,
-        transport: Transport,
+        transport: ApiServer,
         source: Source[ObjectT],
         *,
         on_change: Callable[[ObjectT | None, ObjectT | None], None],

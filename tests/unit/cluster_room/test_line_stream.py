@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 from aiohttp.base_protocol import BaseProtocol
 
+from winpool.kube.answers import LINE_LIMIT, LineStream, describe, translated
 from winpool.kube.client import is_worth_repeating
 from winpool.kube.errors import ApiError, NotFound, StreamCut, StreamSilent, TooLarge, Unavailable
-from winpool.kube.request import LINE_LIMIT, LineStream, describe, translated
 
 
 def a_stream() -> tuple[aiohttp.StreamReader, LineStream]:
