@@ -11,7 +11,7 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import kopf
@@ -27,7 +27,7 @@ from winpool.kube.client import Transport
 from winpool.kube.control_plane import ControlPlane
 from winpool.kube.credentials import Connection
 from winpool.kube.events import EventRecorder
-from winpool.kube.feed import Feed, OwnTasks, make_registry
+from winpool.kube.feed import Feed, make_registry, note_lost_exception
 from winpool.kube.guard import Guard
 from winpool.kube.leader_election import Elector, LeaseLostError
 from winpool.kube.lease import OtherOperator, running_on
@@ -147,7 +147,6 @@ class App:
         self._connection = connection
         self._transport = transport
         self._stop = asyncio.Event()
-        self._own = OwnTasks()
         self._clock = clock = clock or Clock()
         self._tls = tls
         self._access = make_access(settings, transport=transport, monotonic=clock.monotonic)
@@ -188,7 +187,6 @@ class App:
         self._controller = self._make_controller(clock, cluster_rows)
         self._feed = Feed(
             make_registry=self._make_registry,
-            own_tasks=self._own,
             after_spawn=self._take_signals,
             are_listed=lambda: not (self._controller.relister.problem or self._pool_kind.is_missing),
             list_again=self._controller.relister.ask,
@@ -201,7 +199,7 @@ class App:
         When cancelled, it ends everything as after a signal.
         """
         loop = asyncio.get_running_loop()
-        self._own.watch(loop)
+        loop.set_exception_handler(note_lost_exception)
         self._take_signals()
         unready = self._telemetry.unready
         metrics = WinpoolMetrics(self._telemetry, is_ready=lambda: not unready())
@@ -288,7 +286,7 @@ class App:
             other_operator=lambda: self._elector.other,
             lacking_fields=lambda: self._pool_kind.lacking_fields,
             recorder=self._recorder,
-            create_task=self._create_task,
+            create_task=lambda coro, name: asyncio.create_task(coro, name=name),
             pool_relist_seconds=self._settings.pool_relist_seconds,
             pod_pass_seconds=self._settings.pod_pass_seconds,
             cluster_rows=cluster_rows,
@@ -326,10 +324,6 @@ class App:
             server=self._connection.server,
             make_session=self._transport.guest_session,
         )
-
-    def _create_task(self, coro: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Start a task of ours, also when called from within the feed."""
-        return self._own.outside(lambda: asyncio.create_task(coro, name=name))
 
     def _forget(self, body: Mapping[str, Any]) -> None:
         metadata = body["metadata"]

@@ -16,12 +16,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextvars import Context, ContextVar, copy_context
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from types import AsyncGeneratorType
-from typing import Any, Final, TypeVar, cast
-from weakref import WeakSet
+from types import CodeType
+from typing import Any, Final, cast
 
 import aiohttp
 import kopf
@@ -33,72 +31,29 @@ from winpool.kube.errors import without_passwords
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 _KOPF: Final = Path(kopf.__file__).parent
 
-_IN_FEED: ContextVar[bool] = ContextVar("in_feed", default=False)
+
+def note_lost_exception(loop: asyncio.AbstractEventLoop, lost: dict[str, Any]) -> None:
+    """Report an exception that no task awaits; one of Kopf is only logged for debugging.
+
+    Kopf's are those of its tasks, and of its streams: a loop that ends closes each that is still open, and
+    one that a cancelled task has not left yet cannot be closed. A connection whose request was cancelled
+    before its answer is closed by aiohttp's finalizer, and there is nothing to do about it.
+    """
+    task = lost.get("future") or lost.get("task")
+    if (isinstance(task, asyncio.Task) and _is_of_kopf(task.get_coro())) or _is_of_kopf(lost.get("asyncgen")):
+        log.debug("Kopf abandoned what had failed: %s", lost.get("exception"))
+    elif "client_connection" in lost:
+        log.debug("aiohttp closed the connection of a cancelled request")
+    else:
+        loop.default_exception_handler(lost)
 
 
-class OwnTasks(Collection["asyncio.Task[Any]"]):
-    """All tasks that were made outside the feed: those that exist at ``watch``, and all later ones."""
-
-    def __init__(self) -> None:
-        self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
-        self._outside = copy_context()
-
-    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Note each task that ``loop`` has, and of each that it makes from now on."""
-        self._tasks.update(asyncio.all_tasks(loop))
-
-        def factory(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
-            task = asyncio.Task(coro, loop=loop, **options)
-            context = options.get("context")
-            if not (copy_context() if context is None else context).get(_IN_FEED, False):
-                self._tasks.add(task)
-            return task
-
-        loop.set_task_factory(factory)
-        loop.set_exception_handler(self._on_lost_exception)
-
-    def feed_context(self) -> Context:
-        """Return the context to run the feed in."""
-        context = self._outside.copy()
-        context.run(_IN_FEED.set, True)
-        return context
-
-    def outside(self, function: Callable[[], T]) -> T:
-        """Call ``function`` as if from outside the feed: the tasks that it makes are ours."""
-        return self._outside.copy().run(function)
-
-    def _on_lost_exception(self, loop: asyncio.AbstractEventLoop, lost: dict[str, Any]) -> None:
-        """Report an exception that no task awaits; one of Kopf is only logged for debugging.
-
-        Kopf's are those of its tasks, and of its streams: a loop that ends closes each that is still open,
-        and one that a cancelled task has not left yet cannot be closed. A connection whose request was
-        cancelled before its answer is closed by aiohttp's finalizer, and there is nothing to do about it.
-        """
-        task, stream = lost.get("future") or lost.get("task"), lost.get("asyncgen")
-        if (isinstance(task, asyncio.Task) and task not in self) or _is_of_kopf(stream):
-            log.debug("Kopf abandoned what had failed: %s", lost.get("exception"))
-        elif "client_connection" in lost:
-            log.debug("aiohttp closed the connection of a cancelled request")
-        else:
-            loop.default_exception_handler(lost)
-
-    def __contains__(self, task: object) -> bool:
-        return task in self._tasks
-
-    def __iter__(self) -> Iterator[asyncio.Task[Any]]:
-        return iter(tuple(self._tasks))
-
-    def __len__(self) -> int:
-        return len(self._tasks)
-
-
-def _is_of_kopf(stream: object) -> bool:
-    """Return whether an asynchronous generator is one of Kopf's, by the file that it was written in."""
-    return isinstance(stream, AsyncGeneratorType) and Path(stream.ag_code.co_filename).is_relative_to(_KOPF)
+def _is_of_kopf(work: object) -> bool:
+    """Return whether a coroutine or an asynchronous generator is one of Kopf's, by the file of its code."""
+    code = getattr(work, "cr_code", None) or getattr(work, "ag_code", None)
+    return isinstance(code, CodeType) and Path(code.co_filename).is_relative_to(_KOPF)
 
 
 LOGIN_PAUSE_SECONDS: Final = 5.0
@@ -200,7 +155,6 @@ class Feed:
         self,
         *,
         make_registry: Callable[[], kopf.OperatorRegistry],
-        own_tasks: OwnTasks,
         after_spawn: Callable[[], None],
         are_listed: Callable[[], bool],
         list_again: Callable[[], None],
@@ -208,11 +162,9 @@ class Feed:
         """Make a feed.
 
         ``are_listed`` says whether the API server has answered the last list of pools, and ``list_again``
-        asks for another one. ``own_tasks`` are the tasks that Kopf must not cancel. ``after_spawn`` replaces
-        the signal handlers that Kopf installs.
+        asks for another one. ``after_spawn`` replaces the signal handlers that Kopf installs.
         """
         self._make_registry = make_registry
-        self._own_tasks = own_tasks
         self._after_spawn = after_spawn
         self._are_listed = are_listed
         self._list_again = list_again
@@ -231,8 +183,7 @@ class Feed:
 
     async def _run_once(self, backoff: Backoff) -> None:
         insights = Insights()
-        context = self._own_tasks.feed_context()
-        runner = asyncio.get_running_loop().create_task(self._kopf(insights), name="kopf", context=context)
+        runner = asyncio.create_task(self._kopf(insights), name="kopf")
         try:
             error = await self._observe(runner, insights, backoff)
             self._outage.failed(error)
@@ -261,6 +212,10 @@ class Feed:
                 self._outage.ended()
 
     async def _kopf(self, insights: Insights) -> None:
+        """Run Kopf until it ends, and end what is left of it.
+
+        ``kopf.run_tasks`` would also cancel each task of ours that is younger than it.
+        """
         tasks = await kopf.spawn_tasks(
             registry=self._make_registry(),
             settings=make_settings(),
@@ -270,7 +225,19 @@ class Feed:
             identity=cast("Any", "winpool"),
         )
         self._after_spawn()
-        await kopf.run_tasks(tasks, ignored=self._own_tasks)
+        try:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await _cancel(tasks)
+            await _cancel([each for each in asyncio.all_tasks() if _is_of_kopf(each.get_coro())])
+        for each in ended:
+            each.result()
+
+
+async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def misses_pools(insights: Insights) -> bool:

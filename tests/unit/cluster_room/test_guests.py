@@ -17,7 +17,7 @@ from winpool.kube import feed as registry
 from winpool.kube.client import Transport
 from winpool.kube.credentials import load_connection
 from winpool.kube.errors import ApiError
-from winpool.kube.feed import Feed, FeedEndedError, OwnTasks, make_registry
+from winpool.kube.feed import Feed, FeedEndedError, make_registry
 from winpool.kube.request import Request
 
 GET = Request(verb="get", resource="nodes", path="/api/v1/nodes/w1")
@@ -146,8 +146,7 @@ async def test_kopf_meets_an_error_where_it_is_redirected(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "LOGIN_PAUSE_SECONDS", 0.0)
-    own = OwnTasks()
-    own.watch(asyncio.get_running_loop())
+    forever, others = asyncio.Event(), set(asyncio.all_tasks())
     async with listening(None) as thief, a_door(tmp_path) as (server, door):
         server.answer = lambda _: redirect(307, f"http://127.0.0.1:{thief.port}/stolen")
         feed = Feed(
@@ -157,15 +156,20 @@ async def test_kopf_meets_an_error_where_it_is_redirected(
                 server=server.url,
                 make_session=door.guest_session,
             ),
-            own_tasks=own,
             after_spawn=lambda: None,
             are_listed=lambda: False,
             list_again=lambda: None,
         )
         running = asyncio.create_task(feed.run())
+        await asyncio.sleep(0)
+        ours = asyncio.create_task(forever.wait())
         await until(lambda: feed.restarts, what="the feed ends")
+        assert not ours.done(), "it is younger than Kopf, and not Kopf's to cancel"
         running.cancel()
         await asyncio.wait({running})
+        forever.set()
+        assert await ours
+        assert set(asyncio.all_tasks()) <= others, "of Kopf nothing is left"
         assert thief.heads == []
     assert any("307, a redirect, which is not followed" in message for message in caplog.messages)
     assert TOKEN not in caplog.text

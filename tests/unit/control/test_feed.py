@@ -14,7 +14,7 @@ from kopf._cogs.structs.references import Insights, Resource
 
 from harness.virtual_time import in_virtual_time
 from winpool.api.keys import GROUP, PLURAL, VERSION
-from winpool.kube.feed import LOOK_SECONDS, Feed, OwnTasks
+from winpool.kube.feed import LOOK_SECONDS, Feed
 
 UNWATCHED = "pools are not watched, since the start of the watch has missed their CRD"
 
@@ -30,11 +30,8 @@ class Stage:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Feed]:
-        own = OwnTasks()
-        own.watch(asyncio.get_running_loop())
         feed = Feed(
             make_registry=kopf.OperatorRegistry,
-            own_tasks=own,
             after_spawn=lambda: None,
             are_listed=lambda: self.are_listed,
             list_again=self._list,
