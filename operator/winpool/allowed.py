@@ -22,8 +22,8 @@ from winpool.model.node import NO_ACTS, Acts, Eviction, NodePatch
 from winpool.model.pool import Attempts, Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import LEAVE_ALL
+from winpool.ownership.diff import NO_DIFF, diffs_of
 from winpool.ownership.members import Claim, Members
-from winpool.ownership.pending import NOTHING_DUE, dues_of
 from winpool.ownership.record import Record
 from winpool.status.assessment import Assessment
 
@@ -141,15 +141,15 @@ def finishing(snapshot: Snapshot, members: Members, results: Sequence[RoomResult
     if not goals:
         return NO_ACTS
     rest = {member.node.uid: LEAVE_ALL for member in members.ours}
-    dues = dues_of(snapshot, members, [*goals, rest], is_finishing=True)
+    diffs = diffs_of(snapshot, members, [*goals, rest], is_finishing=True)
     uid = snapshot.pool.uid
     ours = [
-        dues.get(member.node.uid, NOTHING_DUE)
+        diffs.get(member.node.uid, NO_DIFF)
         for member in members.ours
         if isinstance(member.record, Record) and member.record.pool_uid == uid  # no new claims
     ]
     return Acts(
-        patches=tuple([each.state.patch for each in ours if each.state.patch]),
+        patches=tuple([each.patch for each in ours if each.patch]),
         conditions=tuple([each.conditions for each in ours if each.conditions]),
     )
 
@@ -166,6 +166,13 @@ def withdrawals(
     longer selects loses its permission too, where it cannot be released now. A label on a node that is not
     the pool's gives no permission of the pool.
     """
+    required = [
+        member
+        for member in members.all
+        if member.node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED
+    ]
+    if not required:
+        return ()
     wishes: dict[str, object] = {
         uid: wish
         for result in results
@@ -180,9 +187,8 @@ def withdrawals(
             taints=None,
             goal=_WITHDRAWN,
         )
-        for member in members.all
-        if member.node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED
-        and (
+        for member in required
+        if (
             member.claim is Claim.LEFT
             or (member.claim is Claim.OURS and wishes.get(member.node.uid) == UpgradeState.GATED)
         )

@@ -1,8 +1,6 @@
-"""The composition root: makes every part, connects them, runs them, and ends them.
+"""Makes every part of the operator, connects them, runs them, and ends them.
 
 It decides nothing. ``App`` owns the tasks: if one of them ends by itself, a bug, the process ends too.
-
-Who may read /metrics and /memory, by the settings: connects ``serve`` with what asks the API server.
 """
 
 from __future__ import annotations
@@ -10,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,25 +16,17 @@ import kopf
 from winpool import __version__
 from winpool.controllers.controller import Controller
 from winpool.controllers.memory_polls import Connections
-from winpool.controllers.pools import Absences, Pools
-from winpool.controllers.services import Clock
 from winpool.decide import ROOMS
 from winpool.features.feature import Room
 from winpool.kube.client import Transport
-from winpool.kube.control_plane import ControlPlane
 from winpool.kube.credentials import Connection
-from winpool.kube.events import EventRecorder
 from winpool.kube.feed import Feed, make_registry, note_lost_exception
-from winpool.kube.guard import Guard
 from winpool.kube.leader_election import Elector, LeaseLostError
 from winpool.kube.lease import OtherOperator, running_on
-from winpool.kube.nodes import WINDOWS_NODES
-from winpool.kube.pools import PoolKind
 from winpool.kube.reader_token import ReaderToken
 from winpool.kube.reviews import Reviews
-from winpool.kube.watch import ListWatch
 from winpool.kubelet.connection import Token
-from winpool.model.node import Node
+from winpool.loops import Clock
 from winpool.serve.access import Access
 from winpool.serve.http import METRICS_PATH, Server
 from winpool.serve.memory import MEMORY_PATH, Memory, MemorySource
@@ -140,58 +129,42 @@ class App:
         ``connect`` returns what samples of memory come through, from the token that kubelets are shown.
         Without it none are taken.
         """
-        self._connect = connect
-        self._elector = elector or OtherOperator(transport)
-        self._rooms = rooms
         self._settings = settings
         self._connection = connection
         self._transport = transport
+        self._elector = elector or OtherOperator(transport)
         self._stop = asyncio.Event()
         self._clock = clock = clock or Clock()
         self._tls = tls
-        self._access = make_access(settings, transport=transport, monotonic=clock.monotonic)
-        # These report changes before the controller exists: it is made from them.
-        self._pools = Pools(
-            on_change=self._pool_changed,
-            absences=Absences(
-                grace_seconds=settings.orphan_grace_seconds, clock=clock, on_doubt=self._pool_doubted
-            ),
-        )
-        self._pool_kind = PoolKind(
+        self._controller = Controller(
             transport,
-            on_change=self._pool_kind_changed,
-            on_fields=self._all_changed,
-            monotonic=clock.monotonic,
+            settings,
+            elector=self._elector,
+            clock=clock,
+            create_task=lambda coro, name: asyncio.create_task(coro, name=name),
+            cluster_rows=cluster_rows,
+            rooms=rooms,
+            connections=connect
+            and connect(ReaderToken(transport, monotonic=running_on, on_problem=self._all_changed)),
         )
-        self._control_plane = ControlPlane(transport, on_change=self._control_plane_changed, now=clock.now)
-        self._nodes = ListWatch(
-            transport,
-            WINDOWS_NODES,
-            on_change=self._node_changed,
-            on_contact=self._control_plane.ask,
-            relist_seconds=settings.node_relist_seconds,
-        )
-        self._guard = Guard(
-            transport,
-            on_change=self._guard_changed,
-            others_silent_seconds=lambda: self._nodes.last_contact_seconds,
-            now=clock.now,
-            monotonic=clock.monotonic,
-        )
-        self._recorder = EventRecorder(
-            transport,
-            reporting_instance=socket.gethostname(),
-            now=clock.now,
-            per_second=settings.events_per_second,
-        )
-        self._controller = self._make_controller(clock, cluster_rows)
+        self._services = services = self._controller.services
+        pool_kind = self._controller.pool_kind
         self._feed = Feed(
             make_registry=self._make_registry,
             after_spawn=self._take_signals,
-            are_listed=lambda: not (self._controller.relister.problem or self._pool_kind.is_missing),
-            list_again=self._controller.relister.ask,
+            are_listed=lambda: not (services.relister.problem or pool_kind.is_missing),
+            list_again=services.relister.ask,
         )
-        self._telemetry = self._make_telemetry()
+        self._access = make_access(settings, transport=transport, monotonic=clock.monotonic)
+        self._telemetry = Telemetry(
+            services=services,
+            transport=transport,
+            pool_kind=pool_kind,
+            feed=self._feed,
+            elector=self._elector,
+            access=self._access,
+            tls=tls,
+        )
 
     async def run(self) -> int:
         """Run until SIGTERM or SIGINT; return the exit code: 1 where a task has ended by itself.
@@ -207,7 +180,7 @@ class App:
             metrics=metrics,
             memory=make_memory(
                 settings=self._settings,
-                source=self._controller.memory,
+                source=self._services.memory,
                 elector=self._elector,
                 transport=self._transport,
                 monotonic=self._clock.monotonic,
@@ -221,13 +194,8 @@ class App:
             return 1
         tasks = [
             asyncio.create_task(self._stop.wait(), name="stop"),
-            asyncio.create_task(self._nodes.run(), name="nodes"),
-            asyncio.create_task(self._guard.run(), name="guard"),
-            asyncio.create_task(self._pool_kind.run(), name="kind"),
-            asyncio.create_task(self._controller.relister.run(), name="pools"),
-            asyncio.create_task(self._recorder.run(), name="events"),
             asyncio.create_task(self._feed.run(), name="feed"),
-            *(asyncio.create_task(work, name=name) for name, work in self._controller.when_leading().items()),
+            *(asyncio.create_task(work, name=name) for name, work in self._controller.loops().items()),
             asyncio.create_task(
                 self._elector.lead(self._controller.begin, self._controller.all_changed), name="Lease"
             ),
@@ -272,54 +240,13 @@ class App:
             task.cancel()
         await self._controller.stop()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._recorder.flush()
+        await self._services.recorder.flush()
         await self._elector.release()
         await server.close()
 
-    def _make_controller(self, clock: Clock, cluster_rows: tuple[Row, ...]) -> Controller:
-        return Controller(
-            self._transport,
-            pools=self._pools,
-            nodes=self._nodes,
-            control_plane=self._control_plane,
-            guard=self._guard,
-            other_operator=lambda: self._elector.other,
-            lacking_fields=lambda: self._pool_kind.lacking_fields,
-            recorder=self._recorder,
-            create_task=lambda coro, name: asyncio.create_task(coro, name=name),
-            pool_relist_seconds=self._settings.pool_relist_seconds,
-            pod_pass_seconds=self._settings.pod_pass_seconds,
-            cluster_rows=cluster_rows,
-            clock=clock,
-            rooms=self._rooms,
-            connections=self._connect
-            and self._connect(
-                ReaderToken(self._transport, monotonic=running_on, on_problem=self._all_changed)
-            ),
-        )
-
-    def _make_telemetry(self) -> Telemetry:
-        return Telemetry(
-            transport=self._transport,
-            known=self._pools,
-            pool_kind=self._pool_kind,
-            nodes=self._nodes,
-            guard=self._guard,
-            recorder=self._recorder,
-            relister=self._controller.relister,
-            feed=self._feed,
-            stats=self._controller.stats,
-            pod_passes=self._controller.pod_pass.stats,
-            access=self._access,
-            tls=self._tls,
-            elector=self._elector,
-            memory=self._controller.memory,
-            upgrades=self._controller.upgrades.stats,
-        )
-
     def _make_registry(self) -> kopf.OperatorRegistry:
         return make_registry(
-            accept=self._pools.accept,
+            accept=self._services.pools.accept,
             forget=self._forget,
             server=self._connection.server,
             make_session=self._transport.guest_session,
@@ -327,28 +254,12 @@ class App:
 
     def _forget(self, body: Mapping[str, Any]) -> None:
         metadata = body["metadata"]
-        self._pools.forget(name=metadata["name"], uid=metadata["uid"], version=metadata["resourceVersion"])
-
-    def _pool_changed(self, name: str, *, for_rivals: bool) -> None:
-        self._controller.pool_changed(name, for_rivals=for_rivals)
-
-    def _pool_doubted(self) -> None:
-        self._controller.relister.doubted()
-
-    def _pool_kind_changed(self) -> None:
-        self._controller.relister.kind_changed()
+        self._services.pools.forget(
+            name=metadata["name"], uid=metadata["uid"], version=metadata["resourceVersion"]
+        )
 
     def _all_changed(self) -> None:
         self._controller.all_changed()
-
-    def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        self._controller.node_changed(old, new)
-
-    def _control_plane_changed(self) -> None:
-        self._controller.control_plane_changed()
-
-    def _guard_changed(self) -> None:
-        self._controller.guard_changed()
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()

@@ -27,8 +27,8 @@ from winpool.model.node import Acts, Node, NodePatch
 from winpool.model.node_pods import PodListRequest
 from winpool.model.pool import KnownIssue, Pool
 from winpool.model.snapshot import Snapshot
+from winpool.ownership.diff import diffs_of
 from winpool.ownership.members import divide
-from winpool.ownership.pending import dues_of
 from winpool.preconditions import Promise, keeps_status, promise_of, set_keys_of, without_untold
 from winpool.status.assessment import Assessment, assessed
 from winpool.status.events import (
@@ -169,8 +169,8 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
     pods_permission = _pods_permission(snapshot)
     mandate = mandate_of(pool, is_accepted=not refusal and not pods_permission)
     results = tuple(room(snapshot, members, mandate) for room in rooms)
-    dues = dues_of(snapshot, members, [result.goals for result in results])
-    nodes = assessed(snapshot, members, results, dues)
+    diffs = diffs_of(snapshot, members, [result.goals for result in results])
+    nodes = assessed(snapshot, members, results, diffs)
     may_write = mandate in (Mandate.ACT, Mandate.RELEASE)
     asking = asking_nodes(snapshot, nodes.notable) if may_write else ()
     free = tuple([each for each in nodes.notable if not each.is_held])
@@ -213,7 +213,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         status=reported,
         issues=found.all,
         pool_events=_pool_events(
-            snapshot, reported, found.all, nodes.all, results, finalizers=promise.finalizers
+            snapshot, reported, found.all, nodes, results, finalizers=promise.finalizers
         ),
         keeps_status=keeps_status(snapshot, nodes.notable, results)
         and (bool(pool.status_problem) or not promise.status_first),
@@ -226,7 +226,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         look_again=look_again_at(results, reported, hold_ends=holds_end_at(nodes.notable), now=snapshot.now),
         figures=Figures()
         if pool.deleting
-        else figures_of(nodes.all, overview_of(results), upgrade_figures(results)),
+        else figures_of(nodes, overview_of(results), upgrade_figures(results)),
     )
 
 
@@ -251,7 +251,7 @@ def _pool_events(
     snapshot: Snapshot,
     reported: WindowsNodePoolStatus,
     found: Sequence[KnownIssue],
-    nodes: Sequence[Assessment],
+    nodes: Iterable[Assessment],
     results: Sequence[RoomResult],
     *,
     finalizers: tuple[str, ...] | None,

@@ -14,17 +14,14 @@ from winpool.controllers.machines import UpgradeStats
 from winpool.controllers.memory import CAPABILITIES, STATES, MemoryCollector
 from winpool.controllers.memory_polls import BUCKETS, Durations, EvictionResult
 from winpool.controllers.pod_pass import PodPassStats
-from winpool.controllers.pools import Pools, Relister
-from winpool.controllers.services import ControlStats, PassResult
+from winpool.controllers.services import Services
 from winpool.kube.client import Transport
-from winpool.kube.events import EventRecorder
 from winpool.kube.feed import Feed
-from winpool.kube.guard import Guard
 from winpool.kube.leader_election import Elector
 from winpool.kube.pools import NOT_INSTALLED, PoolKind
 from winpool.kube.request import RequestStats
-from winpool.kube.watch import ListWatch, WatchStats
-from winpool.model.node import Node
+from winpool.kube.watch import WatchStats
+from winpool.loops import PassResult
 from winpool.model.pool import Pool, SurpriseKind
 from winpool.serve import definitions as metric
 from winpool.serve.access import Access, Result
@@ -41,66 +38,58 @@ connection after 70 s, and needs a moment to list again."""
 class Telemetry:
     """Reads the parts of one running operator. It is the ``Sources`` of the metrics."""
 
+    services: Services
     transport: Transport
-    known: Pools
     pool_kind: PoolKind
-    nodes: ListWatch[Node]
-    guard: Guard
-    recorder: EventRecorder
-    relister: Relister
     feed: Feed
-    stats: ControlStats
-    pod_passes: PodPassStats
     elector: Elector
     access: Access | None = None
     tls: ServingTls | None = None
-    memory: MemoryCollector | None = None
-    upgrades: UpgradeStats | None = None
 
     def unready(self) -> list[str]:
         """Return why the operator is not ready, as texts for people; an empty list where it is."""
         reasons = []
-        if pools := NOT_INSTALLED if self.pool_kind.is_missing else self.relister.problem:
+        if pools := NOT_INSTALLED if self.pool_kind.is_missing else self.services.relister.problem:
             reasons.append(f"pools: {pools}")
-        if not self.nodes.synced:
-            reasons.append(f"nodes: {self.nodes.last_error or 'not listed yet'}")
-        elif self.nodes.last_error is not None:
-            reasons.append(f"nodes: {self.nodes.last_error}")
-        elif self.nodes.last_contact_seconds > SILENCE_SECONDS:
-            reasons.append(f"nodes: nothing heard for {self.nodes.last_contact_seconds:.0f} s")
+        if not self.services.nodes.synced:
+            reasons.append(f"nodes: {self.services.nodes.last_error or 'not listed yet'}")
+        elif self.services.nodes.last_error is not None:
+            reasons.append(f"nodes: {self.services.nodes.last_error}")
+        elif self.services.nodes.last_contact_seconds > SILENCE_SECONDS:
+            reasons.append(f"nodes: nothing heard for {self.services.nodes.last_contact_seconds:.0f} s")
         return reasons
 
     def pools(self) -> Collection[Pool]:
         """Return all pools that are known."""
-        return self.known.all()
+        return self.services.pools.all()
 
     def figures(self) -> Mapping[str, Figures]:
         """Return what the last passes have found, by the name of the pool."""
-        return self.stats.figures
+        return self.services.stats.figures
 
     def numbers(self) -> Mapping[Definition, Mapping[Labels, Value]]:
         """Return the operator's own numbers, by metric and label values."""
         return {
-            metric.RECONCILES: {(result,): n for result, n in self.stats.passes.items()},
-            metric.RECONCILE_SECONDS: {(): self.stats.seconds},
-            metric.LAST_SUCCESS: {(): self.stats.last_success},
+            metric.RECONCILES: {(result,): n for result, n in self.services.stats.passes.items()},
+            metric.RECONCILE_SECONDS: {(): self.services.stats.seconds},
+            metric.LAST_SUCCESS: {(): self.services.stats.last_success},
             metric.WATCH_RESTARTS: {
-                ("nodes",): self.nodes.stats.restarts,
+                ("nodes",): self.services.nodes.stats.restarts,
                 ("windowsnodepools",): self.feed.restarts,
             },
-            metric.NODES_CONTACT_AGE: {(): self.nodes.last_contact_seconds},
-            metric.GUARD_IN_FORCE: {(): float(bool(self.guard.identity))},
+            metric.NODES_CONTACT_AGE: {(): self.services.nodes.last_contact_seconds},
+            metric.GUARD_IN_FORCE: {(): float(bool(self.services.guard.identity))},
             metric.CRD_LACKING_FIELDS: {(): float(len(self.pool_kind.lacking_fields or ()))},
-            metric.EVENTS_POSTED: {(): self.recorder.posted},
-            metric.EVENTS_DROPPED: {(cause,): n for cause, n in self.recorder.dropped.items()},
+            metric.EVENTS_POSTED: {(): self.services.recorder.posted},
+            metric.EVENTS_DROPPED: {(cause,): n for cause, n in self.services.recorder.dropped.items()},
             **of_requests(self.transport.stats),
-            **of_nodes(self.nodes.stats),
-            **of_pod_passes(self.pod_passes),
+            **of_nodes(self.services.nodes.stats),
+            **of_pod_passes(self.services.pod_pass.stats),
             **of_access(self.access),
             **of_tls(self.tls),
             **of_lease(self.elector),
-            **of_memory(self.memory),
-            **of_upgrades(self.upgrades),
+            **of_memory(self.services.memory),
+            **of_upgrades(self.services.upgrades.stats),
         }
 
 
@@ -174,10 +163,8 @@ def _distribution(taken: Durations) -> Distribution:
     return Distribution(tuple(zip(bounds, accumulate(map(float, taken.counts)), strict=True)), taken.seconds)
 
 
-def of_upgrades(stats: UpgradeStats | None) -> Mapping[Definition, Mapping[Labels, float]]:
+def of_upgrades(stats: UpgradeStats) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics of surprises; each kind starts at 0, so that its first one shows."""
-    if stats is None:
-        return {}
     return {metric.SURPRISES: {(kind,): float(stats.surprises[kind]) for kind in SurpriseKind}}
 
 

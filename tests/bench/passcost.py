@@ -21,28 +21,16 @@ from bench.rounds import middle
 from bench.tools import finish
 from harness.second_room import second
 from winpool.controllers.backoff import Patience
-from winpool.controllers.evictions import EvictionLane, eviction_answers
-from winpool.controllers.executor import Lanes
-from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
+from winpool.controllers.controller import Controller
 from winpool.controllers.observe import Observer
-from winpool.controllers.pod_pass import PodPass
-from winpool.controllers.pool import Asking, Reconciler
-from winpool.controllers.pools import Absences, Pools, Relister
-from winpool.controllers.services import Clock, ControlStats
-from winpool.controllers.writes import ConditionLane, PatchLane
+from winpool.controllers.pool import Reconciler
 from winpool.decide import ROOMS, decide
 from winpool.features.feature import Room
-from winpool.kube.budgets import BudgetCache, BudgetLister
 from winpool.kube.client import Transport
-from winpool.kube.control_plane import ControlPlane
 from winpool.kube.credentials import load_connection
-from winpool.kube.events import EventRecorder
-from winpool.kube.guard import Guard
-from winpool.kube.nodes import WINDOWS_NODES, list_labelled
-from winpool.kube.pods import PodLister
-from winpool.kube.watch import ListWatch
-from winpool.kube.writer import Writer
-from winpool.model.node import Node
+from winpool.kube.lease import OtherOperator
+from winpool.loops import Clock
+from winpool.settings import Settings
 
 GUARD_SECONDS: Final = 30.0
 """For two lists and the five seconds that a guard has to have stood."""
@@ -52,123 +40,51 @@ class Parts:
     """The parts of an operator that a pass is made of, not running."""
 
     def __init__(self, transport: Transport, *, pool: str) -> None:
-        clock = Clock()
         self.pool = pool
-        self.writer = Writer(transport)
-        self.pools = Pools(on_change=_ignore_pool, absences=Absences(grace_seconds=0))
-        self.nodes = ListWatch(transport, WINDOWS_NODES, on_change=_ignore_node)
-        self.control_plane = ControlPlane(transport, on_change=_ignore)
-        pods = PodLister(transport.request)
-        budgets = BudgetCache(BudgetLister(transport.request).list, monotonic=clock.monotonic)
-        self.pod_pass = PodPass(
-            list_pods=pods.list_all,
-            list_budgets=budgets.get,
-            questions=list,
-            on_surveyed=_ignore,
-            period_seconds=1,
-            clock=clock,
-        )
-        self._guard_known = asyncio.Event()
-        self.guard = Guard(
+        self.services = Controller(
             transport,
-            on_change=self._note_guard,
-            others_silent_seconds=lambda: self.nodes.last_contact_seconds,
-            now=clock.now,
-            monotonic=clock.monotonic,
-        )
-        node_pods = NodePodLists(
-            list_pods=pods.list_node,
-            list_budgets=budgets.get,
-            pools=self.pools,
-            nodes=self.nodes.objects,
-            answers=eviction_answers(None, clock=clock),
-            on_listed=_ignore_look,
-            ask_for_all=_ignore,
-            clock=clock,
-        )
-        self.observer = Observer(
-            pools=self.pools,
-            nodes=self.nodes,
-            control_plane=self.control_plane,
-            guard=self.guard,
-            pods=self.pod_pass,
-            node_pods=node_pods,
-            taint_absent_since=TaintAbsentSince(monotonic=clock.monotonic),
-            now=clock.now,
-        )
-        self.reconciler = Reconciler(
-            pool,
-            observer=self.observer,
-            pools=self.pools,
-            lanes=Lanes(
-                patches=PatchLane(
-                    writer=self.writer,
-                    known=self.nodes.objects,
-                    accept_written=self.nodes.accept_written,
-                    monotonic=clock.monotonic,
-                ),
-                conditions=ConditionLane(
-                    writer=self.writer,
-                    known=self.nodes.objects,
-                    accept_written=self.nodes.accept_written,
-                    clock=clock,
-                ),
-                evictions=EvictionLane(writer=self.writer, monotonic=clock.monotonic),
-            ),
+            Settings(),
+            elector=OtherOperator(transport),
+            clock=Clock(),
             create_task=_create_task,
-            wake=_ignore_look,
-            writer=self.writer,
-            recorder=EventRecorder(transport, reporting_instance="bench", now=clock.now),
-            relister=Relister(
-                writer=self.writer,
-                pools=self.pools,
-                period_seconds=1,
-                after=_ignore,
-                monotonic=clock.monotonic,
-            ),
-            list_labelled=lambda name: list_labelled(transport, pool_name=name),
-            asking=Asking(
-                nodes=self.nodes.ask_for_list, pods=self.pod_pass.ask, node_lists=node_pods.want_surveys
-            ),
-            note_figures=ControlStats().note_figures,
-            clock=clock,
-        )
-        self._patience = Patience(monotonic=clock.monotonic)
+        ).services
+        self.observer = Observer(self.services)
+        self.reconciler = Reconciler(pool, self.services, self.observer)
+        self._guard_known = asyncio.Event()
+        self._patience = Patience(monotonic=self.services.clock.monotonic)
 
     async def fill(self) -> None:
         """Take in all nodes and pools, the version of the API server, and the guard, once."""
-        await self.control_plane.ask()
+        services = self.services
+        await services.control_plane.ask()
         await self._look_at_guard()
-        listed = await self.writer.list_pools()
-        self.pools.replace(listed.items, resource_version=listed.resource_version, began=0.0)
-        await self.nodes._list()
-
-    def _note_guard(self) -> None:
-        if self.guard.known:
-            self._guard_known.set()
+        listed = await services.writer.list_pools()
+        services.pools.replace(listed.items, resource_version=listed.resource_version, began=0.0)
+        await services.nodes._list()
 
     async def _look_at_guard(self) -> None:
         """Watch the guard until it is known: what the pools say depends on it. It is there all the time."""
-        watching = asyncio.create_task(self.guard.run())
+        guard = self.services.guard
+        guard._on_change = lambda: self._guard_known.set() if guard.known else None
+        watching = asyncio.create_task(guard.run())
         try:
             async with asyncio.timeout(GUARD_SECONDS):
                 await self._guard_known.wait()
         except TimeoutError:
-            raise BenchError(f"the guard is not in force: {self.guard.problem}") from None
+            raise BenchError(f"the guard is not in force: {guard.problem}") from None
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-        if not self.guard.identity:
-            raise BenchError(f"the guard is not in force: {self.guard.problem}")
+        if not guard.identity:
+            raise BenchError(f"the guard is not in force: {guard.problem}")
 
     def decide_cpu(self, rooms: Sequence[Room] = ROOMS) -> float:
         """Return the CPU seconds of one snapshot and one decision, with these rooms."""
         started = time.process_time()
-        snapshot = self.observer.snapshot(
-            self.pool, patience=self._patience, written_generation=0, missing_permission=""
-        )
-        if snapshot is None:
+        pool = self.services.pools.get(self.pool)
+        if pool is None:
             raise BenchError(f"there is no pool {self.pool}")
+        snapshot = self.observer.snapshot(pool, attempts=self._patience.attempts(self.services.nodes.objects))
         decision = decide(snapshot, rooms)
         seconds = time.process_time() - started
         if decision.patches or decision.finalizers is not None:
@@ -182,24 +98,8 @@ class Parts:
         return time.process_time() - started
 
 
-def _ignore() -> None:
-    pass
-
-
 def _create_task(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
     return asyncio.create_task(work, name=name)
-
-
-def _ignore_look(name: str) -> None:
-    pass
-
-
-def _ignore_pool(name: str, *, for_rivals: bool) -> None:
-    pass
-
-
-def _ignore_node(old: Node | None, new: Node | None) -> None:
-    pass
 
 
 async def run(*, kubeconfig: Path, pool: str, repeats: int) -> dict[str, object]:
@@ -218,7 +118,7 @@ async def run(*, kubeconfig: Path, pool: str, repeats: int) -> dict[str, object]
         if transport.stats.requests.total() != asked:
             raise BenchError("a pass over a converged fleet asked the API server for something")
         return {
-            "nodes": len(parts.nodes.objects),
+            "nodes": len(parts.services.nodes.objects),
             "first_decide_cpu_seconds": first,
             "decide_cpu_seconds": middle(decisions),
             "two_rooms_ratio": middle(with_two) / middle(decisions),

@@ -26,9 +26,9 @@ from winpool.api.conditions import ConditionType, referred_by
 from winpool.api.issues import IssueReason
 from winpool.app import App
 from winpool.cli.__main__ import main
-from winpool.controllers.services import Clock
 from winpool.kube.client import Transport
 from winpool.kube.credentials import load_connection
+from winpool.loops import Clock
 from winpool.settings import Settings
 
 CONTROL_PLANE = chosen_pins().kubernetes

@@ -18,17 +18,16 @@ from harness.writes import patched
 from winpool.api.crd import FieldPath
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.controllers.evictions import Answers, EvictionLane
-from winpool.controllers.executor import Lanes
 from winpool.controllers.machines import UpgradeSights
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import Connections
 from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
-from winpool.controllers.observe import Observer
+from winpool.controllers.observe import Observer, is_complete
 from winpool.controllers.pod_pass import PodPass, Questions
-from winpool.controllers.pool import Asking, Reconciler
+from winpool.controllers.pool import Reconciler
 from winpool.controllers.pools import Absences, Pools, Relister
 from winpool.controllers.queue import Dispatcher, PoolLoops
-from winpool.controllers.services import Clock, ControlStats
+from winpool.controllers.services import Services
 from winpool.controllers.writes import ConditionLane, PatchLane
 from winpool.decide import ROOMS
 from winpool.features.feature import Room
@@ -40,6 +39,7 @@ from winpool.kube.lists import ListPage
 from winpool.kube.pods import ListedPods, PodPage
 from winpool.kube.watch import ListWatch, Store
 from winpool.kube.writer import Writer
+from winpool.loops import Clock
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
 from winpool.model.pods import Pod
@@ -290,9 +290,10 @@ class _Told:
 class _Seen:
     """What the reflector knows."""
 
-    def __init__(self, nodes: Mapping[str, Node]) -> None:
+    def __init__(self, nodes: Mapping[str, Node], ask_for_list: Callable[[], None]) -> None:
         self.objects = nodes
         self.synced = True
+        self.ask_for_list = ask_for_list
 
 
 class _Version:
@@ -303,6 +304,10 @@ class _Version:
 
     def read_regularly(self, *, is_on: bool) -> None:
         """Take no note."""
+
+
+async def _no_strays() -> tuple[Node, ...]:
+    return ()
 
 
 class _InForce:
@@ -342,7 +347,6 @@ class MemoryOperator:
         rooms: Sequence[Room] = ROOMS,
         pods_seconds: float = NEVER,
     ) -> None:
-        self._rooms = rooms
         loop = asyncio.get_running_loop()
         self.cluster = cluster
         self.passes: list[tuple[float, str]] = []
@@ -359,21 +363,6 @@ class MemoryOperator:
         self.store: Store[Node] = Store(self._node_changed)
         self._writer = MemoryWriter(cluster)
         answers = Answers(detectors=None, results=Counter(), monotonic=loop.time)
-        self._lanes = Lanes(
-            patches=PatchLane(
-                writer=self._writer,
-                known=self.store.objects,
-                accept_written=self._accept_written,
-                monotonic=loop.time,
-            ),
-            conditions=ConditionLane(
-                writer=self._writer,
-                known=self.store.objects,
-                accept_written=self._accept_written,
-                clock=self._clock,
-            ),
-            evictions=EvictionLane(writer=self._writer, monotonic=loop.time, answers=answers),
-        )
         self._asked = Questions()
         self.pod_pass = PodPass(
             list_pods=self._list_pods,
@@ -400,27 +389,14 @@ class MemoryOperator:
                 connections, wake=self._wake, now=cluster.now, monotonic=loop.time, jitter=lambda: 0.5
             )
         )
-        self._taint_absent_since = TaintAbsentSince(monotonic=loop.time)
         control_plane = cast(ControlPlane, _Version())
+        accept, nodes = self._accept_written, self.store.objects
         self.upgrades = UpgradeSights(
             pools=self.pools,
-            nodes=self.store.objects,
+            nodes=nodes,
             control_plane=control_plane,
             on_change=self._wake_all,
             clock=self._clock,
-        )
-        self._observer = Observer(
-            pools=self.pools,
-            nodes=cast("ListWatch[Node]", _Seen(self.store.objects)),
-            control_plane=control_plane,
-            guard=cast(Guard, _InForce()),
-            pods=self.pod_pass,
-            node_pods=self.node_pods,
-            taint_absent_since=self._taint_absent_since,
-            lacking_fields=lambda: self.lacking_fields,
-            memory_of=None if self.memory is None else self.memory.known,
-            upgrades_of=self.upgrades.known,
-            now=cluster.now,
         )
         self._relister = Relister(
             writer=self._writer,
@@ -429,14 +405,39 @@ class MemoryOperator:
             after=self._wake_all,
             monotonic=loop.time,
         )
-        self._loops = PoolLoops(
+        self.services = Services(
+            clock=self._clock,
+            writer=self._writer,
+            recorder=cast(EventRecorder, self._told),
             pools=self.pools,
-            observer=self._observer,
-            make_reconciler=lambda name: cast(Reconciler, _Counted(name, self._reconciler(name), self)),
+            nodes=cast("ListWatch[Node]", _Seen(nodes, lambda: self._soon(self.list_nodes))),
+            control_plane=control_plane,
+            guard=cast(Guard, _InForce()),
+            relister=self._relister,
             create_task=self._create_task,
-            stats=ControlStats(),
+            wake=self._wake,
+            other_operator=lambda: "",
+            lacking_fields=lambda: self.lacking_fields,
+            list_labelled=self._list_labelled,
+            list_strays=_no_strays,
+            patches=PatchLane(self._writer, nodes, accept, self._clock),
+            conditions=ConditionLane(self._writer, nodes, accept, self._clock),
+            evictions=EvictionLane(writer=self._writer, monotonic=loop.time, answers=answers),
+            pod_pass=self.pod_pass,
+            node_pods=self.node_pods,
+            memory=self.memory,
+            upgrades=self.upgrades,
+            taint_absent_since=TaintAbsentSince(monotonic=loop.time),
+            rooms=rooms,
+            strays=(),
         )
-        self._dispatcher = Dispatcher(pools=self.pools, wake=self._wake)
+        self._observer = Observer(self.services)
+        self._loops = PoolLoops(
+            self.services,
+            make_reconciler=lambda name: cast(Reconciler, _Counted(name, self._reconciler(name), self)),
+        )
+        self._loops.begin()
+        self._dispatcher = Dispatcher(self.pools, wake=self._wake)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -487,27 +488,7 @@ class MemoryOperator:
         self._relister.ask()
 
     def _reconciler(self, name: str) -> Reconciler:
-        return Reconciler(
-            name,
-            observer=self._observer,
-            pools=self.pools,
-            lanes=self._lanes,
-            create_task=self._create_task,
-            wake=self._wake,
-            writer=self._writer,
-            recorder=cast(EventRecorder, self._told),
-            relister=self._relister,
-            list_labelled=self._list_labelled,
-            asking=Asking(
-                nodes=lambda: self._soon(self.list_nodes),
-                pods=self.pod_pass.ask,
-                node_lists=self.node_pods.want_surveys,
-                samples=None if self.memory is None else self.memory.want,
-            ),
-            rooms=self._rooms,
-            note_figures=lambda *_: None,
-            clock=self._clock,
-        )
+        return Reconciler(name, self.services, self._observer)
 
     async def _list_labelled(self, pool: str) -> list[Node]:
         await asyncio.sleep(self.cluster.trouble.latency)
@@ -539,7 +520,7 @@ class MemoryOperator:
         return PodPage(tuple(pod for pod in self.cluster.pods if pod.node == name), (), "9", "")
 
     def _questions(self) -> list[PoolQuestion]:
-        if not self._observer.complete:
+        if not is_complete(self.services):
             return []
         nodes = tuple(self.store.objects.values())
         return self._asked.of(self.pools.all(), nodes, now=self.cluster.now())
@@ -576,6 +557,6 @@ class MemoryOperator:
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if self._loops:
-            self._taint_absent_since.note(old, new)
+            self.services.taint_absent_since.note(old, new)
             self.upgrades.node_changed(old, new)
             self._dispatcher.node_changed(old, new)

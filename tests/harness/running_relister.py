@@ -12,9 +12,9 @@ from harness.builders import NOON
 from harness.scripted_transport import ScriptedTransport
 from harness.virtual_time import running
 from winpool.controllers.pools import Absences, Pools, Relister
-from winpool.controllers.services import Clock
 from winpool.kube.client import Transport
 from winpool.kube.writer import Writer
+from winpool.loops import Clock
 
 PERIOD: Final = 300.0
 LONGEST_PERIOD: Final = 330.0 + 2

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 from harness.builders import GUARD, a_node, a_record
 from harness.loops import MemoryCluster, MemoryWriter
+from harness.services import some_services
 from harness.virtual_time import run_virtually
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.controllers.observe import Observer
 from winpool.controllers.pools import Absences, Pools
-from winpool.controllers.services import Clock
-from winpool.controllers.sweep import KeptStrays, Sweeper
+from winpool.controllers.sweep import Sweeper
 from winpool.controllers.writes import PatchLane
 from winpool.kube.errors import ApiError
+from winpool.kube.events import EventRecord
+from winpool.loops import Clock
 from winpool.model.node import Node
+from winpool.model.pool import Pool
+from winpool.ownership.leftovers import strays_of
 from winpool.ownership.record import Owned
-from winpool.ownership.trust import Rights
-from winpool.status.events import Announcement
 
 
 def a_leftover(name: str, *, os: str, guard: str = GUARD) -> Node:
@@ -42,6 +46,7 @@ class KnownNodes:
     def __init__(self) -> None:
         self.objects: dict[str, Node] = {}
         self.lists = 0
+        self.synced = True
 
     def ask_for_list(self) -> None:
         self.lists += 1
@@ -53,33 +58,37 @@ class Stage:
     def __init__(self) -> None:
         self.cluster = MemoryCluster()
         self.is_complete = True
-        self.guard = GUARD
+        self.policy = SimpleNamespace(identity=GUARD, known=True, is_unknown=False)
         self.listed: list[float] = []
         self.problem: ApiError | None = None
-        self.announced: list[Announcement] = []
+        self.announced: list[EventRecord] = []
         self.woken: list[str] = []
         monotonic = asyncio.get_running_loop().time
         clock = Clock(now=self.cluster.now, monotonic=monotonic)
         self.absences = Absences(grace_seconds=0, clock=clock)
         self.pools = Pools(on_change=lambda *_, **__: None, absences=self.absences)
+        self.pools.replace((), resource_version="1", began=monotonic())
         self.known = KnownNodes()
-        self.kept = KeptStrays(pools=self.pools, wake=self.woken.append)
-        self.sweeper = Sweeper(
-            pools=self.pools,
-            nodes=cast(Any, self.known),
-            patch_lane=PatchLane(
-                writer=MemoryWriter(self.cluster),
-                known=self.known.objects,
-                accept_written=self._accept,
-                monotonic=monotonic,
-            ),
-            list_strays=self._list,
-            kept_strays=self.kept,
-            rights_over=lambda _: Rights(guard=self.guard),
-            announce=self.announced.append,
-            is_complete=lambda: self.is_complete,
+        self.services = some_services(
             clock=clock,
+            recorder=SimpleNamespace(record=lambda event, **_: self.announced.append(event)),
+            pools=self.pools,
+            nodes=self.known,
+            guard=self.policy,
+            lacking_fields=lambda: () if self.is_complete else None,
+            list_strays=self._list,
+            patches=PatchLane(MemoryWriter(self.cluster), self.known.objects, self._accept, clock),
+            wake=self.woken.append,
         )
+        self.sweeper = Sweeper(self.services, Observer(self.services))
+
+    def strays_of(self, pool: Pool) -> tuple[Node, ...]:
+        """Return those of the last list that are not released."""
+        return strays_of(pool, self.services.strays or ())
+
+    def guarded_by(self, identity: str) -> None:
+        """Have the guard of this identity in force; empty for none."""
+        self.policy.identity = identity
 
     def put(self, *nodes: Node) -> None:
         """Create or change nodes, as others do; those of Windows are known at once."""
@@ -91,7 +100,7 @@ class Stage:
         """List all pools."""
         began = asyncio.get_running_loop().time()
         self.pools.replace(bodies, resource_version=self.cluster.next_version(), began=began)
-        self.sweeper.pools_listed()
+        self.sweeper.sweep_soon()
 
     @property
     def left(self) -> set[str]:

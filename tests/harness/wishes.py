@@ -10,7 +10,7 @@ from winpool.api.node_keys import MISMATCH_TAINT
 from winpool.features.contract.taints import NOTHING_HELD, Held
 from winpool.model.node import Node
 from winpool.ownership.desired import LEAVE, NONE, Goals, Target, Wish, merged
-from winpool.ownership.diff import Conformity, PatchMaker
+from winpool.ownership.diff import NodeDiff, PatchMaker
 from winpool.ownership.diff import release as releases_release
 from winpool.ownership.members import Claim, Member, values_of
 from winpool.ownership.record import Record, TaintIdentity, Unreadable, record_of
@@ -65,7 +65,7 @@ def conform(
     own: Own = NOTHING_KNOWN,
     held: Held = NOTHING_HELD,
     startup: Mapping[TaintIdentity, str] = NONE,
-) -> Conformity:
+) -> NodeDiff:
     return wanted.maker.conform(
         _member(node, record_of(node)), wanted.target(own=own, held=held, startup=startup)
     )
@@ -73,7 +73,7 @@ def conform(
 
 def compare(
     node: Node, found: Record | Unreadable | None, *, wanted: Wanted, own: Own = NOTHING_KNOWN
-) -> Conformity:
+) -> NodeDiff:
     """Go the long way."""
     return wanted.maker.compare(node, found, wanted.target(own=own))
 
@@ -85,7 +85,7 @@ def is_as_wanted(
     return wanted.maker.is_as_wanted(_member(node, found), wanted.target(own=own))
 
 
-def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Conformity:
+def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> NodeDiff:
     return releases_release(node, pool_uid=pool_uid, pool_name=pool_name, rights=rights)
 
 

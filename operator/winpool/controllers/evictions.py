@@ -13,12 +13,11 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import EvictionResult, MemoryStats
-from winpool.controllers.services import Clock
 from winpool.controllers.writes import Lane, Outcome, is_of_one_object
 from winpool.features.memory.eviction import objection
 from winpool.kube.backoff import KeyedBackoff
@@ -40,6 +39,7 @@ from winpool.kube.errors import (
 )
 from winpool.kube.request import unless
 from winpool.kube.writer import Writer
+from winpool.loops import Clock
 from winpool.model.node import Eviction, Node
 from winpool.model.node_pods import Answer, Answered, NodePods, PodListRequest
 from winpool.model.pressure import NodePressure
@@ -296,6 +296,7 @@ def _no_objection(_: Eviction) -> str:
     return ""
 
 
+@dataclass(kw_only=True, slots=True)
 class EvictionLane:
     """Evicts pods of all pools through ``writer``. ``answers`` remembers what is answered.
 
@@ -303,28 +304,19 @@ class EvictionLane:
     it is. It is asked when the turn of an eviction comes, and again right before the request is written.
     """
 
-    def __init__(
-        self,
-        *,
-        writer: Writer,
-        monotonic: Callable[[], float],
-        answers: Answers | None = None,
-        objection: Callable[[Eviction], str] = _no_objection,
-    ) -> None:
-        self._writer = writer
-        self._answers = answers
-        self._objection = objection
-        self._monotonic = monotonic
-        self._outstanding: set[str] = set()
-        # UIDs of pods that were evicted or are gone, and until when each is not evicted again; in that order.
-        self._settled: OrderedDict[str, float] = OrderedDict()
-        self._pauses: KeyedBackoff[str] = KeyedBackoff(monotonic=monotonic, cap=LONGEST_REFUSAL_SECONDS)
-        self._lane = Lane(
-            perform=self._evict,
-            is_of_one=is_of_one_pod,
-            in_flight=EVICTIONS_IN_FLIGHT,
-            monotonic=monotonic,
-        )
+    writer: Writer
+    monotonic: Callable[[], float]
+    answers: Answers | None = None
+    objection: Callable[[Eviction], str] = _no_objection
+    _outstanding: set[str] = field(default_factory=set, init=False)
+    _settled: OrderedDict[str, float] = field(default_factory=OrderedDict, init=False)
+    """UIDs of pods that were evicted or are gone, and until when each is not evicted again; in that order."""
+    _pauses: KeyedBackoff[str] = field(init=False)
+    _lane: Lane[Eviction] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pauses = KeyedBackoff(monotonic=self.monotonic, cap=LONGEST_REFUSAL_SECONDS)
+        self._lane = Lane(self._evict, is_of_one_pod, EVICTIONS_IN_FLIGHT, self.monotonic)
 
     async def run(
         self,
@@ -360,7 +352,7 @@ class EvictionLane:
         return self._pauses.seconds_to_next(each.uid for each in evictions)
 
     def _is_needless(self, eviction: Eviction) -> bool:
-        uid, now = eviction.uid, self._monotonic()
+        uid, now = eviction.uid, self.monotonic()
         while self._settled and next(iter(self._settled.values())) <= now:
             self._settled.popitem(last=False)
         return uid in self._outstanding or uid in self._settled or self._pauses.is_waiting(uid)
@@ -369,7 +361,7 @@ class EvictionLane:
         """Return the eviction as it is to be sent now; None to leave it out."""
         if self._is_needless(eviction):
             return None
-        said = "a later pass decided otherwise" if newest is None else self._objection(newest)
+        said = "a later pass decided otherwise" if newest is None else self.objection(newest)
         if said:
             _log_unsent(eviction, said)
             return None
@@ -377,15 +369,15 @@ class EvictionLane:
 
     async def _evict(self, eviction: Eviction) -> None:
         self._outstanding.add(eviction.uid)
-        if self._answers is not None:
-            self._answers.asked(eviction)
+        if self.answers is not None:
+            self.answers.asked(eviction)
         try:
-            with unless(lambda: self._objection(eviction)):
-                await self._writer.evict(eviction)
+            with unless(lambda: self.objection(eviction)):
+                await self.writer.evict(eviction)
         except NotFound:
             self._settle(eviction.uid)
-            if self._answers is not None:
-                self._answers.gone(eviction)
+            if self.answers is not None:
+                self.answers.gone(eviction)
             log.info("pod %s on node %s was gone before its eviction", eviction.full_name, eviction.node)
             raise
         except ApiError as error:
@@ -393,8 +385,8 @@ class EvictionLane:
             raise
         else:
             self._settle(eviction.uid)
-            if self._answers is not None:
-                self._answers.accepted(eviction)
+            if self.answers is not None:
+                self.answers.accepted(eviction)
             log.info(
                 "the operator evicted pod %s on node %s: %s", eviction.full_name, eviction.node, eviction.why
             )
@@ -404,13 +396,13 @@ class EvictionLane:
     def _settle(self, uid: str) -> None:
         self._pauses.forget(uid)
         self._settled.pop(uid, None)
-        self._settled[uid] = self._monotonic() + SETTLED_SECONDS
+        self._settled[uid] = self.monotonic() + SETTLED_SECONDS
         if len(self._settled) > SETTLED_KEPT:
             self._settled.popitem(last=False)
 
     def _note_failed(self, eviction: Eviction, error: ApiError) -> None:
-        if self._answers is not None:
-            self._answers.failed(eviction, error)
+        if self.answers is not None:
+            self.answers.failed(eviction, error)
         if isinstance(error, NotWanted):
             _log_unsent(eviction, error.message)
         elif is_of_one_pod(error):

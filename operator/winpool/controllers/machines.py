@@ -1,16 +1,9 @@
-"""What this process has seen of machines and of the control plane, for pools with upgrades.
+"""Observes machines and the control plane for pools with upgrades: what no object in the cluster shows.
 
-What this process has seen of machines: what surprised it, and when the label of an upgrade changed.
-
-Nothing of it is in the cluster: a node does not show what was there before a reboot. So a process knows only
-what has happened while it ran. An operator that waits to lead sees the same as the one that leads.
-
-Reads the version of the API server every few minutes, while a pool has upgrades.
-
-An upgrade does not begin while the control plane changes. Where several API servers answer in turn, and some
-have been upgraded, the reads show both versions. While no pool has upgrades, nothing is read (P2).
-
-Assembles what passes know for upgrades beside the objects in the cluster (``objects.upgrades``).
+``SeenMachines`` keeps unannounced reboots and OS changes, and when the label of an upgrade changed; a process
+knows only what has happened while it ran, also while it waited to lead. ``VersionReads`` reads the version of
+the API server every few minutes, while a pool has upgrades (P2): an upgrade does not begin while the control
+plane changes, and where several API servers answer in turn, the reads show both versions.
 """
 
 from __future__ import annotations
@@ -25,9 +18,9 @@ from typing import Final, Protocol
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.controllers.pools import Pools
-from winpool.controllers.services import Clock, Wake
 from winpool.features.upgrade.due import surprise_of
 from winpool.kube.control_plane import STALE_SECONDS, ControlPlane
+from winpool.loops import Clock, Wake
 from winpool.model.node import Node
 from winpool.model.pool import (
     LABELLED_SECONDS,
@@ -58,25 +51,18 @@ GONE_SECONDS: Final = 3600.0
 """How long they are remembered: to install Windows takes less. Later the name may be that of any machine."""
 
 
+@dataclass(slots=True)
 class SeenMachines:
     """Gets every change of a node. What it keeps is about nodes that exist, and a few that are gone."""
 
-    def __init__(
-        self,
-        *,
-        now: Callable[[], datetime],
-        monotonic: Callable[[], float],
-        rule: SurpriseOf = surprise_of,
-    ) -> None:
-        self._now = now
-        self._monotonic = monotonic
-        self._rule = rule
-        self._gone: OrderedDict[str, tuple[Node, float]] = OrderedDict()
-        self._surprises: dict[str, dict[SurpriseKind, Surprise]] = {}
-        """By the UIDs of nodes: of each kind the last."""
-        self._labelled: dict[str, datetime] = {}
-        """By the UIDs of nodes, the one that changed last at the end."""
-        self._is_faulty = False
+    clock: Clock
+    rule: SurpriseOf = surprise_of
+    _gone: OrderedDict[str, tuple[Node, float]] = field(default_factory=OrderedDict, init=False)
+    _surprises: dict[str, dict[SurpriseKind, Surprise]] = field(default_factory=dict, init=False)
+    """By the UIDs of nodes: of each kind the last."""
+    _labelled: dict[str, datetime] = field(default_factory=dict, init=False)
+    """By the UIDs of nodes, the one that changed last at the end."""
+    _is_faulty: bool = field(default=False, init=False)
 
     def note(self, old: Node | None, new: Node | None) -> None:
         """Note a change. None: the node did not exist before, or is gone."""
@@ -87,12 +73,12 @@ class SeenMachines:
         self._note_surprise(self._before(new) if old is None else old, new)
         if old is not None and _state(old) != _state(new):
             self._labelled.pop(new.uid, None)
-            self._labelled[new.uid] = self._now()
+            self._labelled[new.uid] = self.clock.now()
             self._forget_labels()
 
     def surprises(self) -> tuple[Surprise, ...]:
         """Return those of the last SURPRISE_SECONDS, the newest first."""
-        now, least = self._now(), timedelta(seconds=SURPRISE_SECONDS)
+        now, least = self.clock.now(), timedelta(seconds=SURPRISE_SECONDS)
         for uid, kinds in tuple(self._surprises.items()):
             kept = {kind: each for kind, each in kinds.items() if now - each.at < least}
             if kept:
@@ -108,12 +94,12 @@ class SeenMachines:
         None of these is in the future, also where a clock was set back.
         """
         self._forget_labels()
-        now = self._now()
+        now = self.clock.now()
         return {uid: min(at, now) for uid, at in self._labelled.items()}
 
     def _note_surprise(self, before: Node, after: Node) -> None:
         try:
-            found = self._rule(before, after, now=self._now())
+            found = self.rule(before, after, now=self.clock.now())
         except Exception as error:
             # A bug of ours must not end the watch of all nodes.
             if not self._is_faulty:
@@ -131,20 +117,20 @@ class SeenMachines:
 
     def _before(self, new: Node) -> Node:
         """Return the last state of a node of this name that is gone; ``new`` itself where there is none."""
-        gone, since = self._gone.pop(new.name, (new, self._monotonic()))
-        return gone if self._monotonic() - since <= GONE_SECONDS else new
+        gone, since = self._gone.pop(new.name, (new, self.clock.monotonic()))
+        return gone if self.clock.monotonic() - since <= GONE_SECONDS else new
 
     def _forget(self, node: Node) -> None:
         self._surprises.pop(node.uid, None)
         self._labelled.pop(node.uid, None)
         self._gone.pop(node.name, None)
-        now = self._monotonic()
+        now = self.clock.monotonic()
         self._gone[node.name] = (_without_texts(node), now)
         while len(self._gone) > GONE_KEPT or next(iter(self._gone.values()))[1] < now - GONE_SECONDS:
             self._gone.popitem(last=False)
 
     def _forget_labels(self) -> None:
-        oldest = self._now() - timedelta(seconds=LABELLED_SECONDS)
+        oldest = self.clock.now() - timedelta(seconds=LABELLED_SECONDS)
         while self._labelled and next(iter(self._labelled.values())) < oldest:
             del self._labelled[next(iter(self._labelled))]
 
@@ -179,6 +165,7 @@ LEAST_SECONDS after one that ended a hair early is a part of it."""
 _uniform: Final = random.SystemRandom().uniform
 
 
+@dataclass(slots=True)
 class VersionReads:
     """Reads until cancelled.
 
@@ -186,26 +173,18 @@ class VersionReads:
     ``on_change`` is called when it has become known, or unknown, since when the version is unchanged.
     """
 
-    def __init__(
-        self,
-        control_plane: ControlPlane,
-        *,
-        is_wanted: Callable[[], bool],
-        on_change: Callable[[], None],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._control_plane = control_plane
-        self._is_wanted = is_wanted
-        self._on_change = on_change
-        self._monotonic = monotonic
-        self._is_reading = False
-        self._due_at = float("-inf")
-        self._was_known = False
-        self._wake = Wake()
+    control_plane: ControlPlane
+    is_wanted: Callable[[], bool]
+    on_change: Callable[[], None]
+    monotonic: Callable[[], float]
+    _is_reading: bool = field(default=False, init=False)
+    _due_at: float = field(default=float("-inf"), init=False)
+    _was_known: bool = field(default=False, init=False)
+    _wake: Wake = field(default_factory=Wake, init=False)
 
     def check(self) -> None:
         """Begin to read, or end, if that has become necessary."""
-        if self._is_wanted() != self._is_reading:
+        if self.is_wanted() != self._is_reading:
             self._wake.set()
 
     async def run(self) -> None:
@@ -218,36 +197,36 @@ class VersionReads:
                 self._report()
 
     def _begin_or_end(self) -> None:
-        is_wanted = self._is_wanted()
+        is_wanted = self.is_wanted()
         if is_wanted != self._is_reading:
             self._is_reading = is_wanted
-            self._control_plane.read_regularly(is_on=is_wanted)
+            self.control_plane.read_regularly(is_on=is_wanted)
             self._was_known = self._is_known
 
     async def _read_if_due(self) -> None:
-        if self._monotonic() < self._due_at:
+        if self.monotonic() < self._due_at:
             return
-        if self._control_plane.age_seconds >= PERIOD_SECONDS:
-            await self._control_plane.ask()
+        if self.control_plane.age_seconds >= PERIOD_SECONDS:
+            await self.control_plane.ask()
         latest = PERIOD_SECONDS * (1 + JITTER) - LEAST_SECONDS
-        self._due_at = self._monotonic() + _uniform(PERIOD_SECONDS, latest)
+        self._due_at = self.monotonic() + _uniform(PERIOD_SECONDS, latest)
 
     def _report(self) -> None:
         if self._is_known != self._was_known:
             self._was_known = self._is_known
-            self._on_change()
+            self.on_change()
 
     @property
     def _is_known(self) -> bool:
-        return self._control_plane.unchanged_since is not None
+        return self.control_plane.unchanged_since is not None
 
     def _seconds_to_next(self) -> float | None:
         """Return when to read again, or when the version is no longer known to be unchanged."""
         if not self._is_reading:
             return None
-        seconds = self._due_at - self._monotonic()
+        seconds = self._due_at - self.monotonic()
         if self._was_known:
-            seconds = min(seconds, STALE_SECONDS - self._control_plane.age_seconds)
+            seconds = min(seconds, STALE_SECONDS - self.control_plane.age_seconds)
         return max(LEAST_SECONDS, seconds)
 
 
@@ -258,30 +237,31 @@ class UpgradeStats:
     surprises: Counter[SurpriseKind] = field(default_factory=Counter)
 
 
+@dataclass(kw_only=True, slots=True)
 class UpgradeSights:
-    """``nodes`` are those that are known, by name. ``on_change`` wakes all pools."""
+    """What passes know for upgrades beside the objects in the cluster.
 
-    def __init__(
-        self,
-        *,
-        pools: Pools,
-        nodes: Mapping[str, Node],
-        control_plane: ControlPlane,
-        on_change: Callable[[], None],
-        clock: Clock,
-    ) -> None:
-        self._pools = pools
-        self._nodes = nodes
-        self._control_plane = control_plane
-        self._machines = SeenMachines(now=clock.now, monotonic=clock.monotonic)
+    ``nodes`` are those that are known, by name. ``on_change`` wakes all pools.
+    """
+
+    pools: Pools
+    nodes: Mapping[str, Node]
+    control_plane: ControlPlane
+    on_change: Callable[[], None]
+    clock: Clock
+    stats: UpgradeStats = field(default_factory=UpgradeStats)
+    _machines: SeenMachines = field(init=False)
+    _version: VersionReads = field(init=False)
+    _counted: dict[str, dict[SurpriseKind, Surprise]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._machines = SeenMachines(self.clock)
         self._version = VersionReads(
-            control_plane,
-            is_wanted=lambda: any(has_upgrades(pool) for pool in pools.all()),
-            on_change=on_change,
-            monotonic=clock.monotonic,
+            self.control_plane,
+            is_wanted=lambda: any(has_upgrades(pool) for pool in self.pools.all()),
+            on_change=self.on_change,
+            monotonic=self.clock.monotonic,
         )
-        self._counted: dict[str, dict[SurpriseKind, Surprise]] = {}
-        self.stats = UpgradeStats()
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Note a change of a node. None: it did not exist before, or is gone."""
@@ -300,8 +280,8 @@ class UpgradeSights:
         surprises = tuple(each for each in self._machines.surprises() if self._is_of(each, pool))
         self._count(surprises)
         return KnownUpgrades(
-            control_plane_since=self._control_plane.unchanged_since,
-            control_plane_is_first=self._control_plane.is_first,
+            control_plane_since=self.control_plane.unchanged_since,
+            control_plane_is_first=self.control_plane.is_first,
             labelled_at=self._machines.labelled_at(),
             surprises=surprises,
         )
@@ -311,7 +291,7 @@ class UpgradeSights:
         await self._version.run()
 
     def _is_of(self, surprise: Surprise, pool: Pool) -> bool:
-        node = self._nodes.get(surprise.node)
+        node = self.nodes.get(surprise.node)
         return node is not None and node.uid == surprise.node_uid and is_asked_for(node, by=pool)
 
     def _count(self, surprises: tuple[Surprise, ...]) -> None:

@@ -18,13 +18,13 @@ from functools import partial
 from typing import Final
 
 from winpool.controllers.memory_polls import Connections, MemoryStats, Poller
-from winpool.controllers.services import Wake
 from winpool.controllers.watched_nodes import News, WatchedNode, WatchedNodes
 from winpool.features.memory import detector
 from winpool.features.memory.samples import fresh_seconds
 from winpool.kubelet.connection import shrink_tls_buffers
 from winpool.kubelet.samples import KubeletEviction
 from winpool.kubelet.schedule import Waiting
+from winpool.loops import Wake
 from winpool.model.memory_report import MemoryReport, SeenNode, report_of
 from winpool.model.node import Node
 from winpool.model.pool import Pool

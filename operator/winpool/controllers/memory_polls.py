@@ -15,12 +15,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, Self
 
-from winpool.controllers.services import Wake
 from winpool.controllers.watched_nodes import Probe, Series, WatchedNode, WatchedNodes
 from winpool.kubelet.addresses import INTERNAL, AddressRules, Target
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.samples import KubeletEviction
 from winpool.kubelet.schedule import JITTER_SHARE, LONGEST_BACKOFF, Intervals, Poll, Schedule
+from winpool.loops import Wake
 from winpool.model.pressure import MemorySample, PodUsage
 
 log = logging.getLogger(__name__)

@@ -24,11 +24,11 @@ from typing import Final, Protocol
 from winpool.api.fields import NO_EXECUTE
 from winpool.controllers.evictions import Answers
 from winpool.controllers.pools import Pools
-from winpool.controllers.services import Clock, Faults, Wake
 from winpool.features.contract.taints import question_of
 from winpool.kube.backoff import Backoff, Outage, doubled
 from winpool.kube.errors import ApiError, Forbidden, StreamGarbled, TooLarge, explained
 from winpool.kube.pods import PodPage
+from winpool.loops import Clock, Faults, Wake
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Node
 from winpool.model.node_pods import KnownEvictions, NodePods, PodListRequest

@@ -24,11 +24,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol
 
-from winpool.controllers.services import Clock, Faults, PassResult, Wake
 from winpool.features.contract.taints import question_of
 from winpool.kube.backoff import Backoff, Outage, doubled
 from winpool.kube.errors import ApiError, Forbidden, Gone, TooLarge, explained
 from winpool.kube.pods import ListedPods
+from winpool.loops import Clock, Faults, PassResult, Wake
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Node
 from winpool.model.pods import Pod

@@ -1,18 +1,4 @@
-"""One pass of one pool: observe, decide, write, and report what is true afterwards.
-
-Our finalizer on a pool: added before the first node is written, removed when nothing is left.
-
-When a pool has its next pass although nothing has changed: the one place that decides it.
-
-A rule that names a moment can be wrong about it (a moment that has passed already, and does not move). So no
-moment is used as it is: passes that come from time alone are at least LEAST_SECONDS apart, and one follows
-another at once only where that one has made progress.
-
-Who is asked for what a decision has to know before the next one.
-
-What another operator has reported of two operators, where this one cannot know it by itself.
-
-One pass of one pool: observe, decide, act, and report what is true afterwards.
+"""Reconciles one pool: takes a snapshot, decides, writes, and reports what is true afterwards.
 
 The order within a pass makes it safe to be killed at any point:
 
@@ -26,34 +12,25 @@ The order within a pass makes it safe to be killed at any point:
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
-from winpool.api.issues import IssueReason
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.controllers.backoff import Overtaken, Patience
-from winpool.controllers.executor import Actor, Aftermath, Lanes
+from winpool.controllers.executor import Executor
 from winpool.controllers.observe import Observer
-from winpool.controllers.pools import Pools, Relister
-from winpool.controllers.services import Clock
+from winpool.controllers.services import Services
 from winpool.controllers.status import Announcer, StatusWriter
-from winpool.decide import ROOMS, Decision, decide
-from winpool.features.feature import Room
+from winpool.decide import Decision, decide
 from winpool.kube.backoff import KeyedBackoff
 from winpool.kube.errors import ApiError, Conflict, Forbidden, NotFound, explain
-from winpool.kube.events import EventRecorder
-from winpool.kube.writer import Writer
-from winpool.model.node import Node
-from winpool.model.node_pods import PodListRequest
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import release
 from winpool.ownership.members import rights_of
-from winpool.status.status import Figures
 
 log = logging.getLogger(__name__)
 
@@ -62,27 +39,20 @@ LONGEST_PAUSE_SECONDS: Final = 30.0
 operator write as fast as itself; the nodes of the pool wait meanwhile."""
 
 
+@dataclass(slots=True)
 class Finalizers:
-    """Writes the finalizers of one pool.
+    """Adds our finalizer before the first node is written, and removes it when nothing is left on nodes.
 
-    ``list_labelled`` asks the API server which Windows nodes have the label of that pool. Where someone has
-    removed the finalizer, it is restored at once; where they remove it again, after longer and longer pauses.
+    Where someone has removed it, it is restored at once; where they remove it again, after longer and longer
+    pauses.
     """
 
-    def __init__(
-        self,
-        *,
-        writer: Writer,
-        pools: Pools,
-        announcer: Announcer,
-        list_labelled: Callable[[str], Awaitable[Sequence[Node]]],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._writer = writer
-        self._pools = pools
-        self._announcer = announcer
-        self._list_labelled = list_labelled
-        self._pauses: KeyedBackoff[str] = KeyedBackoff(monotonic=monotonic, cap=LONGEST_PAUSE_SECONDS)
+    services: Services
+    announcer: Announcer
+    _pauses: KeyedBackoff[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pauses = KeyedBackoff(monotonic=self.services.clock.monotonic, cap=LONGEST_PAUSE_SECONDS)
 
     def seconds_to_next(self, pool: Pool, decision: Decision) -> float | None:
         """Return how long the finalizer, which someone keeps removing, has to wait; None if it does not."""
@@ -93,7 +63,7 @@ class Finalizers:
     async def is_left_anywhere(self, snapshot: Snapshot) -> bool:
         """Whether the API server knows a node with something of the pool: the watch may be behind."""
         pool, rights = snapshot.pool, rights_of(snapshot)
-        labelled = await self._list_labelled(pool.name)
+        labelled = await self.services.list_labelled(pool.name)
         return any(
             release(node, pool_uid=pool.uid, pool_name=pool.name, rights=rights).patch for node in labelled
         )
@@ -101,7 +71,7 @@ class Finalizers:
     async def write(self, pool: Pool, decision: Decision) -> None:
         """Write the finalizers as ``decision`` has them; raises ApiErrors."""
         assert decision.finalizers is not None
-        body = await self._writer.patch_pool_finalizers(
+        body = await self.services.writer.patch_pool_finalizers(
             name=pool.name, resource_version=pool.resource_version, finalizers=decision.finalizers
         )
         if decision.promise.puts_back:
@@ -114,12 +84,12 @@ class Finalizers:
             )
         if decision.releases_pool:
             log.info("pool %s: all nodes are released, so the operator removed its finalizer", pool.name)
-            self._announcer.announce(decision.pool_events)
+            self.announcer.announce(decision.pool_events)
         if decision.releases_pool and not decision.finalizers:
             version = body["metadata"]["resourceVersion"]  # the last version that this pool had
-            self._pools.forget(name=pool.name, uid=pool.uid, version=version)
+            self.services.pools.forget(name=pool.name, uid=pool.uid, version=version)
         else:
-            self._pools.accept(body)
+            self.services.pools.accept(body)
 
 
 LEAST_SECONDS: Final = 1.0
@@ -162,65 +132,6 @@ def soonest(*waits: float | None) -> float | None:
     return min((wait for wait in waits if wait is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """What can be asked for.
-
-    ``nodes`` asks for a new list of all nodes, where the watch has missed a change; ``pods`` for a list of
-    all pods, ``node_lists`` for those of exactly these nodes, ``samples`` for the memory of exactly these
-    nodes, again and again; None where no source of samples is set. ``victims`` asks for exactly these lists
-    of pods for evictions.
-    """
-
-    nodes: Callable[[], None]
-    pods: Callable[[], None]
-    node_lists: Callable[[Pool, Sequence[Node]], None]
-    samples: Callable[[Pool, Sequence[Node]], None] | None = None
-    victims: Callable[[Pool, Sequence[PodListRequest]], None] | None = None
-
-    def follow(self, pool: Pool, decision: Decision) -> None:
-        """Ask for what ``decision`` needs, and no longer for what it does not."""
-        if decision.needs_pods:
-            self.pods()
-        self.node_lists(pool, decision.node_lists)
-        if self.samples is not None:
-            self.samples(pool, decision.sampled)
-        if self.victims is not None:
-            self.victims(pool, decision.pod_list_requests)
-
-
-KEPT_SECONDS: Final = 600.0
-"""How long the issue of another operator stays, from when this process has first seen it. If each removed at
-once what the other adds, both would write every status once a second. If it stayed for ever, no one would
-remove it when the operator that has added it is gone. After this time the list of pools, every five minutes,
-makes the pass that removes it, and an operator that still runs adds it once more."""
-
-
-class OtherReports:
-    """Until when the issue about a second operator stays in the status of each pool."""
-
-    def __init__(
-        self, other: Callable[[], str | None], *, pools: Pools, monotonic: Callable[[], float]
-    ) -> None:
-        """Make it; ``other`` is ``Elector.other``."""
-        self._other = other
-        self._pools = pools
-        self._monotonic = monotonic
-        self._seen: dict[str, float] = {}
-
-    def other(self, pool: Pool) -> str | None:
-        """Return what to say of another operator: its identity, "" for none, None: what stands is to stay."""
-        stands = any(issue.reason == IssueReason.SECOND_OPERATOR for issue in pool.status.issues)
-        if (other := self._other()) is not None or not stands:
-            self._seen.pop(pool.uid, None)
-            return other or ""
-        if pool.uid not in self._seen:
-            there = {each.uid for each in self._pools.all()}
-            self._seen = {uid: moment for uid, moment in self._seen.items() if uid in there}
-        seen = self._seen.setdefault(pool.uid, self._monotonic())
-        return None if self._monotonic() - seen < KEPT_SECONDS else ""
-
-
 STILL_LABELLED_SECONDS: Final = 2.0
 """The API server lists a node with our label that is not in the store: the watch is behind and will bring
 it."""
@@ -229,72 +140,34 @@ HALTED_SECONDS: Final = 5.0
 """The pause after a pass with only internal errors. A change ends it early: it may be the fix."""
 
 
+@dataclass(slots=True)
 class Reconciler:
     """Runs the passes of one pool, one at a time."""
 
-    def __init__(
-        self,
-        pool_name: str,
-        *,
-        observer: Observer,
-        pools: Pools,
-        lanes: Lanes,
-        create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
-        wake: Callable[[str], None],
-        writer: Writer,
-        recorder: EventRecorder,
-        relister: Relister,
-        list_labelled: Callable[[str], Awaitable[Sequence[Node]]],
-        asking: Asking,
-        note_figures: Callable[[str, Figures], None],
-        clock: Clock,
-        rooms: Sequence[Room] = ROOMS,
-    ) -> None:
-        """Make the reconciler of one pool.
+    pool_name: str
+    services: Services
+    observer: Observer
+    _announcer: Announcer = field(init=False)
+    _executor: Executor = field(init=False)
+    _conflicts: Overtaken = field(init=False)
+    _status: StatusWriter = field(init=False)
+    _finalizers: Finalizers = field(init=False)
+    _patience: Patience = field(init=False)
+    _intent: tuple[str, int] = field(default=("", 0), init=False)
+    _is_deleting: bool = field(default=False, init=False)
+    _written_generation: int = field(default=0, init=False)
+    _missing_permission: str = field(default="", init=False)
+    _status_problem: str = field(default="", init=False)
+    _has_tried_nodes: bool = field(default=False, init=False)
 
-        ``list_labelled`` asks the API server which Windows nodes have the label of that pool.
-        ``asking`` has who is asked for what a pass has to know.
-        ``create_task`` starts a task beside the passes, and ``wake`` asks for another pass.
-        ``note_figures`` gets what each pass has counted. ``rooms`` say what nodes must have.
-        """
-        self._pool_name = pool_name
-        self._observer = observer
-        self._pools = pools
-        self._announcer = Announcer(recorder, pool_name=pool_name)
-        self._actor = Actor(
-            pool_name,
-            lanes=lanes,
-            aftermath=Aftermath(pool_name, announcer=self._announcer, ask_for_nodes=asking.nodes),
-            create_task=create_task,
-            wake=lambda: wake(pool_name),
-        )
-        self._relister = relister
-        self._conflicts = Overtaken(ask_for_pools=relister.ask, monotonic=clock.monotonic)
-        self._status = StatusWriter(
-            writer=writer,
-            pools=pools,
-            announcer=self._announcer,
-            conflicts=self._conflicts,
-            monotonic=clock.monotonic,
-        )
-        self._finalizers = Finalizers(
-            writer=writer,
-            pools=pools,
-            announcer=self._announcer,
-            list_labelled=list_labelled,
-            monotonic=clock.monotonic,
-        )
-        self._asking = asking
-        self._note_figures = note_figures
-        self._clock = clock
-        self._rooms = rooms
-        self._patience = Patience(monotonic=clock.monotonic)
-        self._intent = ("", 0)
-        self._is_deleting = False
-        self._written_generation = 0
-        self._missing_permission = ""
-        self._status_problem = ""
-        self._has_tried_nodes = False
+    def __post_init__(self) -> None:
+        services, monotonic = self.services, self.services.clock.monotonic
+        self._announcer = Announcer(services.recorder, self.pool_name)
+        self._executor = Executor(self.pool_name, services, self._announcer)
+        self._conflicts = Overtaken(ask_for_pools=services.relister.ask, monotonic=monotonic)
+        self._status = StatusWriter(services, self._announcer, self._conflicts)
+        self._finalizers = Finalizers(services, self._announcer)
+        self._patience = Patience(monotonic=monotonic)
 
     def close(self) -> None:
         """Emit the events that still wait. Call it when no pass runs any more."""
@@ -305,14 +178,14 @@ class Reconciler:
 
         Raises ApiError where the API server fails or refuses: the caller waits and tries again.
         """
-        pool = self._pools.get(self._pool_name)
+        pool = self.services.pools.get(self.pool_name)
         if pool is None:
             return None
         self._begin_anew_with(pool)
-        snapshot = self._look()
+        snapshot = self._observe()
         assert snapshot is not None, "nothing was awaited since the pool was there"
         left = await self._perform(snapshot)
-        held = self._pools.get(self._pool_name)
+        held = self.services.pools.get(self.pool_name)
         has_news = held is not None and held.resource_version != pool.resource_version
         return left.seconds(has_progressed=has_news or self._has_tried_nodes)
 
@@ -322,7 +195,7 @@ class Reconciler:
         except Conflict:  # on the pool itself
             return NextLook(paced=self._conflicts.note(snapshot.pool))
         except NotFound:
-            self._relister.ask()
+            self.services.relister.ask()
             return NOTHING_LEFT
         except Forbidden as error:
             self._missing_permission = explain(error)
@@ -332,7 +205,7 @@ class Reconciler:
 
     async def _act(self, snapshot: Snapshot, decision: Decision) -> NextLook:
         pool = snapshot.pool
-        if error := self._actor.take_eviction_error():
+        if error := self._executor.take_eviction_error():
             raise error
         self._announcer.warn(decision.deletions)
         if not decision.acts and decision.finalizers is None and not snapshot.missing_permission:
@@ -351,7 +224,7 @@ class Reconciler:
                 if decision.finalizers is not None
                 else await self._report_first(snapshot, decision)
             )
-        outcome = await self._actor.perform(
+        outcome = await self._executor.perform(
             decision, patience=self._patience, is_wanted=lambda: self._is_latest(pool)
         )
         self._has_tried_nodes = outcome.has_tried
@@ -382,14 +255,14 @@ class Reconciler:
         try:
             yield
         except ApiError as error:
-            log.debug("pool %s: its status cannot be written after an error: %s", self._pool_name, error)
+            log.debug("pool %s: its status cannot be written after an error: %s", self.pool_name, error)
 
     def _left(self, decision: Decision, *, reported: float | None) -> NextLook:
         """Return what ``decision``, the latest, leaves; its status can be written in ``reported`` seconds."""
         is_due = (
             bool(decision.patches)
             or decision.finalizers is not None
-            or self._actor.has_due_conditions(decision.acts)
+            or self._executor.has_due_conditions(decision.acts)
         )
         awaits_status = decision.reports_first and (decision.keeps_status or reported is not None)
         return NextLook(
@@ -397,17 +270,27 @@ class Reconciler:
             paced=soonest(reported, self._patience.seconds_to_newer_state()),
             time=soonest(
                 self._patience.seconds_to_next(),
-                self._actor.seconds_to_next(decision.acts),
-                self._clock.seconds_to(decision.look_again),
+                self._executor.seconds_to_next(decision.acts),
+                self.services.clock.seconds_to(decision.look_again),
             ),
         )
 
     def _decide(self, snapshot: Snapshot) -> Decision:
-        decision = decide(snapshot, self._rooms)
-        self._asking.follow(snapshot.pool, decision)
-        self._actor.follow(decision)
-        self._note_figures(self._pool_name, decision.figures)
+        decision = decide(snapshot, self.services.rooms)
+        self._ask(snapshot.pool, decision)
+        self._executor.follow(decision)
+        self.services.stats.figures[self.pool_name] = decision.figures
         return decision
+
+    def _ask(self, pool: Pool, decision: Decision) -> None:
+        """Ask for what ``decision`` needs, and no longer for what it does not."""
+        services = self.services
+        if decision.needs_pods:
+            services.pod_pass.ask()
+        services.node_pods.want_surveys(pool, decision.node_lists)
+        services.node_pods.want_for_evictions(pool, decision.pod_list_requests)
+        if services.memory is not None:
+            services.memory.want(pool, decision.sampled)
 
     async def _let_go(self, snapshot: Snapshot, decision: Decision) -> NextLook:
         """Remove our finalizer if the API server knows nothing that is left; report what prevents it."""
@@ -422,12 +305,12 @@ class Reconciler:
             with self._before_raising():
                 await self._status.write(snapshot, decision, even_at_the_end=True)
             raise
-        self._asking.nodes()
+        self.services.nodes.ask_for_list()
         await self._status.write(snapshot, decision, even_at_the_end=True)
         return NextLook(paced=STILL_LABELLED_SECONDS)
 
     def _is_latest(self, pool: Pool) -> bool:
-        held = self._pools.get(pool.name)
+        held = self.services.pools.get(pool.name)
         return held is not None and (held.uid, held.generation) == (pool.uid, pool.generation)
 
     def _begin_anew_with(self, pool: Pool) -> None:
@@ -441,15 +324,19 @@ class Reconciler:
             was_there = self._intent[0] == pool.uid and not self._is_deleting
             self._intent, self._is_deleting = (pool.uid, pool.generation), pool.deleting
             self._written_generation = 0
-            self._patience = Patience(monotonic=self._clock.monotonic, is_from_start=was_there)
+            self._patience = Patience(monotonic=self.services.clock.monotonic, is_from_start=was_there)
 
-    def _look(self) -> Snapshot | None:
-        return self._observer.snapshot(
-            self._pool_name,
-            patience=self._patience,
-            written_generation=self._written_generation,
+    def _observe(self) -> Snapshot | None:
+        """Return what is known now; None where there is no such pool any more."""
+        pool = self.services.pools.get(self.pool_name)
+        if pool is None:
+            return None
+        nodes = self.services.nodes.objects
+        return self.observer.snapshot(
+            pool,
+            attempts=self._patience.attempts(nodes, written_generation=self._written_generation),
             missing_permission=self._missing_permission,
-            known_issues=self._status.known_issues,
+            known_issues=self._status.known_issues.get(pool.uid, ()),
         )
 
     async def _report(self, pool: Pool, *, even_at_the_end: bool = False) -> NextLook:
@@ -457,7 +344,7 @@ class Reconciler:
 
         Not for a generation that came meanwhile: nothing was done for it yet, and its pass is next (P9).
         """
-        snapshot = self._look()
+        snapshot = self._observe()
         if snapshot is None:
             return NOTHING_LEFT
         if not self._is_latest(pool):

@@ -1,22 +1,10 @@
-"""Which pools exist: from the feed of events, confirmed by complete lists.
+"""Knows which pools exist: from the feed of events, from complete lists, and from answers to our own writes.
 
-Which pools certainly do not exist: those that two complete lists of pools lack, a grace period apart (P4).
-
-Lists count from the first question about a UID or name: a pool that was never seen before may be younger than
-any list so far. The first list is due at once, the second after the grace period, so that the answer comes
-then, and not after two of the regular lists. Nothing is due for a UID or name without further questions.
-
-The pools that exist, kept up to date by the Kopf feed, our own lists, and our own writes.
-
-Three sources bring the same object, each at its own time: the newest resourceVersion wins. A pool
-is forgotten when the feed says DELETED, or when a complete list does not have it (Kopf never reports
-a deletion that happened while its watch was down). A late event about it does not add it again.
-
-The complete list of pools: at start, and every five minutes to drop what the feed never reported.
-
-P2 allows one such list in five minutes, which is the default of the setting. In addition, all pools are
-listed when a part of the operator asks for it, when it has to find out whether an unknown owner exists
-(``absences``), and when the CRD was created or deleted.
+``Pools`` is the cache: the newest resourceVersion wins. A pool is forgotten when the feed says DELETED, or
+when a complete list does not have it (Kopf never reports a deletion that happened while its watch was down).
+``Relister`` lists all pools: at start, every five minutes (P2), and when a part of the operator asks for it.
+``Absences`` tell which UIDs certainly have no pool: those that two complete lists lack, a grace period apart
+(P4).
 """
 
 from __future__ import annotations
@@ -25,18 +13,18 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
 from winpool.api.keys import PLURAL
 from winpool.api.status import WindowsNodePoolStatus
-from winpool.controllers.services import Clock, Faults, Wake
 from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.errors import ApiError, NotFound, explained
 from winpool.kube.pools import NOT_INSTALLED
 from winpool.kube.wire import is_older, newer_of
 from winpool.kube.writer import Writer
+from winpool.loops import Clock, Faults, Wake
 from winpool.model.node import Keys
 from winpool.model.pool import Pool, PoolName, read_pool
 from winpool.ownership.trust import keys_of
@@ -80,23 +68,20 @@ class _Absence:
     unasked: int = 0
 
 
+@dataclass(slots=True)
 class Absences:
     """UIDs and names that are asked about and that no known pool has.
 
     ``on_doubt`` is called when a list has become due, or is due sooner than it was. It must not block.
     """
 
-    def __init__(
-        self, *, grace_seconds: float, clock: Clock | None = None, on_doubt: Callable[[], None] = _nobody
-    ) -> None:
-        clock = clock or Clock()
-        self._grace_seconds = grace_seconds
-        self._now, self._monotonic = clock.now, clock.monotonic
-        self._on_doubt = on_doubt
-        # The last asked about is last: the ones without a question for longest are removed first.
-        self._absences: dict[str | PoolName, _Absence] = {}
-        # When BURST lists may be made at once again.
-        self._whole_at = float("-inf")
+    grace_seconds: float
+    clock: Clock = field(default_factory=Clock)
+    on_doubt: Callable[[], None] = _nobody
+    _absences: dict[str | PoolName, _Absence] = field(default_factory=dict, init=False)
+    """The last asked about is last: the ones without a question for longest are removed first."""
+    _whole_at: float = field(default=float("-inf"), init=False)
+    """When BURST lists may be made at once again."""
 
     def ask(self, identity: str | PoolName) -> bool:
         """Whether it is certain that no pool has that UID or name. Lists count only after this question."""
@@ -107,7 +92,7 @@ class Absences:
         is_news = known is None or (known.unasked > 0 and not known.is_confirmed)
         absence.unasked = 0
         if is_news:
-            self._on_doubt()
+            self.on_doubt()
         return absence.is_confirmed
 
     def forget(self, identity: str | PoolName) -> None:
@@ -130,7 +115,7 @@ class Absences:
     def next_list_at(self) -> float | None:
         """Return the monotonic time at which a list of all pools is due; None where none is."""
         wanted = (
-            each.asked_at if each.missed_at is None else each.missed_at + self._grace_seconds
+            each.asked_at if each.missed_at is None else each.missed_at + self.grace_seconds
             for each in self._absences.values()
             if not each.unasked and not each.is_confirmed
         )
@@ -155,7 +140,7 @@ class Absences:
         return self._whole_at - (BURST - 1) * PACE_SECONDS
 
     def _begin(self) -> _Absence:
-        now = self._monotonic()
+        now = self.clock.monotonic()
         return _Absence(asked_at=now, told=self._told(max(now, self._permitted_at)))
 
     def _note_missed(self, absence: _Absence, began: float) -> None:
@@ -166,13 +151,13 @@ class Absences:
             planned = self._told(began, slack=timedelta())
             if planned > absence.told:
                 absence.told = planned
-        elif began >= absence.missed_at + self._grace_seconds - TIMER_SECONDS:
+        elif began >= absence.missed_at + self.grace_seconds - TIMER_SECONDS:
             absence.is_confirmed = True
 
     def _told(self, first: float, *, slack: timedelta = SLACK) -> datetime:
         """Return when the second list is due if the first begins at ``first``, as it is reported."""
-        seconds = first - self._monotonic() + self._grace_seconds
-        moment = self._now() + timedelta(seconds=seconds) + slack
+        seconds = first - self.clock.monotonic() + self.grace_seconds
+        moment = self.clock.now() + timedelta(seconds=seconds) + slack
         whole = moment.replace(microsecond=0)
         return whole if whole == moment else whole + timedelta(seconds=1)
 
@@ -220,6 +205,7 @@ class ChangeHandler(Protocol):
         """Note that the pool changed, appeared or is gone."""
 
 
+@dataclass(slots=True)
 class Pools:
     """All known pools by name.
 
@@ -227,15 +213,14 @@ class Pools:
     the specs of all pools decide together which pool has a node. ``absences`` get each list.
     """
 
-    def __init__(self, *, on_change: ChangeHandler, absences: Absences) -> None:
-        self.absences = absences
-        self._pools: dict[str, Pool] = {}
-        self._on_change = on_change
-        self._synced = False
-        self._newest = ""
-        self._faults = Faults("reading it", logger=log)
-        # The UIDs of pools that are gone, the latest last.
-        self._gone: dict[str, _Gone] = {}
+    on_change: ChangeHandler
+    absences: Absences
+    _pools: dict[str, Pool] = field(default_factory=dict, init=False)
+    _synced: bool = field(default=False, init=False)
+    _newest: str = field(default="", init=False)
+    _faults: Faults = field(default_factory=lambda: Faults("reading it", log), init=False)
+    _gone: dict[str, _Gone] = field(default_factory=dict, init=False)
+    """By the UIDs of pools that are gone, the latest last."""
 
     @property
     def synced(self) -> bool:
@@ -296,7 +281,7 @@ class Pools:
             return
         self._pools[pool.name] = pool
         self._newest = newer_of(pool.resource_version, self._newest)
-        self._on_change(pool.name, for_rivals=held is None or _claims(held) != _claims(pool))
+        self.on_change(pool.name, for_rivals=held is None or _claims(held) != _claims(pool))
 
     def _read(self, body: Mapping[str, Any]) -> Pool:
         try:
@@ -318,7 +303,7 @@ class Pools:
             del self._gone[next(iter(self._gone))]
         if held and held.uid == uid:
             del self._pools[name]
-            self._on_change(name, for_rivals=True)
+            self.on_change(name, for_rivals=True)
 
     def replace(
         self,
@@ -378,28 +363,29 @@ moment after it has reported the deletion."""
 _uniform: Final = random.SystemRandom().uniform
 
 
+@dataclass(kw_only=True, slots=True)
 class Relister:
-    """Lists all pools into the store. ``problem`` says why the last list failed, empty where it did not."""
+    """Lists all pools into the cache, and calls ``after``.
 
-    def __init__(
-        self,
-        *,
-        writer: Writer,
-        pools: Pools,
-        period_seconds: float,
-        after: Callable[[], None],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._period_seconds = period_seconds
-        self._writer = writer
-        self._pools = pools
-        self._after = after
-        self._monotonic = monotonic
-        self._news, self._pause = Wake(), Wake()
-        self._is_asked = False
-        self._again_at = float("inf")
-        self._outage = Outage("pools", logger=log, monotonic=monotonic, meanwhile="the operator tries again")
-        self.problem = "not listed yet"
+    ``problem`` says why the last list failed, empty where it did not.
+    """
+
+    writer: Writer
+    pools: Pools
+    period_seconds: float
+    after: Callable[[], None]
+    monotonic: Callable[[], float]
+    problem: str = field(default="not listed yet", init=False)
+    _outage: Outage = field(init=False)
+    _news: Wake = field(default_factory=Wake, init=False)
+    _pause: Wake = field(default_factory=Wake, init=False)
+    _is_asked: bool = field(default=False, init=False)
+    _again_at: float = field(default=float("inf"), init=False)
+
+    def __post_init__(self) -> None:
+        self._outage = Outage(
+            "pools", logger=log, monotonic=self.monotonic, meanwhile="the operator tries again"
+        )
 
     def ask(self) -> None:
         """Ask for a list soon: the answer about a known pool was a 404, or the feed watches no pools.
@@ -416,7 +402,7 @@ class Relister:
 
     def kind_changed(self) -> None:
         """Note that the CRD was created or deleted: list now, in spite of any pause, and once more soon."""
-        self._again_at = self._monotonic() + AGAIN_SECONDS
+        self._again_at = self.monotonic() + AGAIN_SECONDS
         self._pause.set()
         self.ask()
 
@@ -438,31 +424,31 @@ class Relister:
             backoff.reset()
             self._pause.clear()
             self._outage.ended()
-            self._after()
+            self.after()
             await asyncio.sleep(LEAST_SECONDS)
             await self._until_due()
 
     async def _until_due(self) -> None:
-        regular = self._monotonic() + self._period_seconds * _uniform(1, 1 + JITTER)
+        regular = self.monotonic() + self.period_seconds * _uniform(1, 1 + JITTER)
         while not self._is_asked:
-            wanted = self._pools.absences.next_list_at()
+            wanted = self.pools.absences.next_list_at()
             due = min(regular, self._again_at, regular if wanted is None else wanted)
-            seconds = due - self._monotonic()
+            seconds = due - self.monotonic()
             if seconds <= TIMER_SECONDS:
                 break
             await self._news.wait(seconds=seconds)
-        if self._monotonic() >= self._again_at - TIMER_SECONDS:
+        if self.monotonic() >= self._again_at - TIMER_SECONDS:
             self._again_at = float("inf")
 
     async def _list(self) -> None:
-        began = self._monotonic()
-        seen = self._pools.newest_version  # from before: what comes during the request may be newer
-        listed = await self._writer.list_pools()
+        began = self.monotonic()
+        seen = self.pools.newest_version  # from before: what comes during the request may be newer
+        listed = await self.writer.list_pools()
         version = listed.resource_version
         rewound = bool(seen and is_older(version, than=seen))
         if rewound:
             log.warning("%s: the cluster was restored from version %s to the older %s", PLURAL, seen, version)
-        self._pools.replace(listed.items, resource_version=version, began=began, rewound=rewound)
+        self.pools.replace(listed.items, resource_version=version, began=began, rewound=rewound)
 
 
 def _explained(error: ApiError) -> ApiError:

@@ -1,8 +1,4 @@
-"""The queue of pools: which pools a change concerns, and the task of each that runs its passes one at a time.
-
-From a change to the pools that need another pass.
-
-One task per pool: waits until something changed, runs a pass, and waits again.
+"""Queues pools: wakes those that a change concerns, and runs the passes of each, one at a time.
 
 Passes of one pool never overlap, so applying and releasing cannot either. A failure of the API
 server ends a pass, not the loop: the loop repeats the pass after a growing pause. A change does
@@ -14,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
 
-from winpool.controllers.observe import Observer
+from winpool.controllers.observe import is_complete
 from winpool.controllers.pool import Reconciler
 from winpool.controllers.pools import Pools
-from winpool.controllers.services import ControlStats, Faults, Wake
+from winpool.controllers.services import Services
 from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.errors import ApiError
+from winpool.loops import Faults, Wake
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.ownership.members import concerns
@@ -30,20 +28,20 @@ from winpool.ownership.members import concerns
 log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class Dispatcher:
     """Wakes pools. ``wake`` may be called for a pool that does not exist."""
 
-    def __init__(self, *, pools: Pools, wake: Callable[[str], None]) -> None:
-        self._pools = pools
-        self._wake = wake
-        self._faults = Faults("whether a node concerns it", logger=log)
+    pools: Pools
+    wake: Callable[[str], None]
+    _faults: Faults = field(default_factory=lambda: Faults("whether a node concerns it", log), init=False)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Wake each pool that the node concerns, or did."""
         seen = [node for node in (old, new) if node is not None]
-        for pool in self._pools.all():
+        for pool in self.pools.all():
             if self._is_concerned(pool, seen):
-                self._wake(pool.name)
+                self.wake(pool.name)
 
     def _is_concerned(self, pool: Pool, seen: Iterable[Node]) -> bool:
         try:
@@ -56,10 +54,10 @@ class Dispatcher:
 
     def pool_changed(self, name: str, *, for_rivals: bool) -> None:
         """Wake the pool; and all others where the owner of a node may have changed."""
-        self._wake(name)
+        self.wake(name)
         if for_rivals:
-            for pool in self._pools.all():
-                self._wake(pool.name)
+            for pool in self.pools.all():
+                self.wake(pool.name)
 
 
 NOT_YET_SECONDS: Final = 0.2
@@ -70,50 +68,37 @@ GATHER_SECONDS: Final = 0.05
 below the second within which a repair is promised."""
 
 
+@dataclass(slots=True)
 class PoolLoops:
-    """Starts a loop for each pool that appears, and ends it when the pool is gone."""
+    """Starts a loop for each pool that appears, after ``begin``, and ends it when the pool is gone."""
 
-    def __init__(
-        self,
-        *,
-        pools: Pools,
-        observer: Observer,
-        make_reconciler: Callable[[str], Reconciler],
-        create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
-        stats: ControlStats,
-        stands_by: bool = False,
-    ) -> None:
-        """Make the loops; with ``stands_by``, none starts before ``begin``."""
-        self._stands_by = stands_by
-        self._pools = pools
-        self._observer = observer
-        self._make_reconciler = make_reconciler
-        self._create_task = create_task
-        self._stats = stats
-        self._wakes: dict[str, Wake] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+    services: Services
+    make_reconciler: Callable[[str], Reconciler]
+    _begun: bool = field(default=False, init=False)
+    _wakes: dict[str, Wake] = field(default_factory=dict, init=False)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     def begin(self) -> None:
         """Start the loops of all pools, if this operator has stood by until now."""
-        self._stands_by = False
+        self._begun = True
         self.wake_all()
 
     def wake(self, name: str) -> None:
         """Ask for a pass of that pool; while this operator stands by, nothing happens."""
-        if self._stands_by:
+        if not self._begun:
             return
         if wake := self._wakes.get(name):
             wake.set()
-        elif self._pools.get(name):
+        elif self.services.pools.get(name):
             self._wakes[name] = wake = Wake()
             wake.set()
-            task = self._create_task(self._run(name, wake), f"pool {name}")
+            task = self.services.create_task(self._run(name, wake), f"pool {name}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def wake_all(self) -> None:
         """Ask for a pass of every pool."""
-        for pool in self._pools.all():
+        for pool in self.services.pools.all():
             self.wake(pool.name)
 
     async def stop(self) -> None:
@@ -124,7 +109,7 @@ class PoolLoops:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, name: str, wake: Wake) -> None:
-        reconciler, backoff = self._make_reconciler(name), Backoff()
+        reconciler, backoff = self.make_reconciler(name), Backoff()
         outage = Outage(
             f"pool {name}",
             logger=log,
@@ -133,9 +118,9 @@ class PoolLoops:
         )
         seconds: float | None = None
         try:
-            while self._pools.get(name):
+            while self.services.pools.get(name):
                 await wake.wait(seconds=seconds)
-                if not self._observer.complete:
+                if not is_complete(self.services):
                     seconds = NOT_YET_SECONDS
                     continue
                 await asyncio.sleep(GATHER_SECONDS)
@@ -144,13 +129,13 @@ class PoolLoops:
         finally:
             reconciler.close()
             del self._wakes[name]
-            self._stats.forget_pool(name)
+            self.services.stats.figures.pop(name, None)
 
     async def _pass(
         self, name: str, reconciler: Reconciler, backoff: Backoff, outage: Outage
     ) -> float | None:
         try:
-            with self._stats.timed():
+            with self.services.stats.timed():
                 seconds = await reconciler.run()
         except ApiError as error:
             outage.failed(error)

@@ -1,15 +1,11 @@
-"""Writes the status of a pool, and reports what happened in events and log lines.
-
-Reports what happened: events on pools and nodes, transitions of conditions in the log.
-
-Writes the status of a pool: only when it has changed, as a whole, and not too often.
-"""
+"""Writes the status of a pool, only when it has changed and not too often, and emits the events about it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from winpool.api.crd import without_fields
@@ -18,11 +14,10 @@ from winpool.api.keys import API_VERSION
 from winpool.api.status import WindowsNodePoolStatus
 from winpool.api.v1alpha1 import status_and_problem
 from winpool.controllers.backoff import Overtaken
-from winpool.controllers.pools import Pools
+from winpool.controllers.services import Services
 from winpool.decide import Decision
 from winpool.kube.errors import Forbidden, explain
 from winpool.kube.events import EventRecord, EventRecorder
-from winpool.kube.writer import Writer
 from winpool.model.pool import KnownIssue, Pool
 from winpool.model.snapshot import Snapshot
 from winpool.status.events import Announcement, EventCause, NodeEvent, announced, shared_by_many
@@ -44,17 +39,17 @@ GATHERED_LIMIT: Final = 10_000
 """Events of nodes that wait. Each is some hundred bytes. With more they are emitted at once."""
 
 
+@dataclass(slots=True)
 class Announcer:
     """Emits the events of one pool, which share a budget; warnings have one of their own."""
 
-    def __init__(self, recorder: EventRecorder, *, pool_name: str) -> None:
-        self._recorder = recorder
-        self._pool_name = pool_name
-        self._gathered: list[NodeEvent] = []
-        self._shared: set[EventCause] = set()
-        self._warned: frozenset[Warned] = frozenset()
-        self._deadline = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+    recorder: EventRecorder
+    pool_name: str
+    _gathered: list[NodeEvent] = field(default_factory=list, init=False)
+    _shared: set[EventCause] = field(default_factory=set, init=False)
+    _warned: frozenset[Warned] = field(default=frozenset(), init=False)
+    _deadline: float = field(default=0.0, init=False)
+    _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def warn(self, deletions: Deletions) -> None:
         """Emit an event for each taint that is about to have pods deleted, once for each of its nodes.
@@ -75,7 +70,7 @@ class Announcer:
         for announcement in announcements:
             kind = EVENTS[announcement.reason]
             assert announcement.regarding in kind.objects, announcement
-            self._recorder.record(
+            self.recorder.record(
                 EventRecord(
                     api_version=API_VERSIONS[announcement.regarding],
                     kind=announcement.regarding,
@@ -86,7 +81,7 @@ class Announcer:
                     note=announcement.note,
                     type=kind.type.value,
                 ),
-                budget=self._pool_name,
+                budget=self.pool_name,
                 is_warning=are_warnings,
             )
 
@@ -148,28 +143,18 @@ STATUS_SECONDS: Final = 1.0
 every client that watches the pool."""
 
 
+@dataclass(slots=True)
 class StatusWriter:
     """Writes the status of one pool, and reports what has changed in it."""
 
-    def __init__(
-        self,
-        *,
-        writer: Writer,
-        pools: Pools,
-        announcer: Announcer,
-        conflicts: Overtaken,
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._writer = writer
-        self._pools = pools
-        self._announcer = announcer
-        self._conflicts = conflicts
-        self._monotonic = monotonic
-        self._written_at = float("-inf")
-        self._forbidden = ""
-        self.known_issues: Mapping[str, tuple[KnownIssue, ...]] = {}
-        """By the UID of the pool: all of its issues when its status was last written, or first read as
-        it is to be."""
+    services: Services
+    announcer: Announcer
+    conflicts: Overtaken
+    known_issues: Mapping[str, tuple[KnownIssue, ...]] = field(default_factory=dict, init=False)
+    """By the UID of the pool: all of its issues when its status was last written, or first read as
+    it is to be."""
+    _written_at: float = field(default=float("-inf"), init=False)
+    _forbidden: str = field(default="", init=False)
 
     async def write(
         self, snapshot: Snapshot, decision: Decision, *, even_at_the_end: bool = False
@@ -190,8 +175,8 @@ class StatusWriter:
             or (decision.releases_pool and not even_at_the_end)
         ):
             return None
-        early = self._written_at + STATUS_SECONDS - self._monotonic()
-        if (wait := self._conflicts.seconds_to_next(pool)) is not None or early > 0:
+        early = self._written_at + STATUS_SECONDS - self.services.clock.monotonic()
+        if (wait := self.conflicts.seconds_to_next(pool)) is not None or early > 0:
             return max(wait or 0.0, early)
         try:
             body = await self._apply(pool, written)
@@ -199,20 +184,20 @@ class StatusWriter:
             self._announce_forbidden(pool, explain(error))
             raise
         self._forbidden = ""
-        self._written_at = self._monotonic()
+        self._written_at = self.services.clock.monotonic()
         self.known_issues = {pool.uid: decision.issues}
         if not pool.status_problem:  # otherwise every condition would count as a new one
             log_transitions(pool, decision.status)
-        self._pools.accept(body)
+        self.services.pools.accept(body)
         if not decision.releases_pool:
-            self._announcer.announce(decision.pool_events)
+            self.announcer.announce(decision.pool_events)
         return None
 
     def _announce_forbidden(self, pool: Pool, rule: str) -> None:
         """Emit an event once: where the status cannot be written, it is the only place to see why."""
         if rule != self._forbidden:
             event = Announcement(EventReason.MISSING_PERMISSION, rule, pool.name, pool.uid)
-            self._announcer.announce([event])
+            self.announcer.announce([event])
         self._forbidden = rule
 
     async def _apply(self, pool: Pool, written: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -221,14 +206,14 @@ class StatusWriter:
         An apply leaves what other field managers added to the lists. So a status that is still unreadable
         after it is removed completely, and then applied once more.
         """
-        body = await self._writer.apply_pool_status(
+        body = await self.services.writer.apply_pool_status(
             name=pool.name, resource_version=pool.resource_version, status=written
         )
         if not pool.status_problem or not status_and_problem(body)[1]:
             return body
-        body = await self._writer.clear_pool_status(
+        body = await self.services.writer.clear_pool_status(
             name=pool.name, resource_version=body["metadata"]["resourceVersion"]
         )
-        return await self._writer.apply_pool_status(
+        return await self.services.writer.apply_pool_status(
             name=pool.name, resource_version=body["metadata"]["resourceVersion"], status=written
         )

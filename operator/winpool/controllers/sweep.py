@@ -1,57 +1,40 @@
 """Removes from nodes what no pool removes any more, and reports what it leaves there.
 
-Ownership records on nodes without a pool that have no effect, since their kubelets may have forged them.
-
-No status reports such a node: its pool is gone, or never existed. So the log reports it.
-
-Pools that are gone and did not release their nodes: deleted by force, whether an operator ran or not.
-
-Their status is gone with them. So an event and the log report each: once for a pool, not for each node.
-
-The strays that are not released, since no one has deleted their pools.
-
-The status of these pools reports them.
-
-Nodes whose release is refused: when the operator tries each again, and what it reports.
-
-The pauses are those of a pool's own writes, see ``patience``. No status can report the refusal: the pool is
-gone, or does not see the node any more. So the log has one warning for each node and reason.
-
-Removes what no pool removes any more: see ``ownership/leftovers``.
-
 It lists strays at start, every ten minutes, when a node with our label was deleted or is not a Windows node
 any more, and when the pool of a stray was deleted. It checks for orphans whenever a pool is gone, and
 whenever all pools have been listed, since such a list can show that one is gone. A node that refuses is tried
 again after longer and longer pauses, and delays no other node.
 
-The status of a pool reports its strays, see ``kept_strays``. No status reports a node whose pool is gone, or
-the refusal of a release. The log does, see ``refusals``, and an event does where a pool left the node behind,
-see ``gone_pools``.
+The status of a pool reports its strays. No status reports a node whose pool is gone, or the refusal of a
+release: the log does, and an event does where a pool left the node behind.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from winpool.api.fields import is_pool_name
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.controllers.backoff import Advice, Patience
+from winpool.controllers.observe import Observer, is_complete
 from winpool.controllers.pools import Pools
-from winpool.controllers.services import Clock, Wake
-from winpool.controllers.writes import PatchLane
+from winpool.controllers.services import Services
+from winpool.controllers.status import Announcer
 from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.errors import ApiError, Conflict, Unavailable, explained
-from winpool.kube.watch import ListWatch
+from winpool.kube.events import EventRecorder
+from winpool.loops import Wake
 from winpool.model.node import Node, NodePatch
-from winpool.model.pool import Pool, PoolName
-from winpool.ownership.diff import Conformity
+from winpool.model.pool import PoolName
+from winpool.ownership.diff import NodeDiff
 from winpool.ownership.leftovers import owner_of, release_orphan, release_stray, strays_of
 from winpool.ownership.record import Record, record_of
 from winpool.ownership.trust import Rights
-from winpool.status.events import Announcement, named, pool_gone
+from winpool.status.events import named, pool_gone
 
 log = logging.getLogger(__name__)
 
@@ -59,13 +42,13 @@ TOLD_AT_ONCE: Final = 10
 """Lines in the log for one list. More are not an accident, and a hostile fleet must not fill the log."""
 
 
+@dataclass(slots=True)
 class DoubtedRecords:
-    """Logs each such node once, as long as it remains one."""
+    """Logs each node without a pool whose record may be forged, so that it has no effect, once."""
 
-    def __init__(self) -> None:
-        self._told: frozenset[str] = frozenset()
+    _told: frozenset[str] = field(default=frozenset(), init=False)
 
-    def tell(self, found: Iterable[tuple[Node, Conformity]]) -> None:
+    def tell(self, found: Iterable[tuple[Node, NodeDiff]]) -> None:
         """Log what is new in ``found``, which is all there are now."""
         left = {node.uid: (node.name, state.left_alone) for node, state in found if state.is_doubted}
         new = [left[uid] for uid in left if uid not in self._told]
@@ -88,14 +71,17 @@ class DoubtedRecords:
         self._told = frozenset(left)
 
 
+@dataclass(slots=True)
 class GonePools:
-    """Reports each such pool once, as long as nodes name it; ``announce`` emits an event."""
+    """Reports each pool that is gone and did not release its nodes once, as long as nodes name it.
 
-    def __init__(self, *, pools: Pools, announce: Callable[[Announcement], None]) -> None:
-        self._pools = pools
-        self._absences = pools.absences
-        self._announce = announce
-        self._told: set[str] = set()
+    It was deleted by force, whether an operator ran or not, and its status is gone with it. So an event and
+    the log report it.
+    """
+
+    pools: Pools
+    recorder: EventRecorder
+    _told: set[str] = field(default_factory=set, init=False)
 
     def tell(self, nodes: Iterable[Node], *, rights: Rights) -> None:
         """Report the pools that records on ``nodes`` name and that the last list of all pools lacked.
@@ -109,7 +95,7 @@ class GonePools:
             if not isinstance(found, Record):
                 continue
             named.add(found.pool_uid)
-            if self._absences.is_missed(found.pool_uid) and rights.know_owner(found):
+            if self.pools.absences.is_missed(found.pool_uid) and rights.know_owner(found):
                 left.setdefault(found.pool_uid, []).append(node)
         self._told &= named
         for uid, there in left.items():
@@ -119,9 +105,9 @@ class GonePools:
 
     def _tell_of(self, uid: str, nodes: list[Node]) -> None:
         name = self._name_of(uid, nodes)
-        told = pool_gone(name, uid, nodes=len(nodes), decided_at=self._absences.decided_at(uid))
+        told = pool_gone(name, uid, nodes=len(nodes), decided_at=self.pools.absences.decided_at(uid))
         log.warning("pool %s (UID %s): %s", name, uid, told.note)
-        self._announce(told)
+        Announcer(self.recorder, name).announce((told,))
 
     def _name_of(self, uid: str, nodes: list[Node]) -> str:
         """Return the name that the pool had; where this process has not seen it, what the nodes say.
@@ -129,46 +115,22 @@ class GonePools:
         Someone may have removed or changed the label there. So it counts where all nodes that have it agree,
         and it can be the name of a pool but is not that of another one. Otherwise it is the UID.
         """
-        if known := self._pools.name_of(uid):
+        if known := self.pools.name_of(uid):
             return known
         labels = {name for node in nodes if (name := node.labels.get(POOL_LABEL))}
         name = labels.pop() if len(labels) == 1 else ""
-        return name if is_pool_name(name) and self._pools.get(name) is None else uid
-
-
-class KeptStrays:
-    """Those of the last list; ``wake`` asks for a pass of a pool."""
-
-    def __init__(self, *, pools: Pools, wake: Callable[[str], None]) -> None:
-        self._pools = pools
-        self._wake = wake
-        self._strays: tuple[Node, ...] | None = None
-
-    @property
-    def owners(self) -> frozenset[str | PoolName]:
-        """The UIDs of their pools; names, where their records cannot be read."""
-        return frozenset(owner for node in self._strays or () if (owner := owner_of(node)))
-
-    def of(self, pool: Pool) -> tuple[Node, ...] | None:
-        """Return those of ``pool``; None before the first list."""
-        return None if self._strays is None else strays_of(pool, self._strays)
-
-    def note(self, strays: tuple[Node, ...]) -> None:
-        """Note those of a new list, and ask for a pass of each pool for which they have changed."""
-        before = {pool.uid: self.of(pool) for pool in self._pools.all()}
-        self._strays = strays
-        for pool in self._pools.all():
-            if before[pool.uid] != self.of(pool):
-                self._wake(pool.name)
+        return name if is_pool_name(name) and self.pools.get(name) is None else uid
 
 
 class Refusals:
-    """The outcome of the last tries to release nodes that no pool releases any more."""
+    """The outcome of the last tries to release nodes that no pool releases any more.
+
+    No status can report a refusal, so the log has one warning for each node and HTTP status: there are few of
+    these, while a webhook can invent any number of reasons.
+    """
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._patience = Patience(monotonic=monotonic)
-        # UIDs with the HTTP statuses that were logged. There are few statuses, while a webhook can invent any
-        # number of reasons.
         self._told: dict[str, set[int | None]] = {}
 
     def note_released(self, patch: NodePatch) -> None:
@@ -215,45 +177,26 @@ STRAYS_PAUSE_SECONDS: Final = 1.0
 """Least time between two lists of strays: a fleet that is deleted is hundreds of occasions at once."""
 
 
+@dataclass(slots=True)
 class Sweeper:
-    """Sweeps until cancelled.
+    """Sweeps until cancelled."""
 
-    ``list_strays`` asks the API server for them, ``kept_strays`` gets those that are not released,
-    ``rights_over`` returns by what records are believed, ``announce`` emits an event, and ``is_complete``
-    says whether all that a sweep needs is known: pools, nodes, and the guard.
-    """
+    services: Services
+    observer: Observer
+    _doubted_strays: DoubtedRecords = field(default_factory=DoubtedRecords, init=False)
+    _doubted_orphans: DoubtedRecords = field(default_factory=DoubtedRecords, init=False)
+    _gone_pools: GonePools = field(init=False)
+    _refusals: Refusals = field(init=False)
+    _wake: Wake = field(default_factory=Wake, init=False)
+    _strays: tuple[NodePatch, ...] = field(default=(), init=False)
+    """Those of the last list that are still to be released. Each try needs a new list: nothing else shows
+    their present state."""
+    _strays_due: float = field(default=float("-inf"), init=False)
+    _listed_at: float = field(default=float("-inf"), init=False)
 
-    def __init__(
-        self,
-        *,
-        pools: Pools,
-        nodes: ListWatch[Node],
-        patch_lane: PatchLane,
-        list_strays: Callable[[], Awaitable[tuple[Node, ...]]],
-        kept_strays: KeptStrays,
-        rights_over: Callable[[Iterable[Node]], Rights],
-        announce: Callable[[Announcement], None],
-        is_complete: Callable[[], bool],
-        clock: Clock,
-    ) -> None:
-        self._pools = pools
-        self._nodes = nodes
-        self._patch_lane = patch_lane
-        self._list_strays = list_strays
-        self._kept_strays = kept_strays
-        self._rights_over = rights_over
-        self._is_complete = is_complete
-        self._doubted_strays, self._doubted_orphans = DoubtedRecords(), DoubtedRecords()
-        self._gone_pools = GonePools(pools=pools, announce=announce)
-        self._clock = clock
-        self._monotonic = clock.monotonic
-        self._wake = Wake()
-        self._refusals = Refusals(monotonic=clock.monotonic)
-        # Those of the last list that are still to be released. Each try needs a new list: nothing else shows
-        # their present state.
-        self._strays: tuple[NodePatch, ...] = ()
-        self._strays_due = float("-inf")
-        self._listed_at = float("-inf")
+    def __post_init__(self) -> None:
+        self._gone_pools = GonePools(self.services.pools, self.services.recorder)
+        self._refusals = Refusals(monotonic=self.services.clock.monotonic)
 
     def node_gone(self, node: Node) -> None:
         """Note that a Windows node was deleted, or is none any more; list strays if it had our label."""
@@ -266,12 +209,8 @@ class Sweeper:
         self._look_for_strays_soon()
         self._wake.set()
 
-    def pool_gone(self) -> None:
-        """Note that a pool was deleted, or is gone. Usually it has left nothing behind."""
-        self._wake.set()
-
-    def pools_listed(self) -> None:
-        """Note a complete list of pools."""
+    def sweep_soon(self) -> None:
+        """Sweep: a pool was deleted or is gone, which usually has left nothing behind, or all were listed."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -280,11 +219,11 @@ class Sweeper:
         outage = Outage(
             "leftovers of pools that are gone",
             logger=log,
-            monotonic=self._monotonic,
+            monotonic=self.services.clock.monotonic,
             meanwhile="the operator tries again",
         )
         while True:
-            if not self._is_complete():
+            if not is_complete(self.services):
                 await asyncio.sleep(NOT_YET_SECONDS)
                 continue
             await self._wake.wait(seconds=self._seconds_to_next())
@@ -306,14 +245,16 @@ class Sweeper:
         to_refused = self._refusals.seconds_to_next()
         if self._due(self._strays):  # a pause has ended while we swept
             self._look_for_strays_soon()
-        to_strays = max(0.0, self._strays_due - self._monotonic())
+        to_strays = max(0.0, self._strays_due - self.services.clock.monotonic())
         return to_strays if to_refused is None else min(to_strays, to_refused)
 
     async def _sweep(self) -> None:
-        if self._due(self._strays) or any(map(self._is_let_go, self._kept_strays.owners)):
+        if self._due(self._strays) or any(
+            (owner := owner_of(node)) and self._is_let_go(owner) for node in self.services.strays or ()
+        ):
             self._look_for_strays_soon()
         releases: list[NodePatch] = []
-        if self._strays_due <= self._monotonic():
+        if self._strays_due <= self.services.clock.monotonic():
             await self._list()
             releases += self._strays
         releases += self._orphans()
@@ -321,22 +262,22 @@ class Sweeper:
 
     async def _list(self) -> None:
         # Set before the request: a node that goes meanwhile may not be on the list, and is a new occasion.
-        self._listed_at = self._monotonic()
+        self._listed_at = self.services.clock.monotonic()
         self._strays_due = self._listed_at + STRAYS_SECONDS
         try:
-            strays = await self._list_strays()
+            strays = await self.services.list_strays()
         except ApiError:
             self._strays_due = float("-inf")
             raise
-        rights = self._rights_over(strays)
-        now = self._clock.now()
+        rights = self.observer.rights_over(strays)
+        now = self.services.clock.now()
         found = [
             (stray, release_stray(stray, is_let_go=self._is_let_go, rights=rights, now=now))
             for stray in strays
         ]
         self._strays = tuple(state.patch for _, state in found if state.patch)
         self._doubted_strays.tell(found)
-        self._kept_strays.note(
+        self._keep(
             tuple(
                 stray
                 for stray, state in found
@@ -344,12 +285,25 @@ class Sweeper:
             )
         )
 
+    def _keep(self, strays: tuple[Node, ...]) -> None:
+        """Note the strays that are not released, and wake each pool for which they have changed."""
+        services, pools = self.services, self.services.pools.all()
+        before = {pool.uid: services.strays and strays_of(pool, services.strays) for pool in pools}
+        services.strays = strays
+        for pool in pools:
+            if before[pool.uid] != strays_of(pool, strays):
+                services.wake(pool.name)
+
     def _is_let_go(self, owner: str | PoolName) -> bool:
-        return self._pools.is_deleted(owner) or self._pools.is_vanished(owner)
+        return self.services.pools.is_deleted(owner) or self.services.pools.is_vanished(owner)
 
     def _orphans(self) -> Iterator[NodePatch]:
-        nodes = tuple(self._nodes.objects.values())
-        pools, is_vanished, rights = self._pools.all(), self._pools.is_vanished, self._rights_over(nodes)
+        nodes = tuple(self.services.nodes.objects.values())
+        pools, is_vanished, rights = (
+            self.services.pools.all(),
+            self.services.pools.is_vanished,
+            self.observer.rights_over(nodes),
+        )
         found = [
             (node, release_orphan(node, pools=pools, is_vanished=is_vanished, rights=rights))
             for node in nodes
@@ -360,10 +314,10 @@ class Sweeper:
 
     def _due(self, releases: Sequence[NodePatch]) -> list[NodePatch]:
         strays = {patch.node.name: patch.node for patch in self._strays}
-        return self._refusals.due(releases, known={**strays, **self._nodes.objects})
+        return self._refusals.due(releases, known={**strays, **self.services.nodes.objects})
 
     async def _release(self, releases: Sequence[NodePatch]) -> None:
-        outcome = await self._patch_lane.run(releases)
+        outcome = await self.services.patches.run(releases)
         for patch in outcome.done:
             log.info("node %s: the operator removed what a pool had left on it", patch.node.name)
             self._refusals.note_released(patch)
@@ -387,8 +341,8 @@ class Sweeper:
                 node.name,
                 error,
             )
-        if node.name not in self._nodes.objects:
+        if node.name not in self.services.nodes.objects:
             if isinstance(error, Conflict):  # no watch brings the newer state of a stray, but a list does
                 self._look_for_strays_soon()
         elif advice is Advice.LIST:
-            self._nodes.ask_for_list()
+            self.services.nodes.ask_for_list()

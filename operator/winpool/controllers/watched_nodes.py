@@ -13,13 +13,13 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from winpool.api.memory_pressure import MemoryMode
-from winpool.controllers.services import Faults
 from winpool.features.memory.detector import changes_after, known_at, step
 from winpool.features.memory.samples import fresh_seconds
 from winpool.features.memory.settings import EVIDENCE_SECONDS, FRESH_SECONDS, DetectorSettings, settings_of
 from winpool.kubelet.outcome import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, Outcome
 from winpool.kubelet.samples import KubeletEviction
 from winpool.kubelet.schedule import Waiting
+from winpool.loops import Faults
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.model.pressure import (

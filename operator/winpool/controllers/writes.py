@@ -28,11 +28,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from winpool.controllers.services import Clock
 from winpool.kube.backoff import KeyedBackoff
 from winpool.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from winpool.kube.wire import is_older
 from winpool.kube.writer import Writer
+from winpool.loops import Clock
 from winpool.model.node import ConditionsPatch, Node, NodeCondition, NodePatch
 
 ActT = TypeVar("ActT")
@@ -76,26 +76,22 @@ class Outcome(Generic[ActT]):
         return not self.done and self.internal_errors >= INTERNAL_ERRORS
 
 
+@dataclass(slots=True)
 class Lane(Generic[ActT]):
-    """Performs acts of one kind, at most ``in_flight`` at once.
+    """Performs acts of one kind, at most ``limit`` at once.
 
     ``perform`` performs one and raises ApiErrors; ``is_of_one`` says whether an error concerns that one
     object only.
     """
 
-    def __init__(
-        self,
-        *,
-        perform: Callable[[ActT], Awaitable[None]],
-        is_of_one: Callable[[ApiError], bool],
-        in_flight: int,
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._perform = perform
-        self._is_of_one = is_of_one
-        self._limit = in_flight
-        self._monotonic = monotonic
-        self._in_flight = asyncio.Semaphore(in_flight)
+    perform: Callable[[ActT], Awaitable[None]]
+    is_of_one: Callable[[ApiError], bool]
+    limit: int
+    monotonic: Callable[[], float]
+    _in_flight: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._in_flight = asyncio.Semaphore(self.limit)
 
     async def run(
         self,
@@ -111,9 +107,9 @@ class Lane(Generic[ActT]):
         """
         outcome: Outcome[ActT] = Outcome()
         waiting = iter(acts)
-        deadline = self._monotonic() + SLICE_SECONDS
+        deadline = self.monotonic() + SLICE_SECONDS
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(self._limit, len(acts))):
+            for _ in range(min(self.limit, len(acts))):
                 group.create_task(
                     self._work(waiting, ready, deadline=deadline, is_wanted=is_wanted, outcome=outcome)
                 )
@@ -132,7 +128,7 @@ class Lane(Generic[ActT]):
         while True:
             async with self._in_flight:
                 # Checked only now: with many pools, the wait for this place may have been long.
-                if outcome.error or outcome.is_halted or self._monotonic() >= deadline or not is_wanted():
+                if outcome.error or outcome.is_halted or self.monotonic() >= deadline or not is_wanted():
                     return
                 act = next(waiting, None)
                 if act is None:
@@ -142,9 +138,9 @@ class Lane(Generic[ActT]):
 
     async def _do(self, act: ActT, outcome: Outcome[ActT]) -> None:
         try:
-            await self._perform(act)
+            await self.perform(act)
         except ApiError as error:
-            if self._is_of_one(error):
+            if self.is_of_one(error):
                 outcome.stopped.append((act, error))
                 outcome.internal_errors += error.status == _INTERNAL_ERROR
             elif outcome.error is None or (error.retry_after or 0) > (outcome.error.retry_after or 0):
@@ -177,29 +173,21 @@ PATCHES_IN_FLIGHT: Final = 32
 cores, 100 give 413 and triple the latency of each (measured against a raw loader)."""
 
 
+@dataclass(slots=True)
 class PatchLane:
     """Sends node patches through ``writer`` and hands each answer to ``accept_written``.
 
     ``known`` are the nodes as last seen, by name; a node that is not among them is patched as decided.
     """
 
-    def __init__(
-        self,
-        *,
-        writer: Writer,
-        known: Mapping[str, Node],
-        accept_written: Callable[[Node], None],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._writer = writer
-        self._known = known
-        self._accept_written = accept_written
-        self._lane = Lane(
-            perform=self._send,
-            is_of_one=is_of_one_object,
-            in_flight=PATCHES_IN_FLIGHT,
-            monotonic=monotonic,
-        )
+    writer: Writer
+    known: Mapping[str, Node]
+    accept_written: Callable[[Node], None]
+    clock: Clock
+    _lane: Lane[NodePatch] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lane = Lane(self._send, is_of_one_object, PATCHES_IN_FLIGHT, self.clock.monotonic)
 
     async def run(
         self, patches: Sequence[NodePatch], *, is_wanted: Callable[[], bool] = lambda: True
@@ -211,10 +199,10 @@ class PatchLane:
         return await self._lane.run(patches, ready=self._on_newest_state, is_wanted=is_wanted)
 
     def _on_newest_state(self, patch: NodePatch) -> NodePatch | None:
-        return on_newest_state(patch, self._known)
+        return on_newest_state(patch, self.known)
 
     async def _send(self, patch: NodePatch) -> None:
-        self._accept_written(await self._writer.patch_node(patch))
+        self.accept_written(await self.writer.patch_node(patch))
 
 
 log = logging.getLogger(__name__)
@@ -227,36 +215,28 @@ Goal: TypeAlias = "tuple[str, tuple[NodeCondition, ...]]"
 """The UID of a node, and the conditions that it is to have."""
 
 
+@dataclass(slots=True)
 class ConditionLane:
     """Applies conditions of all pools through ``writer`` and hands each answer to ``accept_written``.
 
     ``known`` are the nodes as last seen, by name; a node that is not among them is written as decided.
     """
 
-    def __init__(
-        self,
-        *,
-        writer: Writer,
-        known: Mapping[str, Node],
-        accept_written: Callable[[Node], None],
-        clock: Clock,
-    ) -> None:
-        self._writer = writer
-        self._known = known
-        self._accept_written = accept_written
-        self._now = clock.now
-        self._standing: dict[str, tuple[NodeCondition, ...]] = {}
-        # UIDs of nodes whose last write was a conflict, and the resourceVersion that was too old.
-        self._overtaken: dict[str, str] = {}
-        # UIDs of nodes that cannot be written, and that the log has reported.
-        self._told: set[str] = set()
-        self._pauses: KeyedBackoff[Goal] = KeyedBackoff(monotonic=clock.monotonic)
-        self._lane = Lane(
-            perform=self._apply,
-            is_of_one=is_of_one_object,
-            in_flight=CONDITIONS_IN_FLIGHT,
-            monotonic=clock.monotonic,
-        )
+    writer: Writer
+    known: Mapping[str, Node]
+    accept_written: Callable[[Node], None]
+    clock: Clock
+    _standing: dict[str, tuple[NodeCondition, ...]] = field(default_factory=dict, init=False)
+    _overtaken: dict[str, str] = field(default_factory=dict, init=False)
+    """UIDs of nodes whose last write was a conflict, and the resourceVersion that was too old."""
+    _told: set[str] = field(default_factory=set, init=False)
+    """UIDs of nodes that cannot be written, and that the log has reported."""
+    _pauses: KeyedBackoff[Goal] = field(init=False)
+    _lane: Lane[ConditionsPatch] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pauses = KeyedBackoff(monotonic=self.clock.monotonic)
+        self._lane = Lane(self._apply, is_of_one_object, CONDITIONS_IN_FLIGHT, self.clock.monotonic)
 
     async def run(
         self, patches: Sequence[ConditionsPatch], *, is_wanted: Callable[[], bool] = lambda: True
@@ -299,7 +279,7 @@ class ConditionLane:
         return self._pauses.seconds_to_next(map(_goal, patches))
 
     def _has_to_wait(self, patch: ConditionsPatch) -> bool:
-        node = self._known.get(patch.node.name, patch.node)
+        node = self.known.get(patch.node.name, patch.node)
         return self._pauses.is_waiting(_goal(patch)) and not self._is_newer(node)
 
     def _is_newer(self, node: Node) -> bool:
@@ -307,12 +287,12 @@ class ConditionLane:
         return self._overtaken.get(node.uid, node.resource_version) != node.resource_version
 
     def _due(self, patch: ConditionsPatch) -> ConditionsPatch | None:
-        return None if self._has_to_wait(patch) else on_newest_state(patch, self._known)
+        return None if self._has_to_wait(patch) else on_newest_state(patch, self.known)
 
     async def _apply(self, patch: ConditionsPatch) -> None:
         uid, goal = patch.node.uid, _goal(patch)
         try:
-            node = await self._writer.apply_node_conditions(patch, now=self._now())
+            node = await self.writer.apply_node_conditions(patch, now=self.clock.now())
         except ApiError as error:
             if is_of_one_object(error):
                 self._note_stopped(patch, error)
@@ -327,7 +307,7 @@ class ConditionLane:
                 self._pauses.forget((uid, before))
         elif self._pauses.note(goal) == 1:
             log.info("node %s: someone changed conditions of winpool; the operator restored them", node.name)
-        self._accept_written(node)
+        self.accept_written(node)
 
     def _note_stopped(self, patch: ConditionsPatch, error: ApiError) -> None:
         uid = patch.node.uid

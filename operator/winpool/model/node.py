@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.api.text import read_moment
 from winpool.model.pressure import Axis
@@ -84,12 +86,11 @@ MESSAGE_LENGTH: Final = 1024
 """Characters of a condition's message that are kept: a few sentences. The API server limits neither."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taint:
+class Taint(msgspec.Struct, frozen=True):
     """A taint as it is on a node, with all its fields: the list is sent back whole (it is atomic).
 
     ``time_added`` is the RFC 3339 text of the API server. Of the taints that we add, only those that are
-    removed after a time have one.
+    removed after a time have one. A struct, since every pass looks up the taints of each node.
     """
 
     key: str

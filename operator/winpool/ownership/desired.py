@@ -67,7 +67,7 @@ class Goals:
     or where the operator may make it too, be made: the record then names it as ours.
     ``unschedulable`` is True for a cordon, False for no cordon of ours, LEAVE, or None where the room does
     not decide it. ``withheld`` are taints that the room leaves now and wants later, with their values: they
-    are not part of the patch, but of the purpose (``Target.goal``). ``timed`` are taints that get the time at
+    are not part of the patch, but of its goal (``Target.goal``). ``timed`` are taints that get the time at
     which we add them. With ``leaves_rest`` all that no room names stays as it is: the room cannot decide yet.
     """
 
@@ -87,20 +87,6 @@ NO_GOALS: Final = Goals()
 LEAVE_ALL: Final = Goals(leaves_rest=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Purpose:
-    """What a node is to have in the end.
-
-    It distinguishes the repetition of a write that someone undid from a write with another purpose.
-    """
-
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-    taints: Mapping[TaintIdentity, str]
-    unschedulable: bool
-    cleared: frozenset[str]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
     """What all rooms together want on a node. Nodes that are alike share one object.
@@ -108,7 +94,9 @@ class Target:
     Labels, annotations and taints under our prefix (``own_…``) are separate: they need no record.
     ``left_…`` are those that stay as they are, and ``absent`` those that a room wants to be absent, whatever
     else is left. ``cleared`` are requests of others that were served, ``timed`` the taints that get the time
-    at which we add them. ``is_plain`` says that the quick check (``brief``) can compare it, ``wants_nothing``
+    at which we add them. ``goal`` is all that the node is to have in the end: it distinguishes the repetition
+    of a write that someone undid from a write with another goal. ``is_plain`` says that the quick check
+    (``Brief``) can compare it, ``wants_nothing``
     that no room names anything on the node.
     """
 
@@ -127,7 +115,7 @@ class Target:
     timed: frozenset[TaintIdentity]
     conditions: tuple[NodeCondition, ...]
     leaves_rest: bool
-    goal: Purpose
+    goal: tuple[object, ...]
     is_plain: bool
     wants_nothing: bool
 
@@ -173,7 +161,7 @@ def merged(wishes: Sequence[Goals]) -> Target:
         conditions=conditions,
         leaves_rest=leaves_rest,
         absent=_absent(labels) | _absent(annotations) | _absent(taints),
-        goal=Purpose(set_labels, set_annotations, {**set_taints, **withheld}, unschedulable is True, cleared),
+        goal=(set_labels, set_annotations, {**set_taints, **withheld}, unschedulable is True, cleared),
         is_plain=not (
             leaves_rest
             or unschedulable is True

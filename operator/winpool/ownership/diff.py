@@ -1,46 +1,36 @@
-"""Compares a node with its desired state, and makes the one patch that brings it there.
+"""Compares nodes with what is desired there, and makes the one patch that brings a node to it or releases it.
 
-The edits of the values on a node: undo, set, and make one patch of the difference.
-
-``patch`` has the rules; this module carries out each of them on plain values.
-
-The quick check: whether a node is at its target, for thousands of nodes in a pass.
-
-How a node compares with what is wanted there: the patch that is due, and what is reported.
-
-The patch that removes from a node exactly what a pool set.
-
-From a node as it is to the one patch that brings it to its target, or removes what is ours.
-
-The rules, each with a test of its name:
+``diffs_of`` does so for all nodes of a pool: a quick check (``Brief``) passes over the thousands that are as
+desired. The rules of the full comparison, each with a test of its name:
 
 - A key outside our prefix that the node already has with the wanted value belongs to someone else: it is
   not recorded, and so never removed.
 - A key that the node has with another value is replaced, and the value from before is kept in
   the record. ``before`` is written once, when the key becomes ours, so that a repair or another
   goal does not lose it.
-- A key that no room wants any more is undone: if it still has our value, the value from before
+- A key that no feature desires any more is undone: if it still has our value, the value from before
   is restored, or the key is removed. If someone changed it meanwhile, it is theirs, and stays.
-- A key that is left stays as it is on the node, with its entry in the record.
+- A key that is kept stays as it is on the node, with its entry in the record.
 - Taints are an atomic list: the patch has all of them, those of others unchanged and in place.
 - Keys under ``winpool.dev/`` are ours without a record.
 - A cordon is ours only where the node was not cordoned before.
-- Where the record was damaged, what is on the node belongs to someone else; the next one names it
-  (``recording``).
+- Where the record was damaged, what is on the node belongs to someone else; the next one names it.
 - A taint that is to be removed after a time has the time at which we added it.
 - The record names a node condition before it is written, and until it is gone.
-- What a record permits depends on the guard under which it was written (``rights``). A record that names
-  another guard than the one in force, or none, is written again, with no more than it permits.
+- What a record permits depends on the guard under which it was written (``ownership.trust``). A record that
+  names another guard than the one in force, or none, is written again, with no more than it permits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeVar
+
+import msgspec
 
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.node_keys import (
@@ -54,18 +44,22 @@ from winpool.api.node_keys import (
     TOLD_BY_THE_NODE,
 )
 from winpool.api.text import written_moment
-from winpool.model.node import NO_KEYS, Keys, Node, NodePatch, Taint
+from winpool.model.node import NO_KEYS, ConditionsPatch, Keys, Node, NodeCondition, NodePatch, Taint
+from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import (
     LEAVE,
+    NO_GOALS,
+    Goals,
     Target,
     conditions_to_name,
     lost_on,
+    merged,
     settled,
     stays_behind,
     text_of,
     why_unreadable,
 )
-from winpool.ownership.members import Member
+from winpool.ownership.members import Claim, Member, Members
 from winpool.ownership.record import Owned, Record, TaintIdentity, Unreadable, record_of
 from winpool.ownership.trust import Rights, names, standing
 
@@ -261,6 +255,7 @@ class Brief:
         "_no_labels",
         "_no_taints",
         "_taints",
+        "_taints_fit",
         "target",
     )
 
@@ -280,6 +275,8 @@ class Brief:
         # Whether a record fits, by its identity: usually all nodes of a pool share one. The record is kept
         # with the answer. Otherwise another one could get the same identity.
         self._fit: dict[int, tuple[Record, bool]] = {}
+        # The same for taints: nodes with the same share one object.
+        self._taints_fit: dict[int, tuple[Mapping[TaintIdentity, str], bool]] = {}
         self._labels = {**target.labels, **target.own_labels, POOL_LABEL: pool_name}.items()
         self._no_labels = tuple(key for key in ROOMS_LABELS if key not in target.own_labels)
         self._annotations = {**target.annotations, **target.own_annotations}.items()
@@ -288,6 +285,13 @@ class Brief:
         self._no_taints = tuple(
             each for each in OWN_TAINTS if each not in target.own_taints and each not in target.left_taints
         )
+
+    def is_unchanged(self, member: Member) -> bool:
+        """Whether neither the node nor its conditions have to be written, now or later."""
+        record = member.record
+        if self.target.conditions or (isinstance(record, Record) and record.conditions):
+            return False
+        return self.target.wants_nothing or self.is_met_by(member)
 
     def is_met_by(self, member: Member) -> bool:
         """Whether there is nothing to do on the node."""
@@ -304,26 +308,36 @@ class Brief:
     def _stands_on(self, member: Member) -> bool:
         # Views, not any(): a pass does this for every node, and the generators cost more than the comparison.
         labels, annotations, taints = member.node.labels, member.node.annotations, member.taints
+        stands = self._taints_fit.get(id(taints))
+        if stands is None:
+            is_met = self._taints <= taints.items() and taints.keys().isdisjoint(self._no_taints)
+            stands = self._taints_fit[id(taints)] = (taints, is_met)
         return (
-            self._labels <= labels.items()
-            and self._annotations <= annotations.items()
-            and self._taints <= taints.items()
+            stands[1]
+            and self._labels <= labels.items()
             and labels.keys().isdisjoint(self._no_labels)
-            and annotations.keys().isdisjoint(self._no_annotations)
-            and taints.keys().isdisjoint(self._no_taints)
+            and (
+                (len(annotations) == 1 and not self._annotations)  # only the record
+                or (
+                    self._annotations <= annotations.items()
+                    and annotations.keys().isdisjoint(self._no_annotations)
+                )
+            )
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Conformity:
-    """How a node compares with what is wanted.
+class NodeDiff(msgspec.Struct, frozen=True):
+    """How a node differs from what is desired, and what has to be written.
 
-    ``patch`` is None when nothing is to be done. ``drifted`` names, for people, what someone changed or
+    ``patch`` is None when nothing is to be done. ``conditions`` can be written now, ``following`` once the
+    patch has named them in the record. ``drifted`` names, for people, what someone changed or
     removed after we had set it; ``undone`` the same where it may not be restored now. ``unreadable`` says why
     the record on the node gives no rights. ``lost`` is what stays on the node when the pool is deleted, since
     a record could not be read, now or earlier. ``left_alone`` is what the record names and the node has, and
     what is not changed, since the record may be forged; ``is_doubted`` says that this holds for the whole
-    record, since its owner was never seen.
+    record, since its owner was never seen. ``awaits_guard`` says that the patch has to wait until it is known
+    what the record permits, ``awaits_conditions`` that the conditions that the record names have to be
+    removed first: once the record is gone, nothing names them any more.
     """
 
     patch: NodePatch | None = None
@@ -333,12 +347,16 @@ class Conformity:
     lost: Keys = NO_KEYS
     left_alone: Keys = NO_KEYS
     is_doubted: bool = False
+    conditions: ConditionsPatch | None = None
+    following: ConditionsPatch | None = None
+    awaits_guard: bool = False
+    awaits_conditions: bool = False
 
 
-AS_WANTED: Final = Conformity()
+NO_DIFF: Final = NodeDiff()
 
 
-def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Conformity:
+def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> NodeDiff:
     """Return the patch that removes from ``node`` exactly what the pool set; none if there is nothing.
 
     Where the record cannot be read, only keys under ``winpool.dev/`` are the pool's, and only if
@@ -347,9 +365,9 @@ def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Con
     found = record_of(node)
     if isinstance(found, Record):
         if found.pool_uid != pool_uid:
-            return AS_WANTED
+            return NO_DIFF
     elif node.labels.get(POOL_LABEL) != pool_name:
-        return AS_WANTED
+        return NO_DIFF
     old = doubted = Record(pool_uid=pool_uid)
     if isinstance(found, Record):
         old, doubted = rights.believed(found), rights.doubted(found, node)
@@ -362,7 +380,7 @@ def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Con
     put_own(wanted.labels, {}, keys=ROOMS_LABELS, left=())
     put_own(wanted.annotations, {}, keys=OWN_ANNOTATIONS, left=())
     put_own(wanted.taints, {}, keys=OWN_TAINTS, left=())
-    return Conformity(
+    return NodeDiff(
         difference(node, wanted, taints=as_list(node, wanted.taints, old)),
         unreadable=why,
         lost=lost & Keys(frozenset(wanted.labels), frozenset(wanted.taints)) if lost else lost,
@@ -397,17 +415,17 @@ class PatchMaker:
         self._now = now
         self._briefs: dict[Target, Brief] = {}
 
-    def conform(self, member: Member, target: Target) -> Conformity:
+    def conform(self, member: Member, target: Target) -> NodeDiff:
         """Return the patch that brings the node to ``target``.
 
         A record of another pool is undone first: the caller decides whether that pool is gone
         (``membership.claim``). Deciding again on a node that the patch was applied to gives no patch.
         """
         if self.is_as_wanted(member, target) or target.wants_nothing:
-            return AS_WANTED
+            return NO_DIFF
         return self.compare(member.node, member.record, target)
 
-    def compare(self, node: Node, found: Record | Unreadable | None, target: Target) -> Conformity:
+    def compare(self, node: Node, found: Record | Unreadable | None, target: Target) -> NodeDiff:
         """Make the full comparison: what is to be undone, what is to be set, and the new record."""
         rights, nothing = self._rights, Record(pool_uid=self._pool_uid)
         old = rights.believed(found) if isinstance(found, Record) else nothing
@@ -474,7 +492,7 @@ class PatchMaker:
         patch = difference(node, wanted, taints=taints, goal=goal)
         unchanged = text == node.annotations.get(APPLIED_ANNOTATION)
         is_repeat = unchanged and self._has_written(node.uid, goal)
-        return Conformity(
+        return NodeDiff(
             patch=patch,
             drifted=drifted(node, patch, is_repeat=is_repeat) if unchanged and patch else (),
             undone=tuple(
@@ -507,9 +525,9 @@ class PatchMaker:
         return brief
 
     def _is_as_wanted_the_long_way(self, node: Node, record: Record, *, target: Target) -> bool:
-        return self.compare(node, record, target) == AS_WANTED
+        return self.compare(node, record, target) == NO_DIFF
 
-    def release(self, node: Node) -> Conformity:
+    def release(self, node: Node) -> NodeDiff:
         """Return the patch that removes from ``node`` exactly what the pool set; none if there is nothing.
 
         Where the record cannot be read, only keys under ``winpool.dev/`` are the pool's, and only if
@@ -568,3 +586,123 @@ def _cordon(wanted: Standing, target: Target, *, kept: Record, leaves: bool) -> 
 
 def _are_of(owned: Mapping[K, Owned], wanted: Mapping[K, str]) -> bool:
     return all(wanted.get(key) == own.set != own.before for key, own in owned.items())
+
+
+def diffs_of(
+    snapshot: Snapshot,
+    members: Members,
+    desired: Sequence[Mapping[str, Goals]],
+    *,
+    is_finishing: bool = False,
+) -> dict[str, NodeDiff]:
+    """Return how nodes differ, by their UIDs, from what each feature desires; ``desired`` is by the same.
+
+    Without a readable spec nothing is known to be due, except for rooms that are finishing
+    (``is_finishing``).
+
+    Nodes of other pools are not among them, nor nodes with nothing to do. Raises RoomsDisagreeError.
+    """
+    pool = snapshot.pool
+    maker = PatchMaker(
+        pool_name=pool.name,
+        pool_uid=pool.uid,
+        rights=members.rights,
+        has_written=snapshot.attempts.has_written,
+        now=snapshot.now,
+    )
+    used = [each for each in desired if each]  # a feature that wants nothing costs nothing
+    briefs: dict[tuple[Goals, ...], Brief] = {}
+    found: dict[str, NodeDiff] = {}
+    for member in members.all:
+        uid = member.node.uid
+        if member.claim is Claim.OURS and (is_finishing or pool.spec is not None):
+            wanted = tuple([each.get(uid, NO_GOALS) for each in used])
+            brief = briefs.get(wanted)
+            if brief is None:
+                brief = briefs[wanted] = maker.brief_of(merged(wanted))
+            if brief.is_unchanged(member):
+                continue  # in each pass, this is so for thousands of nodes
+            target, written = brief.target, snapshot.written_conditions.get(uid)
+            diff = _with_conditions(maker.conform(member, target), member, target, members, written)
+        elif member.claim is Claim.LEFT:
+            diff = _of_left(member, maker, members, written=snapshot.written_conditions.get(uid))
+        else:
+            continue
+        if diff != NO_DIFF or member.claim is Claim.LEFT:
+            found[uid] = diff
+    return found
+
+
+def _with_conditions(
+    diff: NodeDiff,
+    member: Member,
+    target: Target,
+    members: Members,
+    written: tuple[NodeCondition, ...] | None,
+) -> NodeDiff:
+    """Return ``diff`` with the conditions to write: now, where the record names them, or after it does."""
+    record, wanted = member.record, target.conditions
+    if _are_named(member, wanted, pool_uid=members.pool_uid):
+        conditions = _conditions_due(member, wanted, ours=_ours(record, members, written))
+        return msgspec.structs.replace(diff, conditions=conditions) if conditions else diff
+    return msgspec.structs.replace(diff, following=ConditionsPatch(member.node, wanted)) if wanted else diff
+
+
+def _of_left(
+    member: Member,
+    maker: PatchMaker,
+    members: Members,
+    *,
+    written: tuple[NodeCondition, ...] | None,
+) -> NodeDiff:
+    """Return what is due on a node that the pool releases.
+
+    Conditions that were removed once and are there again belong to someone else: they cannot block the
+    release.
+    """
+    record = member.record
+    is_doubtful = isinstance(record, Record) and members.rights.is_in_doubt(record)
+    stale = written != () and bool(_ours(record, members, written) & _types(member.node))
+    return msgspec.structs.replace(
+        maker.release(member.node),
+        conditions=ConditionsPatch(member.node, ()) if stale else None,
+        awaits_guard=is_doubtful,
+        awaits_conditions=stale,
+    )
+
+
+def _are_named(member: Member, wanted: tuple[NodeCondition, ...], *, pool_uid: str) -> bool:
+    """Whether the record names these conditions. Others are not written: they might never be removed."""
+    record = member.record
+    return (
+        isinstance(record, Record)
+        and record.pool_uid == pool_uid
+        and {each.type for each in wanted} <= record.conditions
+    )
+
+
+def _conditions_due(
+    member: Member, wanted: tuple[NodeCondition, ...], *, ours: frozenset[str]
+) -> ConditionsPatch | None:
+    """Return the conditions to write, which the record names.
+
+    ``ours`` are the types that are known to be ours; they are removed where they are not wanted.
+    """
+    node, types = member.node, {each.type for each in wanted}
+    is_missing = any(each not in node.conditions for each in wanted)
+    is_stale = bool((ours - types) & _types(node))
+    return ConditionsPatch(node, wanted) if is_missing or is_stale else None
+
+
+def _ours(record: object, members: Members, written: tuple[NodeCondition, ...] | None) -> frozenset[str]:
+    """Return the types of conditions that are ours: by a record that is believed, or because we wrote them.
+
+    Without a guard, a kubelet can forge both record and condition. It could then make the operator write to
+    its node again and again, and stop the pool where the right to write conditions is missing.
+    """
+    believed = members.rights.believed(record).conditions if isinstance(record, Record) else frozenset()
+    return believed | {each.type for each in written or ()}
+
+
+def _types(node: Node) -> frozenset[str]:
+    return frozenset(each.type for each in node.conditions)

@@ -34,7 +34,7 @@ from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABE
 from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS
 from winpool.model.node import Keys, Node, is_held
 from winpool.model.pool import Pool, PoolName
-from winpool.ownership.diff import AS_WANTED, Conformity, difference, release, undo
+from winpool.ownership.diff import NO_DIFF, NodeDiff, difference, release, undo
 from winpool.ownership.members import asking
 from winpool.ownership.record import Record, record_of, render
 from winpool.ownership.trust import Rights, names, standing
@@ -56,14 +56,14 @@ def strays_of(pool: Pool, strays: Iterable[Node]) -> tuple[Node, ...]:
     return tuple(node for node in strays if owner_of(node) in (pool.uid, PoolName(pool.name)))
 
 
-def trim(node: Node, *, rights: Rights) -> Conformity:
+def trim(node: Node, *, rights: Rights) -> NodeDiff:
     """Return the patch that removes only what the node's own kubelet could remove.
 
     The record continues to name the rest, which is removed by it once the pool is deleted.
     """
     found = record_of(node)
     if not isinstance(found, Record):
-        return AS_WANTED
+        return NO_DIFF
     believed = rights.believed(found)
     free = replace(
         believed,
@@ -71,7 +71,7 @@ def trim(node: Node, *, rights: Rights) -> Conformity:
         taints={},
     )
     if not (free.labels or free.annotations or free.unschedulable):
-        return AS_WANTED
+        return NO_DIFF
     rest = replace(
         found,
         labels={key: own for key, own in found.labels.items() if key not in free.labels},
@@ -80,7 +80,7 @@ def trim(node: Node, *, rights: Rights) -> Conformity:
     )
     wanted = undo(node, free)
     wanted.annotations[APPLIED_ANNOTATION] = render(rest)
-    return Conformity(difference(node, wanted, taints=node.taints))
+    return NodeDiff(difference(node, wanted, taints=node.taints))
 
 
 def kept_on(node: Node, *, rights: Rights) -> Keys:
@@ -102,7 +102,7 @@ def kept_on(node: Node, *, rights: Rights) -> Keys:
 
 def release_stray(
     node: Node, *, is_let_go: Callable[[str | PoolName], bool], rights: Rights, now: datetime
-) -> Conformity:
+) -> NodeDiff:
     """Return the patch that removes ours from a node that is not a Windows node; none for one that is.
 
     ``is_let_go`` says whether it is certain that the pool with a UID or name was deleted, or does not exist
@@ -111,18 +111,18 @@ def release_stray(
     """
     owner = owner_of(node)
     if owner is None or node.labels.get(OS_LABEL) == OS_WINDOWS:
-        return AS_WANTED
+        return NO_DIFF
     found = record_of(node)
     if isinstance(found, Record) and not rights.know_owner(found):
         return _release_by_record(node, rights=rights)  # not at all: do not ask about invented UIDs
     if is_let_go(owner):
         return _release_by_record(node, rights=rights)
-    return AS_WANTED if is_held(node, now=now) else trim(node, rights=rights)
+    return NO_DIFF if is_held(node, now=now) else trim(node, rights=rights)
 
 
 def release_orphan(
     node: Node, *, pools: Collection[Pool], is_vanished: Callable[[str | PoolName], bool], rights: Rights
-) -> Conformity:
+) -> NodeDiff:
     """Return the patch that removes what a pool that is gone left on a Windows node.
 
     ``is_vanished`` says whether it is certain that no pool has a UID or a name (P4). A node that another pool
@@ -130,15 +130,15 @@ def release_orphan(
     """
     owner = owner_of(node)
     if not owner or not is_vanished(owner) or asking(pools, node):
-        return AS_WANTED
+        return NO_DIFF
     return _release_by_record(node, rights=rights)
 
 
-def _release_by_record(node: Node, *, rights: Rights) -> Conformity:
+def _release_by_record(node: Node, *, rights: Rights) -> NodeDiff:
     found = record_of(node)
     if isinstance(found, Record) and rights.is_in_doubt(found):
-        return AS_WANTED  # until the guard can be read
+        return NO_DIFF  # until the guard can be read
     if isinstance(found, Record) and not rights.know_owner(found):
-        return Conformity(is_doubted=True, left_alone=names(found))
+        return NodeDiff(is_doubted=True, left_alone=names(found))
     uid = found.pool_uid if isinstance(found, Record) else ""
     return release(node, pool_uid=uid, pool_name=node.labels.get(POOL_LABEL, ""), rights=rights)

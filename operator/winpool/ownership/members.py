@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.api.selector import (
     NodeSelector,
     PodRequirement,
@@ -27,10 +27,10 @@ from winpool.api.selector import (
     SelectorOperator,
     SelectorRequirement,
 )
-from winpool.model.node import Node
+from winpool.model.node import Node, Taint
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
-from winpool.ownership.record import Record, TaintIdentity, Unreadable, record_of
+from winpool.ownership.record import Record, TaintIdentity, Unreadable, parse, record_of
 from winpool.ownership.trust import Rights, keys_of
 
 
@@ -164,9 +164,9 @@ NO_TAINTS: Final[Mapping[TaintIdentity, str]] = MappingProxyType({})
 class Member(msgspec.Struct, frozen=True):
     """A node that concerns a pool.
 
-    ``record`` is its ownership record, of any pool, and ``taints`` are the values of its taints.
-    ``rival`` names the other pool that has the
-    node or asks for it too; ``owner_is_gone`` says that its owner is no pool.
+    ``record`` is its ownership record, of any pool, and ``taints`` are the values of its taints: one object
+    for all nodes with the same. ``rival`` names the other pool that has the node or asks for it too;
+    ``owner_is_gone`` says that its owner is no pool.
 
     It is a struct, since every pass makes one for each node: making a frozen dataclass takes ten times as
     long.
@@ -190,6 +190,7 @@ class Members:
     all: tuple[Member, ...]
     rights: Rights
     ours: tuple[Member, ...]
+    pool_uid: str
 
 
 def rights_of(snapshot: Snapshot) -> Rights:
@@ -210,31 +211,52 @@ def divide(snapshot: Snapshot) -> Members:
     """
     rights = rights_of(snapshot)
     found = tuple(_divided(snapshot, rights))
-    return Members(all=found, rights=rights, ours=tuple([each for each in found if each.claim is Claim.OURS]))
+    ours = tuple([each for each in found if each.claim is Claim.OURS])
+    return Members(all=found, rights=rights, ours=ours, pool_uid=snapshot.pool.uid)
+
+
+def _kept(pool: Pool, nodes: Iterable[Node]) -> Iterator[Member]:
+    """Yield the nodes that a pool has which is being deleted, or whose spec cannot be read."""
+    for node in nodes:
+        record = record_of(node)
+        if isinstance(record, Record) and record.pool_uid == pool.uid:
+            yield Member(node, Claim.LEFT if pool.deleting else Claim.OURS, record, values_of(node))
+        elif pool.deleting and _is_labelled(node, record, pool):
+            yield Member(node, Claim.LEFT, record, values_of(node))
 
 
 def _divided(snapshot: Snapshot, rights: Rights) -> Iterator[Member]:
     pool = snapshot.pool
     nodes = sorted(snapshot.nodes, key=_name_of)
     if pool.deleting or pool.spec is None:
-        for node in nodes:
-            record = record_of(node)
-            if isinstance(record, Record) and record.pool_uid == pool.uid:
-                yield Member(node, Claim.LEFT if pool.deleting else Claim.OURS, record, values_of(node))
-            elif pool.deleting and _is_labelled(node, record, pool):
-                yield Member(node, Claim.LEFT, record, values_of(node))
+        yield from _kept(pool, nodes)
         return
     rivals, vanished = _rivals(snapshot), snapshot.others.vanished
+    selector, uid = pool.spec.node_selector, pool.uid
+    records: dict[str | None, Record | Unreadable | None] = {None: None}
+    taints: dict[tuple[Taint, ...], Mapping[TaintIdentity, str]] = {}
     for node in nodes:
-        record = record_of(node)
-        found = claim(node, found=record, pool=pool, rivals=rivals, vanished=vanished, rights=rights)
-        if found.claim is Claim.NONE:
+        text = node.annotations.get(APPLIED_ANNOTATION)
+        record = records.get(text)
+        if record is None and text is not None:
+            record = records[text] = parse(text)
+        values = taints.get(node.taints)
+        if values is None:
+            values = taints[node.taints] = values_of(node)
+        if (
+            not rivals  # in each pass, this is so for thousands of nodes
+            and isinstance(record, Record)
+            and record.pool_uid == uid
+            and node.labels.get(OS_LABEL) == OS_WINDOWS
+            and selects(selector, node.labels)
+        ):
+            yield Member(node, Claim.OURS, record, values)
             continue
-        rival = found.rival
-        if found.claim is Claim.OURS and rivals:
-            others = asking(rivals, node)
-            rival = others[0].name if others else ""
-        yield Member(node, found.claim, record, values_of(node), rival, found.is_gone)
+        found = claim(node, found=record, pool=pool, rivals=rivals, vanished=vanished, rights=rights)
+        if found.claim is not Claim.NONE:
+            others = asking(rivals, node) if found.claim is Claim.OURS else ()
+            rival = others[0].name if others else found.rival
+            yield Member(node, found.claim, record, values, rival, found.is_gone)
 
 
 _name_of: Final = attrgetter("name")

@@ -1,4 +1,4 @@
-"""Puts together what is known of each node at the end of a decision, and counts the nodes of a pool."""
+"""Puts together what is known of each node of a pool: its claim, what is found, what is due; and counts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import msgspec
 from winpool.api.conditions import Reason
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.features.contract.feature import NOTHING_FOUND, ContractResult, NodeContract
-from winpool.features.contract.taints import NOTHING_HELD, Held
-from winpool.features.contract.validation import NO_STARTUP, Startup
+from winpool.features.contract.taints import Held
+from winpool.features.contract.validation import Startup
 from winpool.features.feature import Progress, RoomResult, Stage
-from winpool.features.judge import AS_ASKED
 from winpool.features.reserved_memory import Reserved
 from winpool.model.node import NO_KEYS, ConditionsPatch, Keys, Node, NodePatch, is_held
 from winpool.model.snapshot import Snapshot
+from winpool.ownership.diff import NO_DIFF, NodeDiff
 from winpool.ownership.members import Claim, Members
-from winpool.ownership.pending import NOTHING_DUE, Due
 from winpool.support.judge import Judgement
 
 
@@ -38,7 +37,7 @@ class Assessment(msgspec.Struct, frozen=True):
     the conditions that are written once the patch has named them in the record. ``is_held`` says
     that someone holds the node, so that nothing is written to it, except to release a deleted pool.
 
-    A struct, since every pass makes one for each node: a frozen dataclass takes ten times as long to make.
+    A struct: a frozen dataclass takes ten times as long to make.
     """
 
     node: Node
@@ -99,14 +98,7 @@ class Assessment(msgspec.Struct, frozen=True):
     @property
     def is_current(self) -> bool:
         """Whether the node is as this generation of the spec asks."""
-        return (
-            self.compared
-            and self.patch is None
-            and self.conditions is None
-            and self.found.held is NOTHING_HELD
-            and self.found.startup is NO_STARTUP
-            and self.found.release is AS_ASKED
-        )
+        return self.compared and self.patch is None and self.conditions is None and self.found.is_current
 
     @property
     def needs_pods(self) -> bool:
@@ -127,13 +119,29 @@ class Assessment(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Assessed:
-    """What is known of all nodes that concern a pool, in the order of their names.
+    """What is known of all nodes that concern a pool.
 
-    ``notable`` are those of them that anything is to be said or done of: mostly a few of thousands.
+    ``notable`` are those of them that anything is to be said or done of, in the order of their names: mostly
+    a few of thousands. ``usual`` are the others, all of the pool, by what the contract finds of them: nodes
+    that are alike share one object. ``compared`` is False where there was no readable spec to compare with.
     """
 
-    all: tuple[Assessment, ...]
     notable: tuple[Assessment, ...]
+    usual: tuple[tuple[NodeContract, list[Node]], ...]
+    compared: bool
+
+    def __iter__(self) -> Iterator[Assessment]:
+        """Yield those of all nodes, in no particular order."""
+        yield from self.notable
+        for found, nodes in self.usual:
+            for node in nodes:
+                yield Assessment(node, Claim.OURS, found, compared=self.compared)
+
+    def by_finding(self) -> Iterator[tuple[NodeContract, Sequence[Node]]]:
+        """Yield all nodes by what the contract finds of them."""
+        yield from self.usual
+        for each in self.notable:
+            yield each.found, (each.node,)
 
 
 _WRITTEN: Final = (Claim.OURS, Claim.LEFT)
@@ -141,7 +149,7 @@ _WRITTEN: Final = (Claim.OURS, Claim.LEFT)
 
 
 def assessed(
-    snapshot: Snapshot, members: Members, results: Iterable[RoomResult], dues: Mapping[str, Due]
+    snapshot: Snapshot, members: Members, results: Iterable[RoomResult], diffs: Mapping[str, NodeDiff]
 ) -> Assessed:
     """Put together what is known of each node. A refusal is one as long as its patch is due."""
     found: Mapping[str, NodeContract] = {}
@@ -151,52 +159,53 @@ def assessed(
     refused, contested = snapshot.attempts.refused, snapshot.attempts.contested
     is_deleting, now = snapshot.pool.deleting, snapshot.now
     is_readable = snapshot.pool.spec is not None or is_deleting
-    listed: list[Assessment] = []
     notable: list[Assessment] = []
+    usual: dict[int, tuple[NodeContract, list[Node]]] = {}
     for member in members.all:
         node, claim = member.node, member.claim
-        due, of_contract = dues.get(node.uid), found.get(node.uid, NOTHING_FOUND)
+        uid = node.uid
+        of_contract = found.get(uid, NOTHING_FOUND)
+        is_usual = (
+            claim is Claim.OURS
+            and uid not in diffs
+            and HOLD_ANNOTATION not in node.annotations
+            and not member.rival
+            and (not contested or uid not in contested)
+        )
+        if is_usual:
+            alike = usual.get(id(of_contract))
+            if alike is not None:
+                alike[1].append(node)
+                continue
+            if of_contract.is_settled:
+                usual[id(of_contract)] = (of_contract, [node])
+                continue
         held = not is_deleting and claim in _WRITTEN and is_held(node, now=now)
-        if due is None and not (contested and node.uid in contested):
-            each = Assessment(
+        diff = diffs.get(uid, NO_DIFF)
+        notable.append(
+            Assessment(
                 node,
                 claim,
                 of_contract,
                 member.rival,
                 member.owner_is_gone,
+                diff.patch,
                 compared=is_readable,
+                drifted=diff.drifted,
+                undone=diff.undone,
+                contested=contested.get(uid, ()) if claim is Claim.OURS else (),
+                unreadable=diff.unreadable,
+                lost=diff.lost,
+                refused=refused.get(uid, "") if diff.patch else "",
+                left_alone=diff.left_alone,
+                conditions=diff.conditions,
+                following=diff.following,
+                awaits_guard=diff.awaits_guard,
+                awaits_conditions=diff.awaits_conditions,
                 is_held=held,
             )
-            listed.append(each)
-            if held or claim is not Claim.OURS or member.rival or not of_contract.is_settled:
-                notable.append(each)
-            continue
-        due = due or NOTHING_DUE
-        state = due.state
-        each = Assessment(
-            node,
-            claim,
-            of_contract,
-            member.rival,
-            member.owner_is_gone,
-            state.patch,
-            compared=is_readable,
-            drifted=state.drifted,
-            undone=state.undone,
-            contested=contested.get(node.uid, ()) if claim is Claim.OURS else (),
-            unreadable=state.unreadable,
-            lost=state.lost,
-            refused=refused.get(node.uid, "") if state.patch else "",
-            left_alone=state.left_alone,
-            conditions=due.conditions,
-            following=due.following,
-            awaits_guard=due.awaits_guard,
-            awaits_conditions=due.awaits_conditions,
-            is_held=held,
         )
-        listed.append(each)
-        notable.append(each)
-    return Assessed(tuple(listed), tuple(notable))
+    return Assessed(tuple(notable), tuple(usual.values()), is_readable)
 
 
 NAMES_SHOWN: Final = 3
@@ -253,36 +262,42 @@ _OF_WINDOWS: Final = (Stage.DUE, Stage.UNKNOWN)
 _TO_BE_WRITTEN: Final = "Labels or taints have to change on {nodes}."
 
 
-def tally(assessed: Sequence[Assessment], results: Sequence[RoomResult]) -> Tally:
+def tally(assessed: Assessed, results: Sequence[RoomResult]) -> Tally:
     """Count the nodes that belong to the pool, and those that it selects but another pool has.
 
     A node that the pool has left belongs to it until it is released, or a gate that compares counts
     would pass too early.
     """
-    nodes = ready = up_to_date = up_to_date_and_ready = available = foreign = undecided = ownerless = 0
+    nodes = ready = up_to_date = up_to_date_and_ready = available = 0
+    pending = {name for result in results for each in result.progress for name in each.nodes}
+    for found, alike in assessed.usual:
+        is_current = assessed.compared and found.is_current
+        nodes += len(alike)
+        for node in alike:
+            current = is_current and (not pending or node.name not in pending)
+            up_to_date += current
+            if node.ready == "True":
+                ready += 1
+                up_to_date_and_ready += current
+                available += not (node.unschedulable or node.deleting)
     notable: list[Assessment] = []
     awaiting: list[str] = []
-    pending = {name for result in results for each in result.progress for name in each.nodes}
-    # One walk, not one for each count: a pass does this for every node.
-    for each in assessed:
-        node, whose = each.node, each.claim
+    for each in assessed.notable:
+        node = each.node
         if each.patch is not None or each.is_held:
             notable.append(each)
         if each.conditions is not None and not each.is_held:
             awaiting.append(node.name)
-        if whose is Claim.OURS or whose is Claim.LEFT:
+        if each.claim in _WRITTEN:
             nodes += 1
-            current = each.is_current and (not pending or node.name not in pending)
+            current = each.is_current and node.name not in pending
             up_to_date += current
             if is_ready(node):
                 ready += 1
                 up_to_date_and_ready += current
                 available += is_available(node)
-        elif whose is Claim.RIVAL:
-            foreign += 1
-        elif whose is Claim.UNKNOWN:
-            ownerless += each.owner_is_gone
-            undecided += not each.owner_is_gone
+    unknown = [each for each in assessed.notable if each.claim is Claim.UNKNOWN]
+    ownerless = sum(each.owner_is_gone for each in unknown)
     due = [each for each in notable if not each.is_held]
     refused = [each.node.name for each in due if each.refused]
     return Tally(
@@ -302,9 +317,9 @@ def tally(assessed: Sequence[Assessment], results: Sequence[RoomResult]) -> Tall
                 on_hold=[each.node.name for each in notable if each.is_held and not each.is_settled],
             )
         ),
-        asking=tuple([each.node.name for each in assessed if each.needs_pods]),
-        foreign=foreign,
-        undecided=undecided,
+        asking=tuple([each.node.name for each in assessed.notable if each.needs_pods]),
+        foreign=sum(each.claim is Claim.RIVAL for each in assessed.notable),
+        undecided=len(unknown) - ownerless,
         ownerless=ownerless,
         held=sum(each.is_held for each in notable),
         awaiting_conditions=tuple(awaiting),

@@ -49,7 +49,7 @@ class PoolIssue(NamedTuple):
     """An issue of the pool as a whole: ``words`` returns what its texts say, None where all is well."""
 
     reason: IssueReason
-    words: Callable[[Snapshot, Sequence[Assessment]], Words | None]
+    words: Callable[[Snapshot, Iterable[Assessment]], Words | None]
     message: str
     fix: str
 
@@ -68,7 +68,7 @@ class NodeIssue(NamedTuple):
     fix: str
 
 
-def _selector_open(snapshot: Snapshot, _: Sequence[Assessment]) -> Words | None:
+def _selector_open(snapshot: Snapshot, _: Iterable[Assessment]) -> Words | None:
     """Say by which labels the pool selects nodes, where any kubelet may set them and so obtain others.
 
     Labels that a node must lack keep no node out.
@@ -86,7 +86,7 @@ def _selector_open(snapshot: Snapshot, _: Sequence[Assessment]) -> Words | None:
     return {"given": enumerate_names(given), "by": by}
 
 
-def _selects_none(snapshot: Snapshot, nodes: Sequence[Assessment]) -> Words | None:
+def _selects_none(snapshot: Snapshot, nodes: Iterable[Assessment]) -> Words | None:
     """Say what comes nearest to a selector that matches no Windows node.
 
     A node that the pool does not select wakes no pass of it: the next list of all pools does.
@@ -98,7 +98,7 @@ def _selects_none(snapshot: Snapshot, nodes: Sequence[Assessment]) -> Words | No
     return {"nearest": nearest(spec.node_selector, labels)}
 
 
-def _lacking_fields(snapshot: Snapshot, _: Sequence[Assessment]) -> Words | None:
+def _lacking_fields(snapshot: Snapshot, _: Iterable[Assessment]) -> Words | None:
     lacking = snapshot.lacking_fields
     # Without this field the status cannot remember what the pool sets, which it has to before a node gets it.
     waits = " The operator sets no new labels and taints until then." if SET_KEYS in lacking else ""
@@ -147,7 +147,7 @@ _OF_POOL: Final = (
 )
 
 
-def pool_findings(snapshot: Snapshot, nodes: Sequence[Assessment]) -> Iterator[Finding]:
+def pool_findings(snapshot: Snapshot, nodes: Iterable[Assessment]) -> Iterator[Finding]:
     """Yield what concerns the pool as a whole; a pool that is being deleted has nothing of it."""
     for row in () if snapshot.pool.deleting else _OF_POOL:
         if (words := row.words(snapshot, nodes)) is not None:
@@ -411,7 +411,7 @@ def stray_findings(snapshot: Snapshot) -> Iterator[Finding]:
 MISMATCHES: Final = (ReservedVerdict.RESERVES_LESS, ReservedVerdict.RESERVES_MORE)
 
 
-def reserved_findings(pool: Pool, nodes: Sequence[Assessment]) -> Iterator[Finding]:
+def reserved_findings(pool: Pool, nodes: Iterable[Assessment]) -> Iterator[Finding]:
     """Yield what kubelets reserve that the pool does not declare.
 
     Machines of one kind differ by some bytes, so one finding is about all nodes, with the least and the most.

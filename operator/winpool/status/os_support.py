@@ -17,7 +17,7 @@ from winpool.api.issues import IssueReason
 from winpool.api.matrix import Verdict
 from winpool.api.status import MAX_BUILDS, Build
 from winpool.features.feature import Finding
-from winpool.status.assessment import Assessment, count_nodes, enumerate_names
+from winpool.status.assessment import Assessed, count_nodes, enumerate_names
 from winpool.support.judge import Judgement
 from winpool.support.servicing import EndingLevel, support_ending
 from winpool.support.verdicts import Reason as JudgedBy
@@ -55,18 +55,15 @@ class Group:
     nodes: Sequence[str]
 
 
-def grouped(assessed: Iterable[Assessment]) -> tuple[Group, ...]:
+def grouped(nodes: Assessed) -> tuple[Group, ...]:
     """Group the pool's nodes by how they are judged. A pass has one object for each judgement."""
     found: dict[int, tuple[Judgement, list[str]]] = {}
-    for each in assessed:
-        judgement = each.judgement
-        if judgement is None:
-            continue
-        group = found.get(id(judgement))
-        if group is None:
-            group = found[id(judgement)] = (judgement, [])
-        group[1].append(each.node.name)
-    return tuple(Group(judgement, nodes) for judgement, nodes in found.values())
+    for of_contract, alike in nodes.by_finding():
+        if (judgement := of_contract.judgement) is not None:
+            names = found.setdefault(id(judgement), (judgement, []))[1]
+            names += [node.name for node in alike]
+    groups = [Group(judgement, sorted(names)) for judgement, names in found.values()]
+    return tuple(sorted(groups, key=lambda group: group.nodes[0]))
 
 
 def builds(groups: Iterable[Group]) -> tuple[Build, ...]:

@@ -35,7 +35,7 @@ def plan(snapshot: Snapshot, nodes: Assessed, upgrades: UpgradeOverview | None) 
     due = [each for each in nodes.notable if (each.patch or each.conditions) and not each.is_held]
     found = None
     if upgrades and spec:
-        ours = [each.node for each in nodes.all if each.claim is Claim.OURS]
+        ours = sorted((each.node for each in nodes if each.claim is Claim.OURS), key=lambda node: node.name)
         found = upgrade_plan(upgrades, spec=spec, nodes_of_pool=ours)
     steps = tuple(_upgrade_steps(found)) if found else ()
     names = {each.node.name for each in due} | {each.node.name for each in (upgrades.due if upgrades else ())}

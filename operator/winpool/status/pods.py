@@ -326,14 +326,14 @@ def overdue_at(issues: Iterable[Issue]) -> datetime | None:
     return min((later(each, FAILING_SECONDS) for each in since), default=None)
 
 
-def misplaced_pods(snapshot: Snapshot, assessed: Iterable[Assessment]) -> int:
+def misplaced_pods(snapshot: Snapshot, nodes: Assessed) -> int:
     """Return how many pods cannot run where they are; what was known last, until pods have been listed."""
     pool, survey = snapshot.pool, snapshot.pods.survey
     if pool.deleting:
         return 0
     if survey is None or survey.pool_uid != pool.uid:
         return pool.status.misplaced_pods
-    seen = _newest(Evidence(snapshot), _ours(assessed))
+    seen = _newest(Evidence(snapshot), _ours(nodes))
     return sum(
         survey.misplaced_on[name] for survey, names in seen for name in names & survey.misplaced_on.keys()
     )
@@ -344,7 +344,7 @@ def pod_findings(snapshot: Snapshot, nodes: Assessed, unlisted: Blind) -> Iterat
     pool, evidence = snapshot.pool, Evidence(snapshot)
     if pool.deleting or pool.spec is None:
         return
-    ours = _ours(nodes.all)
+    ours = _ours(nodes)
     yield from _intolerant_pods(_met(pool.spec, evidence, nodes.notable))
     yield from _intolerant_agents(pool.spec, evidence, ours)
     if unlisted and not snapshot.pods.forbidden:
@@ -370,8 +370,9 @@ def pod_findings(snapshot: Snapshot, nodes: Assessed, unlisted: Blind) -> Iterat
         )
 
 
-def _ours(assessed: Iterable[Assessment]) -> dict[str, Node]:
-    return {each.node.name: each.node for each in assessed if each.claim is Claim.OURS}
+def _ours(nodes: Assessed) -> dict[str, Node]:
+    usual = {node.name: node for _, alike in nodes.usual for node in alike}
+    return usual | {each.node.name: each.node for each in nodes.notable if each.claim is Claim.OURS}
 
 
 def _newest(evidence: Evidence, ours: Mapping[str, Node]) -> list[tuple[Survey, set[str]]]:

@@ -30,7 +30,7 @@ from winpool.api.status import (
 )
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.features.contract.feature import Refusal
-from winpool.features.feature import RoomResult
+from winpool.features.feature import RoomResult, Stage
 from winpool.features.judge import layers_of
 from winpool.features.memory.feature import MemoryResult
 from winpool.features.memory.overview import Overview
@@ -41,7 +41,7 @@ from winpool.model.pressure import Axis, Level
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import NONE
 from winpool.ownership.members import Claim
-from winpool.status.assessment import Assessed, Assessment, tally
+from winpool.status.assessment import Assessed, tally
 from winpool.status.conditions import conditions, memory_capabilities
 from winpool.status.findings import (
     MISMATCHES,
@@ -69,18 +69,18 @@ def status(
     set_keys: Keys,
 ) -> tuple[WindowsNodePoolStatus, Issues]:
     """Return what is to stand in ``status``, all of it, for one write; and all issues."""
-    pool, now, counts = snapshot.pool, snapshot.now, tally(nodes.all, results)
+    pool, now, counts = snapshot.pool, snapshot.now, tally(nodes, results)
     memory, upgrades = overview_of(results), upgrades_of(results)
-    groups, unlisted = grouped(nodes.all), blind(snapshot, nodes.notable)
+    groups, unlisted = grouped(nodes), blind(snapshot, nodes.notable)
     judged = findings(groups, today=now.date())
     found = (
-        *pool_findings(snapshot, nodes.all),
+        *pool_findings(snapshot, nodes),
         *node_findings(nodes.notable),
         *stray_findings(snapshot),
         *owner_findings(snapshot, nodes.notable),
         *judged,
         *pod_findings(snapshot, nodes, unlisted),
-        *reserved_findings(pool, nodes.all),
+        *reserved_findings(pool, nodes),
         *(finding for result in results for finding in result.findings),
     )
     carried = tuple(carried_issues(snapshot, memory, found))
@@ -112,7 +112,7 @@ def status(
         held_nodes=counts.held,
         pressured_nodes=view.pressured,
         memory_capabilities=known or None,
-        misplaced_pods=misplaced_pods(snapshot, nodes.all),
+        misplaced_pods=misplaced_pods(snapshot, nodes),
         builds=builds(groups),
         issues=standing.shown,
         issue_count=standing.count,
@@ -274,24 +274,20 @@ class Figures:
     upgrades: UpgradeFigures | None = None
 
 
-def figures_of(
-    assessed: Iterable[Assessment], memory: Overview | None, upgrades: UpgradeFigures | None = None
-) -> Figures:
+def figures_of(nodes: Assessed, memory: Overview | None, upgrades: UpgradeFigures | None = None) -> Figures:
     """Count the nodes of a pool that is not being deleted.
 
     ``memory`` is None where it is not watched, ``upgrades`` where the spec asks for none.
     """
-    mismatched = missing = overlapping = due = 0
-    for each in assessed:
-        # One walk over thousands, most of which have none of it.
-        if each.reserved is not None and each.reserved.verdict in MISMATCHES:
-            mismatched += 1
-        if each.lacks_taints:
-            missing += 1
-        if each.rival and each.claim in (Claim.OURS, Claim.RIVAL):
-            overlapping += 1
-        if each.is_due:
-            due += 1
+    mismatched = missing = due = 0
+    for found, alike in nodes.by_finding():
+        if found.reserved is not None and found.reserved.verdict in MISMATCHES:
+            mismatched += len(alike)
+        if found.lacks_taints:
+            missing += len(alike)
+        if found.release.stage is Stage.DUE:
+            due += len(alike)
+    overlapping = sum(bool(each.rival) and each.claim in _SELECTED for each in nodes.notable)
     return Figures(
         reserved_memory_mismatched=mismatched,
         taint_missing=missing,
@@ -302,6 +298,8 @@ def figures_of(
         upgrades=upgrades,
     )
 
+
+_SELECTED: Final = (Claim.OURS, Claim.RIVAL)
 
 UNKNOWN: Final = "Unknown"
 """Stands for the state of nodes of which it is not known whether they are due."""

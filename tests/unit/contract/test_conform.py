@@ -15,7 +15,7 @@ from harness.wishes import Own, Wanted, compare, conform, is_as_wanted, release
 from harness.writes import relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.model.node import Node
-from winpool.ownership.diff import Conformity
+from winpool.ownership.diff import NodeDiff
 from winpool.ownership.record import record_of
 
 
@@ -86,7 +86,7 @@ def test_the_short_way_says_what_the_long_way_says(
         node = conformed(node, wanted if history == "once" else other, Own(was))
     found = record_of(node)
     own = Own(now, mismatch=mismatch)
-    nothing = compare(node, found, wanted=wanted, own=own) == Conformity(patch=None)
+    nothing = compare(node, found, wanted=wanted, own=own) == NodeDiff(patch=None)
     assert nothing is is_as_wanted(node, found, wanted=wanted, own=own)
 
 

@@ -19,7 +19,7 @@ from winpool.api.text import written_moment
 from winpool.decide import decide
 from winpool.model.node import Node, NodePatch
 from winpool.model.pool import Pool, PoolName
-from winpool.ownership.diff import Conformity
+from winpool.ownership.diff import NodeDiff
 from winpool.ownership.leftovers import release_orphan, release_stray
 from winpool.ownership.record import Owned, Unreadable, record_of
 
@@ -40,12 +40,12 @@ def gone(*identities: str | PoolName) -> Callable[[str | PoolName], bool]:
     return identities.__contains__
 
 
-def let_go(node: Node) -> Conformity:
+def let_go(node: Node) -> NodeDiff:
     """Release it as a stray of a pool that someone has deleted."""
     return release_stray(node, is_let_go=lambda _: True, rights=GUARDED, now=NOON)
 
 
-def kept(node: Node) -> Conformity:
+def kept(node: Node) -> NodeDiff:
     """Treat it as a stray of a pool that nobody has deleted."""
     return release_stray(node, is_let_go=lambda _: False, rights=GUARDED, now=NOON)
 

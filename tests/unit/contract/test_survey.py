@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from harness.builders import NOON, a_node, a_taint
 from harness.pods import EVERYTHING, a_pod, a_question, a_requirement, an_agent
@@ -54,7 +55,10 @@ def test_a_survey_says_what_it_is_about() -> None:
     assert (survey.pool_uid, survey.generation) == ("uid-of-win", 7)
     assert (survey.started, survey.finished) == (NOON, LATER)
     assert survey.taints == (a_taint(NO_EXECUTE),)
-    assert survey.intolerant_of(replace(a_taint(NO_EXECUTE), time_added="2026-11-01T12:00:00Z")) is not None
+    assert (
+        survey.intolerant_of(structs.replace(a_taint(NO_EXECUTE), time_added="2026-11-01T12:00:00Z"))
+        is not None
+    )
 
 
 @pytest.mark.parametrize("other", ["os=Windows:NoExecute", "os=windows:NoSchedule", "OS=windows:NoExecute"])

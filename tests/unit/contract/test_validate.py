@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from harness.builders import (
     NOON,
@@ -170,7 +171,7 @@ def test_taints_without_a_time_are_timed_by_the_age_of_the_node() -> None:
     """An earlier version of the operator added them."""
     pool = a_starting_pool(readySeconds=0, timeoutSeconds=300)
     node = starting(pool, age=200)
-    node = replace(node, taints=tuple(replace(taint, time_added=None) for taint in node.taints))
+    node = replace(node, taints=tuple(structs.replace(taint, time_added=None) for taint in node.taints))
     lacking = {"w1": Readiness(missing_required=("monitoring/app=exporter",))}
     for seconds, overdue in ((99, False), (100, True)):
         now = NOON + timedelta(seconds=seconds)
@@ -197,7 +198,7 @@ def test_no_node_is_late_before_its_taints_have_stood_there_for_its_time(
     now = NOON + timedelta(seconds=later)
     found, _ = step(looked(pool, node, now=now, readiness=lacking))
     assert bool(found.status.issues) is (later >= timeout)
-    odd = replace(node, taints=tuple(replace(taint, time_added=text) for taint in node.taints))
+    odd = replace(node, taints=tuple(structs.replace(taint, time_added=text) for taint in node.taints))
     found, _ = step(looked(pool, odd, now=now, readiness=lacking))
     assert bool(found.status.issues) is (later + age >= timeout), "a time that is none is not gone by"
 
@@ -397,7 +398,9 @@ def test_no_time_that_another_writes_keeps_a_pool_from_being_decided_and_asked(
     pool = a_starting_pool(readySeconds=LONGEST_READY_SECONDS, timeoutSeconds=TIMEOUT_SECONDS)
     node = starting(pool, age=10)
     taints = tuple(
-        replace(each, time_added=written_moment(added) if added else None) if each.key == KEY else each
+        structs.replace(each, time_added=written_moment(added) if added else None)
+        if each.key == KEY
+        else each
         for each in node.taints
     )
     node = replace(node, created=created, ready_since=ready_since, taints=taints)

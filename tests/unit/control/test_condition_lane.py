@@ -12,10 +12,10 @@ import pytest
 
 from harness.builders import NOON, a_node, by_name
 from harness.virtual_time import in_virtual_time
-from winpool.controllers.services import Clock
 from winpool.controllers.writes import ConditionLane
 from winpool.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from winpool.kube.writer import Writer
+from winpool.loops import Clock
 from winpool.model.node import ConditionsPatch, Node, NodeCondition
 
 IN_FLIGHT = 8

@@ -31,7 +31,7 @@ class World:
             }
             spec = {"nodeSelector": {"matchLabels": {"agentpool": colour}}, "os": {"version": "2022"}}
             self.pools.accept({"metadata": metadata, "spec": spec})
-        self.dispatcher = Dispatcher(pools=self.pools, wake=self.woken.append)
+        self.dispatcher = Dispatcher(self.pools, wake=self.woken.append)
 
     def ignore(self, name: str, *, for_rivals: bool) -> None:
         """Take no note: the tests say themselves what changed."""

@@ -18,9 +18,9 @@ from harness.virtual_time import run_virtually
 from winpool.controllers.evictions import Answers
 from winpool.controllers.node_pods import NodePodLists
 from winpool.controllers.pools import Absences, Pools
-from winpool.controllers.services import Clock
 from winpool.kube.errors import ApiError, Forbidden, Unavailable
 from winpool.kube.pods import PodPage
+from winpool.loops import Clock
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node_pods import Answer, PodListRequest
 from winpool.model.pods import Pod

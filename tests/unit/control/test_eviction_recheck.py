@@ -14,11 +14,12 @@ import pytest
 
 from harness.builders import NOON
 from harness.memory_fleet import Stage, a_watching_pool
+from harness.services import some_services
 from harness.virtual_time import run_virtually, running
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.controllers.evictions import EVICTIONS_IN_FLIGHT, eviction_answers, eviction_lane
-from winpool.controllers.executor import Actor, Lanes
-from winpool.controllers.services import Clock
+from winpool.controllers.executor import Executor
+from winpool.controllers.status import Announcer
 from winpool.controllers.writes import Outcome
 from winpool.decide import Decision
 from winpool.features.memory.eviction import VALID_SECONDS
@@ -26,8 +27,10 @@ from winpool.kube.client import Transport
 from winpool.kube.request import Request
 from winpool.kubelet.outcome import Outcome as PollOutcome
 from winpool.kubelet.outcome import PollError
+from winpool.loops import Clock
 from winpool.model.node import Acts, Eviction, Node, Premise
 from winpool.model.pressure import Axis
+from winpool.status.pods import Deletions
 
 EVICTED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
 WAIT_SECONDS = 5.0
@@ -36,14 +39,15 @@ CALM = 12.0
 
 
 class Nothing:
-    """A lane of other acts, and what follows them."""
+    """Writes of another kind, and the recorder of events."""
 
     async def run(self, *_: Any, **__: Any) -> Outcome[Any]:
         return Outcome()
 
-    def follow_up(self, *_: Any, **__: Any) -> None: ...
+    def record(self, *_: Any, **__: Any) -> None: ...
 
-    def evicted(self, _: Any) -> None: ...
+
+NO_DELETIONS = Deletions("pool", "uid-of-pool", {}, {}, frozenset())
 
 
 class Scene:
@@ -69,13 +73,14 @@ class Scene:
             clock=clock,
         )
         nothing: Any = Nothing()
-        self.actor = Actor(
-            "pool",
-            lanes=Lanes(patches=nothing, conditions=nothing, evictions=self.lane),
-            aftermath=nothing,
+        services = some_services(
+            patches=nothing,
+            conditions=nothing,
+            evictions=self.lane,
             create_task=lambda work, name: loop.create_task(work, name=name),
             wake=self._wake,
         )
+        self.executor = Executor("pool", services, Announcer(nothing, "pool"))
 
     def now(self) -> datetime:
         return NOON + timedelta(seconds=asyncio.get_running_loop().time() - self.begun)
@@ -88,11 +93,14 @@ class Scene:
         )
 
     async def perform(self, eviction: Eviction) -> None:
-        decision = cast(Decision, SimpleNamespace(acts=Acts(evictions=(eviction,))))
-        self.actor.follow(decision)
+        decision = cast(
+            Decision,
+            SimpleNamespace(acts=Acts(evictions=(eviction,)), node_events={}, deletions=NO_DELETIONS),
+        )
+        self.executor.follow(decision)
         is_wanted = self._is_of(self.generation)
         patience: Any = SimpleNamespace(failing=())
-        await self.actor.perform(decision, patience=patience, is_wanted=is_wanted)
+        await self.executor.perform(decision, patience=patience, is_wanted=is_wanted)
 
     def change(self, **changes: Any) -> None:
         self.nodes[self.node.name] = replace(self.node, **changes)
@@ -100,7 +108,7 @@ class Scene:
     def _is_of(self, generation: int) -> Callable[[], bool]:
         return lambda: self.generation == generation
 
-    def _wake(self) -> None:
+    def _wake(self, _: str) -> None:
         self.wakes += 1
 
     async def _request(self, request: Request) -> bytes:
@@ -171,7 +179,7 @@ def edited(scene: Scene) -> None:
 
 
 def decided_otherwise(scene: Scene) -> None:
-    scene.actor.follow(cast(Decision, SimpleNamespace(acts=Acts())))
+    scene.executor.follow(cast(Decision, SimpleNamespace(acts=Acts())))
 
 
 def not_watched(scene: Scene) -> None:
@@ -217,7 +225,7 @@ def test_an_eviction_that_a_later_pass_decided_on_the_changed_node_is_sent() -> 
     def written(scene: Scene) -> None:
         scene.change(annotations={"winpool.dev/memory": "as the pass has written it"})
         again = scene.eviction(scene.nodes[scene.node.name])
-        scene.actor.follow(cast(Decision, SimpleNamespace(acts=Acts(evictions=(again,)))))
+        scene.executor.follow(cast(Decision, SimpleNamespace(acts=Acts(evictions=(again,)))))
 
     async def play() -> None:
         async with a_scene() as scene:

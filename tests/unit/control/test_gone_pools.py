@@ -29,7 +29,7 @@ def test_it_is_told_once_with_its_name_its_uid_the_nodes_and_the_time(
         assert "3 nodes" in told.note
         assert until is not None
         assert f"{until:%Y-%m-%dT%H:%M:%SZ}" in told.note
-        stage.sweeper.pool_gone()
+        stage.sweeper.sweep_soon()
         await asyncio.sleep(STRAYS_SECONDS)
         assert len(stage.announced) == 1
         stage.list_pools()
@@ -113,7 +113,7 @@ def test_a_pool_that_goes_while_the_operator_runs_is_looked_for_at_once() -> Non
         await asyncio.sleep(STRAYS_SECONDS + 1)
         assert stage.absences.next_list_at() is None
         stage.pools.forget(name="pool", uid="uid-of-pool", version="9")
-        stage.sweeper.pool_gone()
+        stage.sweeper.sweep_soon()
         await asyncio.sleep(0.01)
         due = stage.absences.next_list_at()
         assert due is not None

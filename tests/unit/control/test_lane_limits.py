@@ -9,10 +9,10 @@ from harness.builders import NOON, a_node
 from harness.virtual_time import in_virtual_time
 from winpool.controllers.evictions import EVICTIONS_IN_FLIGHT, EvictionLane
 from winpool.controllers.node_pods import LISTS_IN_FLIGHT
-from winpool.controllers.services import Clock
 from winpool.controllers.writes import CONDITIONS_IN_FLIGHT, PATCHES_IN_FLIGHT, ConditionLane, PatchLane
 from winpool.kube.client import MAX_CONNECTIONS
 from winpool.kube.writer import Writer
+from winpool.loops import Clock
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
 
 LONG_LIVED = 4
@@ -67,7 +67,7 @@ async def test_what_hangs_in_one_lane_holds_up_no_other() -> None:
     ]
     await asyncio.sleep(1)
     assert writer.hanging == EVICTIONS_IN_FLIGHT + CONDITIONS_IN_FLIGHT
-    lane = PatchLane(writer=writer, known={}, accept_written=lambda _: None, monotonic=loop.time)
+    lane = PatchLane(writer, {}, lambda _: None, Clock(monotonic=loop.time))
     began = loop.time()
     outcome = await lane.run([NodePatch(node, {"a": "b"}, {}, taints=None) for node in nodes])
     assert (len(outcome.done), round(loop.time() - began, 1)) == (len(nodes), 0.2)

@@ -12,11 +12,11 @@ from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_mix
 from harness.virtual_time import in_virtual_time, running
 from winpool.controllers.evictions import eviction_answers, eviction_lane
 from winpool.controllers.memory_polls import MemoryStats
-from winpool.controllers.services import Clock
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, DisruptionBudget
 from winpool.kube.request import Request
 from winpool.kubelet.outcome import Outcome, PollError
+from winpool.loops import Clock
 from winpool.model.node import Eviction
 from winpool.serve.definitions import (
     CAPABLE,

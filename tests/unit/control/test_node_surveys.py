@@ -24,11 +24,11 @@ from winpool.controllers import node_pods as node_looks
 from winpool.controllers.evictions import Answers
 from winpool.controllers.node_pods import LONGEST_SECONDS, NodePodLists
 from winpool.controllers.pools import Absences, Pools
-from winpool.controllers.services import Clock
 from winpool.decide import decide
 from winpool.features.contract.taints import question_of
 from winpool.kube.errors import ApiError, Forbidden, TooLarge, Unavailable
 from winpool.kube.pods import PodPage, UnreadablePod
+from winpool.loops import Clock
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Node
 from winpool.model.pool import Pool

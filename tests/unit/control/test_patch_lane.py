@@ -8,6 +8,7 @@ from harness.builders import a_node
 from harness.virtual_time import run_virtually
 from winpool.controllers.writes import PatchLane
 from winpool.kube.writer import Writer
+from winpool.loops import Clock
 from winpool.model.node import Node, NodePatch
 
 IN_FLIGHT = 32
@@ -35,7 +36,10 @@ class SlowWriter(Writer):
 def a_lane(writer: Writer) -> PatchLane:
     """Make one inside the running event loop, whose time it goes by."""
     return PatchLane(
-        writer=writer, known={}, accept_written=lambda _: None, monotonic=asyncio.get_running_loop().time
+        writer=writer,
+        known={},
+        accept_written=lambda _: None,
+        clock=Clock(monotonic=asyncio.get_running_loop().time),
     )
 
 

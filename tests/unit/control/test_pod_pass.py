@@ -17,7 +17,6 @@ from harness.pods import a_pod, a_question, some_work
 from harness.virtual_time import run_virtually
 from winpool.controllers import pod_pass as pod_questions
 from winpool.controllers.pod_pass import JITTER, LEAST_SECONDS, LONGEST_SECONDS, SHARE, PodPass
-from winpool.controllers.services import Clock
 from winpool.features.contract.taints import question_of
 from winpool.kube.errors import (
     ApiError,
@@ -29,6 +28,7 @@ from winpool.kube.errors import (
     parse_permission,
 )
 from winpool.kube.pods import ListedPods
+from winpool.loops import Clock
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import Node
 from winpool.model.pods import Pod

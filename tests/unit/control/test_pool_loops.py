@@ -13,11 +13,11 @@ import pytest
 from harness.builders import NOON, Object, a_node
 from harness.loops import MemoryCluster, MemoryOperator
 from harness.pods import EVERYTHING, a_pod, an_agent
+from harness.services import some_services
 from harness.stage import on_stage, status_of
 from harness.virtual_time import in_virtual_time
 from harness.writes import relabelled
 from winpool.controllers.queue import GATHER_SECONDS, PoolLoops
-from winpool.controllers.services import ControlStats
 from winpool.kube.errors import ApiError, TooLarge, TooManyRequests, Unavailable
 from winpool.model.node import Node
 
@@ -329,14 +329,11 @@ async def test_while_the_operator_stands_by_no_loop_starts_and_then_those_of_all
         made.append(name)
         return part(close=lambda: None)
 
-    loops = PoolLoops(
-        pools=part(get=lambda name: name, all=lambda: known),
-        observer=part(complete=False),
-        make_reconciler=make,
+    services = some_services(
+        pools=part(get=lambda name: name, all=lambda: known, synced=False),
         create_task=lambda coro, name: asyncio.create_task(coro, name=name),
-        stats=ControlStats(),
-        stands_by=True,
     )
+    loops = PoolLoops(services, make_reconciler=make)
     loops.wake("a")
     loops.wake_all()
     await asyncio.sleep(10)

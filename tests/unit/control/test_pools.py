@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import winpool.controllers.pools
 from harness.builders import Object, a_body
 from winpool.controllers.pools import Absences, Pools
-from winpool.controllers.services import Clock
+from winpool.loops import Clock
 from winpool.model.pool import Pool, PoolName, read_pool
 
 

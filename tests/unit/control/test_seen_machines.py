@@ -11,6 +11,7 @@ import pytest
 from harness.builders import NOON, a_node
 from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.controllers.machines import GONE_KEPT, GONE_SECONDS, SeenMachines
+from winpool.loops import Clock
 from winpool.model.node import Node
 from winpool.model.pool import LABELLED_SECONDS, SURPRISE_SECONDS, Surprise, SurpriseKind
 
@@ -21,7 +22,7 @@ class Stage:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.asked: list[tuple[Node, Node]] = []
-        self.machines = SeenMachines(now=self.now, monotonic=lambda: self.seconds)
+        self.machines = SeenMachines(Clock(now=self.now, monotonic=lambda: self.seconds))
 
     def now(self) -> datetime:
         return NOON + timedelta(seconds=self.seconds)
@@ -94,7 +95,7 @@ def test_a_machine_that_is_seen_for_the_first_time_is_compared_with_itself() -> 
         asked.append((before, after))
         return None
 
-    machines = SeenMachines(now=lambda: NOON, monotonic=lambda: 0.0, rule=rule)
+    machines = SeenMachines(Clock(now=lambda: NOON, monotonic=lambda: 0.0), rule)
     node = booted()
     machines.note(None, node)
     [(before, after)] = asked
@@ -189,7 +190,7 @@ def test_a_bug_in_the_rule_ends_no_watch_and_is_one_line(caplog: pytest.LogCaptu
     def broken(before: Node, after: Node, *, now: datetime) -> Surprise | None:
         raise OverflowError("date value out of range")
 
-    machines = SeenMachines(now=lambda: NOON, monotonic=lambda: 0.0, rule=broken)
+    machines = SeenMachines(Clock(now=lambda: NOON, monotonic=lambda: 0.0), broken)
     for _ in range(3):
         machines.note(booted(), labelled(booted(boot_id="8"), "Gated"))
     assert len(machines.labelled_at()) == 1

@@ -16,12 +16,12 @@ from harness.virtual_time import in_virtual_time, running
 from winpool.controllers.evictions import eviction_answers
 from winpool.controllers.node_pods import ListPods, NodePodLists
 from winpool.controllers.pools import Absences, Pools
-from winpool.controllers.services import Clock
 from winpool.features.memory.eviction import SPACING_SECONDS
 from winpool.kube.budgets import FAILED_SECONDS, SHARED_SECONDS, BudgetCache, BudgetLister
 from winpool.kube.errors import ApiError, Forbidden, Unavailable
 from winpool.kube.pods import PodLister, PodPage
 from winpool.kube.request import Request
+from winpool.loops import Clock
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import Node
 from winpool.model.node_pods import PodListRequest

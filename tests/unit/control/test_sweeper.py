@@ -21,11 +21,13 @@ from winpool.ownership.record import Owned
 
 def test_nothing_is_looked_for_before_pools_nodes_and_the_guard_are_known() -> None:
     async def scene(stage: Stage) -> None:
-        stage.guard, stage.is_complete = "", False
+        stage.is_complete = False
+        stage.guarded_by("")
         stage.put(a_stray())
         await asyncio.sleep(60)
         assert stage.listed == []
-        stage.guard, stage.is_complete = GUARD, True
+        stage.is_complete = True
+        stage.guarded_by(GUARD)
         await asyncio.sleep(1)
         labels = stage.cluster.nodes["s1"].labels
         assert (labels["team"], POOL_LABEL in labels) == ("b", True)
@@ -35,11 +37,11 @@ def test_nothing_is_looked_for_before_pools_nodes_and_the_guard_are_known() -> N
 
 def test_when_the_guard_comes_what_was_left_alone_is_looked_at_again_at_once() -> None:
     async def scene(stage: Stage) -> None:
-        stage.guard = ""
+        stage.guarded_by("")
         stage.put(a_stray())
         await asyncio.sleep(STRAYS_SECONDS / 2)
         assert (len(stage.listed), stage.left) == (1, {"s1"})
-        stage.guard = GUARD
+        stage.guarded_by(GUARD)
         stage.sweeper.guard_changed()
         await asyncio.sleep(STRAYS_PAUSE_SECONDS)
         assert stage.left == set()
@@ -120,11 +122,11 @@ def test_a_stray_keeps_its_taints_until_someone_deletes_its_pool() -> None:
         await asyncio.sleep(STRAYS_SECONDS / 2)
         pool = stage.pools.get("pool")
         assert pool
-        assert [node.name for node in stage.kept.of(pool) or ()] == ["s1"]
+        assert [node.name for node in stage.strays_of(pool)] == ["s1"]
         assert stage.woken == ["pool"]
         stage.list_pools(a_body("pool", version=10**6, deletionTimestamp="2026-11-01T13:00:00Z"))
         await asyncio.sleep(STRAYS_PAUSE_SECONDS)
-        assert (stage.cluster.nodes["s1"].taints, stage.kept.of(pool)) == ((), ())
+        assert (stage.cluster.nodes["s1"].taints, stage.strays_of(pool)) == ((), ())
 
     played(scene)
 

@@ -81,7 +81,7 @@ def test_an_orphan_whose_newer_state_the_watch_has_lost_is_listed_after_the_seco
         await until(lambda: stage.known.lists, seconds=2)
         assert len(stage.tries("w1")) == 2
         stage.put(stage.cluster.nodes["w1"])
-        stage.sweeper.pools_listed()
+        stage.sweeper.sweep_soon()
         await until(lambda: not stage.left, seconds=1)
 
     played(scene)

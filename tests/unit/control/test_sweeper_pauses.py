@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from harness.builders import a_node, a_record
+from harness.services import some_services
 from harness.virtual_time import run_virtually
 from winpool.api.keys import POOL_LABEL
+from winpool.controllers.observe import Observer
 from winpool.controllers.pools import Absences
-from winpool.controllers.services import Clock
-from winpool.controllers.sweep import KeptStrays, Sweeper
-from winpool.controllers.writes import Outcome, PatchLane
+from winpool.controllers.sweep import Sweeper
+from winpool.controllers.writes import Outcome
 from winpool.kube.backoff import FIRST_PAUSE_SECONDS
 from winpool.kube.errors import Unavailable
+from winpool.loops import Clock
 from winpool.model.node import NodePatch
 from winpool.ownership.record import Owned
-from winpool.ownership.trust import Rights
 
 GUARD = "a-guard"
 WRITE_SECONDS = 0.01
@@ -48,31 +49,28 @@ def test_an_orphan_whose_pause_ends_while_another_is_released_is_tried_again_at_
         return outcome
 
     async def scene() -> None:
-        pools = cast(
-            Any,
-            SimpleNamespace(
+        services = some_services(
+            clock=Clock(monotonic=asyncio.get_running_loop().time),
+            pools=SimpleNamespace(
                 all=tuple,
+                keys_of=lambda _: None,
                 is_vanished=lambda _: True,
                 is_deleted=lambda _: False,
                 absences=Absences(grace_seconds=0),
+                synced=True,
             ),
-        )
-        sweeper = Sweeper(
-            pools=pools,
-            nodes=cast(Any, SimpleNamespace(objects=nodes)),
-            patch_lane=cast(PatchLane, SimpleNamespace(run=write)),
+            nodes=SimpleNamespace(objects=nodes, synced=True),
+            guard=SimpleNamespace(identity=GUARD, known=True, is_unknown=False),
+            lacking_fields=tuple,
+            patches=SimpleNamespace(run=write),
             list_strays=no_strays,
-            kept_strays=KeptStrays(pools=pools, wake=lambda _: None),
-            rights_over=lambda _: Rights(guard=GUARD),
-            announce=lambda _: None,
-            is_complete=lambda: True,
-            clock=Clock(monotonic=asyncio.get_running_loop().time),
         )
+        sweeper = Sweeper(services, Observer(services))
         began = asyncio.get_running_loop().time()
         task = asyncio.create_task(sweeper.run())
         await asyncio.sleep(WRITE_SECONDS + FIRST_PAUSE_SECONDS - WRITE_SECONDS / 2)
         nodes["other"] = other
-        sweeper.pools_listed()
+        sweeper.sweep_soon()
         await asyncio.sleep(10 * WRITE_SECONDS)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

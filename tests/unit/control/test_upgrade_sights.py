@@ -12,8 +12,8 @@ from harness.builders import NOON, a_node, a_pool
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.controllers.machines import UpgradeSights
 from winpool.controllers.pools import Pools
-from winpool.controllers.services import Clock
 from winpool.kube.control_plane import ControlPlane
+from winpool.loops import Clock
 from winpool.model.node import Node
 from winpool.model.pool import NOTHING_SEEN_OF_UPGRADES, Pool, SurpriseKind
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from winpool.controllers.services import Wake
+from winpool.loops import Wake
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def coming(*keys: tuple[str, str], lacking: str = "abc") -> Deletions:
 
 def test_each_taint_is_warned_of_once_for_each_node() -> None:
     recorder = Recorder()
-    announcer = Announcer(cast("EventRecorder", recorder), pool_name="pool")
+    announcer = Announcer(cast("EventRecorder", recorder), "pool")
     announcer.warn(coming((HARSH, "a"), (HARSH, "b")))
     announcer.warn(coming((HARSH, "a"), (HARSH, "b")))
     assert len(recorder.notes) == 1
@@ -51,7 +51,7 @@ def test_each_taint_is_warned_of_once_for_each_node() -> None:
 
 def test_a_node_that_has_got_the_taint_or_may_not_be_written_is_warned_of_anew() -> None:
     recorder = Recorder()
-    announcer = Announcer(cast("EventRecorder", recorder), pool_name="pool")
+    announcer = Announcer(cast("EventRecorder", recorder), "pool")
     announcer.warn(coming((HARSH, "a"), (HARSH, "b")))
     announcer.forget_warnings({"a"})
     announcer.warn(coming((HARSH, "a"), (HARSH, "b")))

@@ -16,7 +16,7 @@ from harness.every import every
 from winpool.api.conditions import ConditionType
 from winpool.api.maintenance import Gate
 from winpool.api.spec import Mode
-from winpool.controllers.services import PassResult
+from winpool.loops import PassResult
 from winpool.model.pool import SurpriseKind
 from winpool.serve.definitions import DEFINITIONS, NODES
 from winpool.serve.metrics import of_pools

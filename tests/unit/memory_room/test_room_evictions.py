@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -26,8 +25,7 @@ from winpool.api.events import EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.api.keys import HOLD_ANNOTATION, MEMORY_ANNOTATION
 from winpool.api.node_keys import PRESSURE_TAINT
-from winpool.controllers.executor import Aftermath
-from winpool.controllers.status import Announcer
+from winpool.controllers.executor import evicted_pods
 from winpool.decide import ROOMS, Decision
 from winpool.features.memory.eviction import EvictionState, Step
 from winpool.features.memory.findings import eviction_findings
@@ -36,7 +34,6 @@ from winpool.model.node import Taint
 from winpool.model.node_pods import Answer, Answered, KnownEvictions
 from winpool.model.pods import Pod
 from winpool.model.pressure import Hold, KnownMemory, Level, NodePressure
-from winpool.status.events import Announcement
 
 UID = "uid-of-w1"
 HOG = a_pod("hog", grace_seconds=30)
@@ -279,10 +276,7 @@ def test_the_event_of_an_eviction_says_why_this_pod() -> None:
     press(house)
     house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
     listing(house, HOG)
-    told: list[Announcement] = []
-    announcer = cast(Announcer, SimpleNamespace(announce=told.extend))
-    aftermath = Aftermath("win-2022", announcer=announcer, ask_for_nodes=lambda: None)
-    aftermath.evicted(house.decide().acts.evictions)
+    told = list(evicted_pods("win-2022", house.decide().acts.evictions))
     assert [(each.reason, each.name) for each in told] == [(EventReason.POD_EVICTED, "w1")]
     assert told[0].note == (
         "Pool win-2022: the operator evicted pod shop/hog. The pod has committed 4Gi, 4Gi more than it "

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from harness.assessing import assess
+from harness.assessing import assess_all
 from harness.builders import (
     SUPPORTED,
     Nodes,
@@ -86,7 +86,7 @@ def test_a_node_of_another_pool_is_not_counted() -> None:
     shared = a_node("shared", annotations=a_record(rival.uid))
     snapshot = a_snapshot(a_pool(), [a_node(), shared], rivals=[rival])
     assert decide(snapshot).status.nodes == 1
-    assert tally(assess(snapshot), ()).foreign == 1
+    assert tally(assess_all(snapshot), ()).foreign == 1
 
 
 def test_a_node_that_has_left_is_counted_until_it_is_released() -> None:
@@ -137,7 +137,7 @@ def test_counts_are_what_nodes_report_and_never_what_was_intended(pool: Pool, fl
 @given(pools(), fleets())
 def test_the_outstanding_nodes_are_those_with_a_patch(pool: Pool, fleet: dict[str, Node]) -> None:
     snapshot: Snapshot = a_snapshot(pool, fleet)
-    assert set(tally(assess(snapshot), ()).outstanding) == {
+    assert set(tally(assess_all(snapshot), ()).outstanding) == {
         patch.node.name for patch in decide(snapshot).patches
     }
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, by_name, deleted, with_status
+from harness.services import some_services
 from winpool.api.status import Issue
-from winpool.controllers.pool import KEPT_SECONDS, OtherReports
-from winpool.controllers.pools import Pools
+from winpool.controllers.observe import KEPT_SECONDS, Observer
 from winpool.decide import Decision, decide
+from winpool.loops import Clock
 from winpool.model.pool import Pool
 
 HOLDER = "winpool-5b7_0a1b2c3d"
@@ -71,16 +72,17 @@ class Stage:
         self.there = list(pools)
         self.knows = knows
         self.seconds = 0.0
-        self.reports = OtherReports(
-            lambda: self.knows, pools=cast("Pools", self), monotonic=lambda: self.seconds
+        services = some_services(
+            other_operator=lambda: self.knows, pools=self, clock=Clock(monotonic=lambda: self.seconds)
         )
+        self.observer = Observer(services)
 
     def all(self) -> list[Pool]:
         return self.there
 
     def others(self, **at: Any) -> list[str | None]:
         self.seconds = at.get("at", self.seconds)
-        return [self.reports.other(pool) for pool in self.there]
+        return [self.observer.other_operator(pool) for pool in self.there]
 
 
 def test_what_another_operator_says_stays_for_a_while_and_again_when_it_says_it_again() -> None:
@@ -106,4 +108,4 @@ def test_nothing_is_kept_of_pools_that_are_gone() -> None:
     assert stage.others() == [None] * 5
     stage.there = [reported(replace(a_pool(), name="new", uid="new"))]
     stage.others()
-    assert list(stage.reports._seen) == ["new"]
+    assert list(stage.observer._reported_since) == ["new"]

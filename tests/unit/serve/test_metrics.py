@@ -171,9 +171,9 @@ def test_a_spec_that_cannot_be_read_has_no_mode() -> None:
 
 def test_figures_are_served_as_the_last_pass_had_them() -> None:
     stats = ControlStats()
-    stats.note_figures("win", Figures(taint_missing=9))
+    stats.figures["win"] = Figures(taint_missing=9)
     figures = Figures(reserved_memory_mismatched=1, taint_missing=2, overlapping=3, upgrade_due=4)
-    stats.note_figures("win", figures)
+    stats.figures["win"] = figures
     served = _scrape(a_pool(name="win"), stats=stats)
     assert served["winpool_reserved_memory_mismatched_nodes"] == {("win",): 1}
     assert served["winpool_taint_missing_nodes"] == {("win",): 2}
@@ -183,7 +183,7 @@ def test_figures_are_served_as_the_last_pass_had_them() -> None:
 
 def test_what_no_pass_has_counted_is_not_served_as_0() -> None:
     stats = ControlStats()
-    stats.note_figures("other", Figures())
+    stats.figures["other"] = Figures()
     served = _scrape(a_pool(name="win"), a_pool(name="other"), stats=stats)
     assert served["winpool_taint_missing_nodes"] == {("other",): 0}
 
@@ -250,21 +250,19 @@ WATCHED: Final = Figures(
 
 def test_a_pool_that_is_gone_leaves_no_series() -> None:
     stats = ControlStats()
-    stats.note_figures("gone", WATCHED)
+    stats.figures["gone"] = WATCHED
     before = _of_pool(_scrape(the_worst("gone"), stats=stats), "gone")
     assert before.keys() == {each.name for each in DEFINITIONS if "pool" in each.labels}
 
     assert not _of_pool(_scrape(stats=stats), "gone"), "also where a pass ended after its pool"
-    stats.forget_pool("gone")
-    stats.forget_pool("gone")
-    assert not stats.figures
+    del stats.figures["gone"]
     again = _scrape(a_pool(name="gone"), stats=stats)
     assert not again["winpool_overlapping_nodes"], "a pool of the same name begins anew"
 
 
 def test_a_pool_adds_as_many_series_as_the_page_says_and_never_more() -> None:
     stats = ControlStats()
-    stats.note_figures("worst", WATCHED)
+    stats.figures["worst"] = WATCHED
     added = _series(_scrape(the_worst("worst"), stats=stats)) - _series(_scrape())
     assert added == MAX_SERIES_PER_POOL
     assert f" {added} series " in PAGE.read_text()
@@ -298,7 +296,7 @@ def test_a_pool_that_watches_memory_counts_nodes_by_axis_and_level_and_another_d
     stats = ControlStats()
     shared = watching({"w1": HARD, "w2": a_view(None)})
     decision = decide(shared)
-    stats.note_figures("pool", decision.figures)
+    stats.figures["pool"] = decision.figures
     served = _scrape(with_status(shared.pool, decision.status), stats=stats)
     levels = {labels[1:]: value for labels, value in served[memory[0]].items() if value}
     assert levels == {
@@ -310,7 +308,7 @@ def test_a_pool_that_watches_memory_counts_nodes_by_axis_and_level_and_another_d
     assert served[memory[1]] == {("pool",): 0}
     assert served["winpool_nodes"]["pool", "pressured"] == 1
 
-    stats.note_figures("pool", decide(a_snapshot(a_pool())).figures)
+    stats.figures["pool"] = decide(a_snapshot(a_pool())).figures
     bare = _scrape(a_pool(), stats=stats)
     assert not any(bare[name] for name in memory)
 
@@ -323,7 +321,7 @@ def test_the_number_of_series_grows_with_pools_and_not_with_nodes() -> None:
         stats = ControlStats()
         for number in range(3):
             trouble = Figures(reserved_memory_mismatched=nodes, taint_missing=nodes, overlapping=nodes)
-            stats.note_figures(f"p{number}", trouble)
+            stats.figures[f"p{number}"] = trouble
         pools = [replace(pool, name=f"p{number}") for number in range(3)]
         counts[nodes] = [_series(_scrape(*pools[:number], stats=stats)) for number in range(4)]
     none, one, two, three = counts[5000]

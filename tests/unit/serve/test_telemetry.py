@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from harness.services import some_services
 from winpool.controllers.machines import UpgradeStats
 from winpool.controllers.pod_pass import PodPassStats
 from winpool.controllers.services import ControlStats
@@ -70,16 +71,13 @@ def test_it_is_not_ready_without_the_crd_although_pools_were_listed(
 def telemetry(*, is_missing: bool, problem: str) -> Telemetry:
     part: Any = SimpleNamespace
     return Telemetry(
+        services=some_services(
+            nodes=part(synced=True, last_error=None, last_contact_seconds=1.0),
+            relister=part(problem=problem),
+        ),
         transport=part(),
-        known=part(),
         pool_kind=part(is_missing=is_missing),
-        nodes=part(synced=True, last_error=None, last_contact_seconds=1.0),
-        recorder=part(),
-        relister=part(problem=problem),
         feed=part(),
-        guard=part(),
-        stats=part(),
-        pod_passes=part(),
         elector=part(),
     )
 
@@ -181,16 +179,17 @@ def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
         marks[each.name] = mark
     part: Any = SimpleNamespace
     numbers = Telemetry(
+        services=some_services(
+            nodes=part(stats=made[WatchStats], last_contact_seconds=0.0),
+            recorder=part(posted=0, dropped={}),
+            guard=part(identity="", known=True),
+            stats=made[ControlStats],
+            pod_pass=part(stats=made[PodPassStats]),
+            upgrades=part(stats=UpgradeStats()),
+        ),
         transport=part(stats=made[RequestStats]),
-        known=part(),
         pool_kind=part(is_missing=False, lacking_fields=(("status", "plan"), ("spec", "mode"))),
-        nodes=part(stats=made[WatchStats], last_contact_seconds=0.0),
-        recorder=part(posted=0, dropped={}),
-        relister=part(),
         feed=part(restarts=0),
-        guard=part(identity="", known=True),
-        stats=made[ControlStats],
-        pod_passes=made[PodPassStats],
         elector=part(leads=True, other="", skew=part(seconds=None)),
     ).numbers()
     assert numbers[CRD_LACKING_FIELDS] == {(): 2}

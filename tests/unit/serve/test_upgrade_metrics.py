@@ -27,6 +27,7 @@ from winpool.features.upgrade.records import UpgradeOverview, UpgradeResult
 from winpool.model.snapshot import Snapshot
 from winpool.serve.definitions import DEFINITIONS
 from winpool.serve.metrics import of_pools
+from winpool.status.assessment import Assessed
 from winpool.status.status import figures_of, upgrade_figures
 
 Served = dict[str, dict[tuple[str, ...], float]]
@@ -37,7 +38,7 @@ def served(overview: UpgradeOverview | None, *findings: Finding, of: Snapshot | 
     snapshot = of or upgrading()
     pool = with_status(snapshot.pool, decide(snapshot, told(overview)).status)
     upgrades = upgrade_figures((UpgradeResult(overview=overview, findings=findings),))
-    found = of_pools([pool], figures={pool.name: figures_of((), None, upgrades)})
+    found = of_pools([pool], figures={pool.name: figures_of(Assessed((), (), compared=True), None, upgrades)})
     return {
         each.name.removeprefix("winpool_upgrade_"): {
             labels[1:]: value for labels, value in found.get(each, {}).items()

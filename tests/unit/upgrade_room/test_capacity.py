@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from harness.builders import a_node
 from winpool.api.quantity import GIB
@@ -132,7 +133,7 @@ def test_tolerations_are_compared_with_taints(taint: str, toleration: Toleration
 
 def test_a_taint_that_was_added_at_two_times_is_one_taint() -> None:
     taint = a_node(taints=["os=windows:NoExecute"]).taints[0]
-    other = replace(host("w1"), taints=(replace(taint, time_added="2026-11-01T12:00:00Z"),))
+    other = replace(host("w1"), taints=(structs.replace(taint, time_added="2026-11-01T12:00:00Z"),))
     assert judged(runs((replace(POD, tolerations=(EXISTS,)), 1)), (other, EMPTY)) == FITS
 
 

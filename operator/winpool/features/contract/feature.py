@@ -191,6 +191,11 @@ class NodeContract(msgspec.Struct, frozen=True):
         return not self.lacks_taints and self.held is NOTHING_HELD and self.startup is NO_STARTUP
 
     @property
+    def is_current(self) -> bool:
+        """Whether no taint is held, the node is not being validated, and it runs the right Windows."""
+        return self.held is NOTHING_HELD and self.startup is NO_STARTUP and self.release is AS_ASKED
+
+    @property
     def needs_pods(self) -> bool:
         """Whether its pods have to be listed first."""
         return self.held.asks or self.startup.needs_pods

@@ -1,0 +1,90 @@
+"""Gives every loop the time, the flag that wakes it, and a short log of bugs that one pool brings out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """``now`` is for what people and other programs read; ``monotonic`` (seconds) is for waiting."""
+
+    now: Callable[[], datetime] = _utc_now
+    monotonic: Callable[[], float] = time.monotonic
+
+    def seconds_to(self, moment: datetime | None) -> float | None:
+        """Return in how many seconds ``moment`` is; None where there is none."""
+        return None if moment is None else (moment - self.now()).total_seconds()
+
+
+PassResult = Literal["success", "error"]
+
+
+@dataclass(slots=True)
+class Faults:
+    """Logs what fails for a pool, once until it works again or fails in another way.
+
+    ``what`` fails, as people call it, and ``logger`` gets the sentence.
+    """
+
+    what: str
+    logger: logging.Logger
+    _said: dict[str, str] = field(default_factory=dict, init=False)
+
+    def failed(self, pool: str, error: Exception) -> None:
+        """Log that it failed for the pool of that name, and the traceback at debug."""
+        said = f"{type(error).__name__}: {error}"
+        if self._said.get(pool) == said:
+            return
+        self._said[pool] = said
+        self.logger.error(
+            "pool %s: %s failed (%s), and other pools are served; this is a bug of winpool, please report it "
+            "with the log at level debug, which has the traceback",
+            pool,
+            self.what,
+            said,
+        )
+        self.logger.debug("pool %s: %s failed", pool, self.what, exc_info=error)
+
+    def ended(self, pool: str) -> None:
+        """Take note that it works for ``pool``, or that there is no such pool."""
+        self._said.pop(pool, None)
+
+
+class Wake:
+    """An event that can also be waited for with a time limit."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """Ask for a pass. May be called any number of times, also during one."""
+        self._event.set()
+
+    async def wait(self, *, seconds: float | None) -> bool:
+        """Return when set, or after ``seconds`` (None: only when set), and whether it was; clears the flag.
+
+        It is cleared before the pass observes, so that a change during the pass is not lost.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        except TimeoutError:
+            pass
+        is_set = self._event.is_set()
+        self._event.clear()
+        return is_set
+
+    def clear(self) -> None:
+        """Clear the flag: a pass that observes right now serves all that asked until now."""
+        self._event.clear()
