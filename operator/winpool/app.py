@@ -141,7 +141,6 @@ class App:
             settings,
             elector=self._elector,
             clock=clock,
-            create_task=lambda coro, name: asyncio.create_task(coro, name=name),
             cluster_rows=cluster_rows,
             rooms=rooms,
             connections=connect

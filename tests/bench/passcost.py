@@ -12,9 +12,9 @@ import asyncio
 import gc
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bench.errors import BenchError
 from bench.rounds import middle
@@ -46,7 +46,6 @@ class Parts:
             Settings(),
             elector=OtherOperator(transport),
             clock=Clock(),
-            create_task=_create_task,
         ).services
         self.observer = Observer(self.services)
         self.reconciler = Reconciler(pool, self.services, self.observer)
@@ -96,10 +95,6 @@ class Parts:
         started = time.process_time()
         await self.reconciler.run()
         return time.process_time() - started
-
-
-def _create_task(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    return asyncio.create_task(work, name=name)
 
 
 async def run(*, kubeconfig: Path, pool: str, repeats: int) -> dict[str, object]:

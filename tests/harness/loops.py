@@ -414,7 +414,6 @@ class MemoryOperator:
             control_plane=control_plane,
             guard=cast(Guard, _InForce()),
             relister=self._relister,
-            create_task=self._create_task,
             wake=self._wake,
             other_operator=lambda: "",
             lacking_fields=lambda: self.lacking_fields,

@@ -56,15 +56,11 @@ class Controller:
         *,
         elector: Elector,
         clock: Clock,
-        create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
         cluster_rows: tuple[Row, ...] = (),
         rooms: Sequence[Room] = ROOMS,
         connections: Connections | None = None,
     ) -> None:
-        """Make them. ``create_task`` starts the loop of a pool, with a name, from any context.
-
-        Without ``connections`` no memory is sampled.
-        """
+        """Make them. Without ``connections`` no memory is sampled."""
         self._begun = asyncio.Event()
         self._questions = Questions()
         writer, now, monotonic = Writer(transport), clock.now, clock.monotonic
@@ -125,7 +121,6 @@ class Controller:
                 after=self._pools_listed,
                 monotonic=monotonic,
             ),
-            create_task=create_task,
             wake=self._wake_pool,
             other_operator=lambda: elector.other,
             lacking_fields=lambda: self.pool_kind.lacking_fields,

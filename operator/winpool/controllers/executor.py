@@ -106,8 +106,8 @@ class Executor:
     def _evict(self, evictions: tuple[Eviction, ...], *, is_wanted: Callable[[], bool]) -> None:
         if not evictions or (self._evicting is not None and not self._evicting.done()):
             return
-        self._evicting = self.services.create_task(
-            self._run_evictions(evictions, is_wanted=is_wanted), f"evictions of pool {self.pool_name}"
+        self._evicting = asyncio.create_task(
+            self._run_evictions(evictions, is_wanted=is_wanted), name=f"evictions of pool {self.pool_name}"
         )
 
     async def _run_evictions(self, evictions: tuple[Eviction, ...], *, is_wanted: Callable[[], bool]) -> None:

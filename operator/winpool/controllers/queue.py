@@ -92,7 +92,7 @@ class PoolLoops:
         elif self.services.pools.get(name):
             self._wakes[name] = wake = Wake()
             wake.set()
-            task = self.services.create_task(self._run(name, wake), f"pool {name}")
+            task = asyncio.create_task(self._run(name, wake), name=f"pool {name}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 

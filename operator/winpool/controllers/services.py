@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from winpool.api.crd import FieldPath
 from winpool.controllers.evictions import EvictionLane
@@ -61,11 +59,10 @@ class ControlStats:
 class Services:
     """What the passes of all pools use.
 
-    ``create_task`` starts a task with a name, which the owner of the tasks ends. ``wake`` asks for a pass of
-    the pool of a name. ``other_operator`` says who else writes, see ``Elector.other``, ``lacking_fields``
-    which fields the CRD lacks, None before it was looked at. ``list_labelled`` asks the API server which
-    Windows nodes have the label of a pool, ``list_strays`` which nodes with our label have no Windows.
-    ``memory`` is None where no source of samples is set.
+    ``wake`` asks for a pass of the pool of a name. ``other_operator`` says who else writes, see
+    ``Elector.other``, ``lacking_fields`` which fields the CRD lacks, None before it was looked at.
+    ``list_labelled`` asks the API server which Windows nodes have the label of a pool, ``list_strays`` which
+    nodes with our label have no Windows. ``memory`` is None where no source of samples is set.
     """
 
     clock: Clock
@@ -76,7 +73,6 @@ class Services:
     control_plane: ControlPlane
     guard: Guard
     relister: Relister
-    create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
     wake: Callable[[str], None]
     other_operator: Callable[[], str | None]
     lacking_fields: Callable[[], tuple[FieldPath, ...] | None]

@@ -17,7 +17,7 @@ from winpool.kube import feed as registry
 from winpool.kube.client import Transport
 from winpool.kube.credentials import load_connection
 from winpool.kube.errors import ApiError
-from winpool.kube.feed import Feed, FeedEndedError, make_registry
+from winpool.kube.feed import Feed, FeedEndedError, make_registry, note_lost_exception
 from winpool.kube.request import Request
 
 GET = Request(verb="get", resource="nodes", path="/api/v1/nodes/w1")
@@ -146,6 +146,7 @@ async def test_kopf_meets_an_error_where_it_is_redirected(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "LOGIN_PAUSE_SECONDS", 0.0)
+    asyncio.get_running_loop().set_exception_handler(note_lost_exception)
     forever, others = asyncio.Event(), set(asyncio.all_tasks())
     async with listening(None) as thief, a_door(tmp_path) as (server, door):
         server.answer = lambda _: redirect(307, f"http://127.0.0.1:{thief.port}/stolen")

@@ -77,7 +77,6 @@ class Scene:
             patches=nothing,
             conditions=nothing,
             evictions=self.lane,
-            create_task=lambda work, name: loop.create_task(work, name=name),
             wake=self._wake,
         )
         self.executor = Executor("pool", services, Announcer(nothing, "pool"))

@@ -331,7 +331,6 @@ async def test_while_the_operator_stands_by_no_loop_starts_and_then_those_of_all
 
     services = some_services(
         pools=part(get=lambda name: name, all=lambda: known, synced=False),
-        create_task=lambda coro, name: asyncio.create_task(coro, name=name),
     )
     loops = PoolLoops(services, make_reconciler=make)
     loops.wake("a")
