@@ -15,7 +15,6 @@ BROKEN_LISTS: Final = {
     "no-version": '{"kind":"%s","apiVersion":"%s","metadata":{},"items":[]}',
     "no-items": '{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"999999999"}}',
     "other": '{"kind":"%s","apiVersion":"%s9","metadata":{"resourceVersion":"999999999"},"items":[]}',
-    "old": '{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"1"},"items":[]}',
 }
 
 
