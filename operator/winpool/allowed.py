@@ -1,6 +1,6 @@
 """What the operator may do for a pool now: whether its spec can be acted on, and what its mode permits.
 
-Whether the operator can act on a spec, by what each room says of it that CEL cannot check.
+Whether the operator can act on a spec, by what each feature says of it that CEL cannot check.
 
 What may be done for a pool now, and which of the due acts that permits.
 """
@@ -15,13 +15,13 @@ from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.spec import Mode
 from winpool.api.upgrade import UpgradeState
 from winpool.features.contract.feature import ACCEPTABLE, Refusal, contract_refusal_of
-from winpool.features.feature import Mandate, RoomResult
+from winpool.features.feature import AllowedActions, FeatureResult
 from winpool.features.judge import layers_of
 from winpool.features.upgrade.feature import refused
 from winpool.model.node import NO_ACTS, Acts, Eviction, NodePatch
 from winpool.model.pool import Attempts, Pool
 from winpool.model.snapshot import Snapshot
-from winpool.ownership.desired import LEAVE_ALL
+from winpool.ownership.desired import KEEP_ALL
 from winpool.ownership.diff import NO_DIFF, diffs_of
 from winpool.ownership.members import Claim, Members
 from winpool.ownership.record import Record
@@ -42,26 +42,26 @@ def _of_upgrades(snapshot: Snapshot) -> Refusal:
     return Refusal(said) if said else ACCEPTABLE
 
 
-def mandate_of(pool: Pool, *, is_accepted: bool) -> Mandate:
+def allowed_actions(pool: Pool, *, is_accepted: bool) -> AllowedActions:
     """Return what may be done for ``pool``; ``is_accepted`` says whether its spec can be acted on.
 
     A deletion releases the nodes in every mode. A mode in which nothing is written has precedence over all
     else.
     """
     if pool.deleting:
-        return Mandate.RELEASE
+        return AllowedActions.RELEASE
     if pool.spec is not None and pool.spec.mode is not Mode.ACTIVE:
-        return Mandate.NOTHING
-    return Mandate.ACT if is_accepted else Mandate.FINISH
+        return AllowedActions.NOTHING
+    return AllowedActions.ACT if is_accepted else AllowedActions.FINISH
 
 
 def acts_of(
     snapshot: Snapshot,
     members: Members,
-    results: Sequence[RoomResult],
+    results: Sequence[FeatureResult],
     nodes: Sequence[Assessment],
     *,
-    mandate: Mandate,
+    allowed: AllowedActions,
     looks_come: bool,
 ) -> tuple[Acts, frozenset[str]]:
     """Return what may be done now, and the names of the nodes where a permission is withdrawn and no more.
@@ -70,10 +70,10 @@ def acts_of(
     hold. With ``looks_come`` the nodes that need a list of their own pods wait for it.
     """
     acts = unheld(
-        _due(snapshot, members, results, nodes, mandate=mandate, looks_come=looks_come),
+        _due(snapshot, members, results, nodes, allowed=allowed, looks_come=looks_come),
         {each.node.name for each in nodes if each.is_held},
     )
-    if mandate is Mandate.RELEASE:
+    if allowed is AllowedActions.RELEASE:
         return acts, frozenset()
     others = frozenset(each.node.name for each in acts.patches)
     withdrawn = permitted(
@@ -88,16 +88,16 @@ def acts_of(
 def _due(
     snapshot: Snapshot,
     members: Members,
-    results: Sequence[RoomResult],
+    results: Sequence[FeatureResult],
     nodes: Sequence[Assessment],
     *,
-    mandate: Mandate,
+    allowed: AllowedActions,
     looks_come: bool,
 ) -> Acts:
     attempts = snapshot.attempts
-    if mandate is Mandate.FINISH:
+    if allowed is AllowedActions.FINISH:
         return permitted(finishing(snapshot, members, results), attempts)
-    if mandate is Mandate.NOTHING:
+    if allowed is AllowedActions.NOTHING:
         return NO_ACTS
     return permitted(
         Acts(
@@ -108,7 +108,7 @@ def _due(
                     if each.patch and each.may_be_written and not (each.held.wants_own_look and looks_come)
                 ]
             ),
-            evictions=evictions_of(results) if mandate is Mandate.ACT else (),
+            evictions=evictions_of(results) if allowed is AllowedActions.ACT else (),
             conditions=tuple([each.conditions for each in nodes if each.conditions is not None]),
         ),
         attempts,
@@ -135,13 +135,13 @@ def unheld(acts: Acts, held: Collection[str]) -> Acts:
     )
 
 
-def finishing(snapshot: Snapshot, members: Members, results: Sequence[RoomResult]) -> Acts:
-    """Return what rooms continue although the spec cannot be acted on; all else stays as it is."""
-    goals = [result.goals for result in results if result.finishes]
-    if not goals:
+def finishing(snapshot: Snapshot, members: Members, results: Sequence[FeatureResult]) -> Acts:
+    """Return what features continue although the spec cannot be acted on; all else stays as it is."""
+    desired = [result.desired for result in results if result.finishes]
+    if not desired:
         return NO_ACTS
-    rest = {member.node.uid: LEAVE_ALL for member in members.ours}
-    diffs = diffs_of(snapshot, members, [*goals, rest], is_finishing=True)
+    rest = {member.node.uid: KEEP_ALL for member in members.ours}
+    diffs = diffs_of(snapshot, members, [*desired, rest], is_finishing=True)
     uid = snapshot.pool.uid
     ours = [
         diffs.get(member.node.uid, NO_DIFF)
@@ -155,7 +155,7 @@ def finishing(snapshot: Snapshot, members: Members, results: Sequence[RoomResult
 
 
 def withdrawals(
-    members: Members, results: Iterable[RoomResult], *, others: Collection[str] = ()
+    members: Members, results: Iterable[FeatureResult], *, others: Collection[str] = ()
 ) -> tuple[NodePatch, ...]:
     """Return the patches that withdraw the permission to upgrade a node, and change nothing else.
 
@@ -176,8 +176,8 @@ def withdrawals(
     wishes: dict[str, object] = {
         uid: wish
         for result in results
-        for uid, goals in result.goals.items()
-        if (wish := goals.labels.get(UPGRADE_STATE_LABEL)) is not None
+        for uid, desired in result.desired.items()
+        if (wish := desired.labels.get(UPGRADE_STATE_LABEL)) is not None
     }
     return tuple(
         NodePatch(
@@ -200,6 +200,6 @@ _WITHDRAWN: Final = (UPGRADE_STATE_LABEL, UpgradeState.GATED)
 """The goal of such a patch: no other patch has it."""
 
 
-def evictions_of(results: Iterable[RoomResult]) -> tuple[Eviction, ...]:
-    """Return the evictions that rooms ask for, each pod once."""
+def evictions_of(results: Iterable[FeatureResult]) -> tuple[Eviction, ...]:
+    """Return the evictions that features ask for, each pod once."""
     return tuple({each.uid: each for result in results for each in result.evictions}.values())

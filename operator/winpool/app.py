@@ -16,8 +16,8 @@ import kopf
 from winpool import __version__
 from winpool.controllers.controller import Controller
 from winpool.controllers.memory_polls import Connections
-from winpool.decide import ROOMS
-from winpool.features.feature import Room
+from winpool.decide import FEATURES
+from winpool.features.feature import Feature
 from winpool.kube.client import Transport
 from winpool.kube.credentials import Connection
 from winpool.kube.feed import Feed, make_registry, note_lost_exception
@@ -121,7 +121,7 @@ class App:
         cluster_rows: tuple[Row, ...] = (),
         connect: Callable[[Token], Connections] | None = None,
         clock: Clock | None = None,
-        rooms: Sequence[Room] = ROOMS,
+        features: Sequence[Feature] = FEATURES,
         elector: Elector | None = None,
     ) -> None:
         """Make the parts; without a ``elector`` there is no leader election.
@@ -142,7 +142,7 @@ class App:
             elector=self._elector,
             clock=clock,
             cluster_rows=cluster_rows,
-            rooms=rooms,
+            features=features,
             connections=connect
             and connect(ReaderToken(transport, monotonic=running_on, on_problem=self._all_changed)),
         )

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from winpool.allowed import acts_of, mandate_of, refusal_of
+from winpool.allowed import acts_of, allowed_actions, refusal_of
 from winpool.api.events import EventReason
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.status import WindowsNodePoolStatus
 from winpool.features.contract.feature import ContractResult, contract
 from winpool.features.contract.taints import taints_of
-from winpool.features.feature import Mandate, Room, RoomResult
+from winpool.features.feature import AllowedActions, Feature, FeatureResult
 from winpool.features.memory.feature import memory, missing_permission
 from winpool.features.upgrade.feature import upgrade
 from winpool.model.evidence import MOST_NODE_LISTS, current_survey, is_too_slow
@@ -29,7 +29,7 @@ from winpool.model.pool import KnownIssue, Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import diffs_of
 from winpool.ownership.members import divide
-from winpool.preconditions import Promise, keeps_status, promise_of, set_keys_of, without_untold
+from winpool.preconditions import Promise, keeps_status, promise_of, set_keys_of, without_unreported
 from winpool.status.assessment import Assessment, assessed
 from winpool.status.events import (
     Announcement,
@@ -40,7 +40,7 @@ from winpool.status.events import (
     on_transition,
     released,
 )
-from winpool.status.findings import holds_end_at, untold_nodes
+from winpool.status.findings import holds_end_at, unreported_nodes
 from winpool.status.pods import Deletions, deletions_of, overdue_at
 from winpool.status.status import Figures, figures_of, overview_of, status, upgrade_figures
 
@@ -61,7 +61,7 @@ def asking_nodes(snapshot: Snapshot, nodes: Iterable[Assessment]) -> tuple[Asses
 
 
 def nodes_to_list(
-    snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[RoomResult]
+    snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[FeatureResult]
 ) -> tuple[Node, ...]:
     """Return the nodes whose pods are listed for each node alone: all that ask, where they are few.
 
@@ -77,8 +77,10 @@ def nodes_to_list(
     ]
 
 
-def needs_all_pods(snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[RoomResult]) -> bool:
-    """Whether all pods have to be listed soon: a room needs it, or many nodes wait.
+def needs_all_pods(
+    snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[FeatureResult]
+) -> bool:
+    """Whether all pods have to be listed soon: a feature needs it, or many nodes wait.
 
     This is also so where a node waits whose own list keeps failing: a list of all pods is used instead.
     """
@@ -92,7 +94,7 @@ def needs_all_pods(snapshot: Snapshot, asking: Sequence[Assessment], results: It
 
 
 def look_again_at(
-    results: Iterable[RoomResult],
+    results: Iterable[FeatureResult],
     reported: WindowsNodePoolStatus,
     *,
     hold_ends: datetime | None,
@@ -106,8 +108,8 @@ def look_again_at(
     return min((moment for moment in moments if moment and moment > now), default=None)
 
 
-ROOMS: Final[tuple[Room, ...]] = (contract, memory, upgrade)
-"""All rooms. No two of them know each other, or name the same key of a node."""
+FEATURES: Final[tuple[Feature, ...]] = (contract, memory, upgrade)
+"""All features. No two of them know each other, or name the same key of a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,23 +163,23 @@ class Decision:
         return self.finalizers is not None and RELEASE_FINALIZER not in self.finalizers
 
 
-def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
-    """Decide one pass of one pool. Raises RoomsDisagreeError, which is a bug of a room."""
+def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decision:
+    """Decide one pass of one pool. Raises FeaturesDisagreeError, which is a bug of a feature."""
     pool = snapshot.pool
     members = divide(snapshot)
     refusal = refusal_of(snapshot, members)
     pods_permission = _pods_permission(snapshot)
-    mandate = mandate_of(pool, is_accepted=not refusal and not pods_permission)
-    results = tuple(room(snapshot, members, mandate) for room in rooms)
-    diffs = diffs_of(snapshot, members, [result.goals for result in results])
+    allowed = allowed_actions(pool, is_accepted=not refusal and not pods_permission)
+    results = tuple(feature(snapshot, members, allowed) for feature in features)
+    diffs = diffs_of(snapshot, members, [result.desired for result in results])
     nodes = assessed(snapshot, members, results, diffs)
-    may_write = mandate in (Mandate.ACT, Mandate.RELEASE)
+    may_write = allowed in (AllowedActions.ACT, AllowedActions.RELEASE)
     asking = asking_nodes(snapshot, nodes.notable) if may_write else ()
     free = tuple([each for each in nodes.notable if not each.is_held])
     acts, withdrawn = acts_of(
-        snapshot, members, results, nodes.notable, mandate=mandate, looks_come=len(asking) <= MOST_NODE_LISTS
+        snapshot, members, results, nodes.notable, allowed=allowed, looks_come=len(asking) <= MOST_NODE_LISTS
     )
-    deletions = deletions_of(snapshot, acts.patches, free if mandate is Mandate.ACT else ())
+    deletions = deletions_of(snapshot, acts.patches, free if allowed is AllowedActions.ACT else ())
     reported, found = status(
         snapshot,
         nodes,
@@ -186,18 +188,18 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         missing_permission=snapshot.missing_permission or pods_permission or missing_permission(snapshot),
         set_keys=set_keys_of(pool, members, may_write=may_write),
     )
-    untold: frozenset[str] = frozenset()
-    if mandate is Mandate.RELEASE and acts.patches:
-        untold = untold_nodes(nodes.notable, reported, pool.status, now=snapshot.now)
-        acts = without_untold(acts, untold) if untold else acts
+    unreported: frozenset[str] = frozenset()
+    if allowed is AllowedActions.RELEASE and acts.patches:
+        unreported = unreported_nodes(nodes.notable, reported, pool.status, now=snapshot.now)
+        acts = without_unreported(acts, unreported) if unreported else acts
     promise = promise_of(
         pool,
         members,
         reported,
         acts,
-        mandate=mandate,
+        allowed=allowed,
         is_due=may_write and any(each.patch is not None for each in free),
-        untold=untold,
+        unreported=unreported,
         deletes_pods=bool(deletions.on_nodes),
     )
     return Decision(
@@ -252,7 +254,7 @@ def _pool_events(
     reported: WindowsNodePoolStatus,
     found: Sequence[KnownIssue],
     nodes: Iterable[Assessment],
-    results: Sequence[RoomResult],
+    results: Sequence[FeatureResult],
     *,
     finalizers: tuple[str, ...] | None,
 ) -> tuple[Announcement, ...]:

@@ -12,7 +12,7 @@ from winpool.api.conditions import ConditionType
 from winpool.api.keys import POOL_LABEL, RELEASE_FINALIZER
 from winpool.api.spec import Mode
 from winpool.api.status import WindowsNodePoolStatus
-from winpool.features.feature import Mandate, RoomResult
+from winpool.features.feature import AllowedActions, FeatureResult
 from winpool.model.node import Acts, Keys
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
@@ -20,7 +20,7 @@ from winpool.ownership.members import Members
 from winpool.ownership.record import Record
 from winpool.ownership.trust import asked_keys, keys_to_remember, remembered_keys
 from winpool.status.assessment import Assessment
-from winpool.status.pods import is_untold
+from winpool.status.pods import is_unreported
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ def promise_of(
     reported: WindowsNodePoolStatus,
     acts: Acts,
     *,
-    mandate: Mandate,
+    allowed: AllowedActions,
     is_due: bool,
-    untold: Collection[str] = (),
+    unreported: Collection[str] = (),
     deletes_pods: bool,
 ) -> Promise:
     """Return what the pool must have first.
 
     Our finalizer is added before the first node is written, and removed when nothing is left to undo. Where
-    someone has removed it in between, it is restored, in every mode. ``untold`` are nodes that wait for
+    someone has removed it in between, it is restored, in every mode. ``unreported`` are nodes that wait for
     the status of a deleted pool. ``deletes_pods`` says that a taint
     has pods deleted.
     """
@@ -60,9 +60,9 @@ def promise_of(
     return Promise(
         finalizers=_finalizers(pool, is_due=is_due or is_lost or bool(acts.patches)),
         status_first=(
-            bool(acts.patches) and _is_status_due(pool, reported, mandate, deletes_pods=deletes_pods)
+            bool(acts.patches) and _is_status_due(pool, reported, allowed, deletes_pods=deletes_pods)
         )
-        or any(each.node.name in untold for each in acts.patches),
+        or any(each.node.name in unreported for each in acts.patches),
         puts_back=is_lost,
     )
 
@@ -87,35 +87,35 @@ def _is_on_nodes(pool: Pool, members: Members) -> bool:
 
 
 def _is_status_due(
-    pool: Pool, reported: WindowsNodePoolStatus, mandate: Mandate, *, deletes_pods: bool
+    pool: Pool, reported: WindowsNodePoolStatus, allowed: AllowedActions, *, deletes_pods: bool
 ) -> bool:
     """Whether the status has to be written before any node.
 
     The next pass uses what the status says. It says which pods the taints will affect, and for which keys
     records count that were not written under the guard: if the node was written first, a crash in between
-    could leave a key there for ever (P8). For what stays on nodes of a deleted pool: ``without_untold``.
+    could leave a key there for ever (P8). For what stays on nodes of a deleted pool: ``without_unreported``.
     """
     if pool.status_problem:
         return True
-    if mandate is not Mandate.ACT:  # only then keys of the spec may be new
+    if allowed is not AllowedActions.ACT:  # only then keys of the spec may be new
         return False
     return (
         bool(asked_keys(pool) - remembered_keys(pool))
-        or is_untold(reported, pool.status)
+        or is_unreported(reported, pool.status)
         or (deletes_pods and not _says_that_nodes_are_written(pool.status))
     )
 
 
-def without_untold(acts: Acts, untold: Collection[str]) -> Acts:
+def without_unreported(acts: Acts, unreported: Collection[str]) -> Acts:
     """Return ``acts`` on the other nodes, if there are any: those wait for no status.
 
-    Nodes that are ``untold`` wait until the status says what stays behind there: once they are released
+    Nodes that are ``unreported`` wait until the status says what stays behind there: once they are released
     no one can tell.
     """
     rest = Acts(
-        patches=tuple([each for each in acts.patches if each.node.name not in untold]),
+        patches=tuple([each for each in acts.patches if each.node.name not in unreported]),
         evictions=acts.evictions,
-        conditions=tuple([each for each in acts.conditions if each.node.name not in untold]),
+        conditions=tuple([each for each in acts.conditions if each.node.name not in unreported]),
     )
     return rest if rest.patches or rest.conditions else acts
 
@@ -134,7 +134,9 @@ def set_keys_of(pool: Pool, members: Members, *, may_write: bool) -> Keys:
     return keys_to_remember(pool, nodes=(each.node for each in members.all))
 
 
-def keeps_status(snapshot: Snapshot, nodes: Sequence[Assessment], results: Iterable[RoomResult] = ()) -> bool:
+def keeps_status(
+    snapshot: Snapshot, nodes: Sequence[Assessment], results: Iterable[FeatureResult] = ()
+) -> bool:
     """Whether the first list of all pods is about to show more, and the status can wait for it.
 
     A status for this very spec waits: otherwise each start of the operator would remove, for a moment, what

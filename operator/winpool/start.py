@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Final
 
 from winpool.app import App, make_tls
-from winpool.decide import ROOMS
-from winpool.features.feature import Room
+from winpool.decide import FEATURES
+from winpool.features.feature import Feature
 from winpool.features.memory.victims import namespaces_of
 from winpool.kube.backoff import FirstRefusals
 from winpool.kube.credentials import load_connection
@@ -66,8 +66,8 @@ def read_cluster_rows(path: Path | None) -> tuple[Row, ...]:
     return read_rows(path.read_text(encoding="utf-8"), matrix=built_in()) if path else ()
 
 
-async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
-    """Run the operator with ``settings`` and ``rooms``; return the exit code of the process."""
+async def run(settings: Settings, *, features: Sequence[Feature] = FEATURES) -> int:
+    """Run the operator with ``settings`` and ``features``; return the exit code of the process."""
     try:
         rows = read_cluster_rows(settings.support_matrix_file)
     except (DataError, OSError, UnicodeDecodeError) as error:
@@ -109,6 +109,6 @@ async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
                 api_server=api_server,
                 protected_namespaces=namespaces_of(settings.protected_namespaces or ""),
             ),
-            rooms=rooms,
+            features=features,
         )
         return await app.run()

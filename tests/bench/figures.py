@@ -19,7 +19,7 @@ RATIO: Final = 0.8
 PEAK_RSS_BYTES: Final = 150_000_000
 STEADY_FRACTION: Final = 0.02
 TWO_ROOMS: Final = 1.3
-"""A second room may make a decision so much longer: each room is asked in every pass."""
+"""A second feature may make a decision so much longer: each feature is asked in every pass."""
 PASS_SECONDS: Final = 0.05
 READY_SECONDS: Final = 10.0
 REPAIR_SECONDS: Final = 1.0

@@ -63,7 +63,7 @@ class Restart:
 class PassCost:
     """CPU seconds of one pass, and of one decision, over all nodes unchanged.
 
-    ``two_rooms_ratio`` is by how much a second room, which wants nothing, makes that decision longer.
+    ``two_rooms_ratio`` is by how much a second feature, which wants nothing, makes that decision longer.
     """
 
     pass_cpu_seconds: float

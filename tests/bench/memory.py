@@ -132,11 +132,11 @@ def await_known(ground: Ground, groups: Groups, *, poll_seconds: int) -> float:
     """Wait until all nodes are known, and just the hot ones are hot; return how many seconds that took."""
     nodes, hot = ground.nodes, len(groups.hot)
     began = time.monotonic()
-    patience = KNOWN_SECONDS + KNOWN_INTERVALS * poll_seconds
+    backoff = KNOWN_SECONDS + KNOWN_INTERVALS * poll_seconds
     while (found := _watched(ground)) != {"watched": nodes, "known": nodes, "hot": hot}:
-        if time.monotonic() > began + patience:
+        if time.monotonic() > began + backoff:
             raise BenchError(
-                f"after {patience:.0f} s {nodes:,} nodes are to be watched and known and {hot:,} hot: {found}"
+                f"after {backoff:.0f} s {nodes:,} nodes are to be watched and known and {hot:,} hot: {found}"
             )
         time.sleep(POLL_SECONDS)
     return time.monotonic() - began

@@ -19,13 +19,13 @@ from typing import Final
 from bench.errors import BenchError
 from bench.rounds import middle
 from bench.tools import finish
-from harness.second_room import second
-from winpool.controllers.backoff import Patience
+from harness.second_feature import second
+from winpool.controllers.backoff import WriteBackoff
 from winpool.controllers.controller import Controller
 from winpool.controllers.observe import Observer
 from winpool.controllers.pool import Reconciler
-from winpool.decide import ROOMS, decide
-from winpool.features.feature import Room
+from winpool.decide import FEATURES, decide
+from winpool.features.feature import Feature
 from winpool.kube.client import Transport
 from winpool.kube.credentials import load_connection
 from winpool.kube.lease import OtherOperator
@@ -50,7 +50,7 @@ class Parts:
         self.observer = Observer(self.services)
         self.reconciler = Reconciler(pool, self.services, self.observer)
         self._guard_known = asyncio.Event()
-        self._patience = Patience(monotonic=self.services.clock.monotonic)
+        self._patience = WriteBackoff(monotonic=self.services.clock.monotonic)
 
     async def fill(self) -> None:
         """Take in all nodes and pools, the version of the API server, and the guard, once."""
@@ -77,14 +77,14 @@ class Parts:
         if not guard.identity:
             raise BenchError(f"the guard is not in force: {guard.problem}")
 
-    def decide_cpu(self, rooms: Sequence[Room] = ROOMS) -> float:
-        """Return the CPU seconds of one snapshot and one decision, with these rooms."""
+    def decide_cpu(self, features: Sequence[Feature] = FEATURES) -> float:
+        """Return the CPU seconds of one snapshot and one decision, with these features."""
         started = time.process_time()
         pool = self.services.pools.get(self.pool)
         if pool is None:
             raise BenchError(f"there is no pool {self.pool}")
         snapshot = self.observer.snapshot(pool, attempts=self._patience.attempts(self.services.nodes.objects))
-        decision = decide(snapshot, rooms)
+        decision = decide(snapshot, features)
         seconds = time.process_time() - started
         if decision.patches or decision.finalizers is not None:
             raise BenchError(f"the fleet is not converged: {len(decision.patches)} patches are due")
@@ -107,7 +107,7 @@ async def run(*, kubeconfig: Path, pool: str, repeats: int) -> dict[str, object]
         asked = transport.stats.requests.total()
         gc.collect()
         # In turn, so that other load of the machine is part of both.
-        turns = [(parts.decide_cpu(), parts.decide_cpu((*ROOMS, second))) for _ in range(repeats)]
+        turns = [(parts.decide_cpu(), parts.decide_cpu((*FEATURES, second))) for _ in range(repeats)]
         decisions, with_two = zip(*turns, strict=True)
         passes = [await parts.pass_cpu() for _ in range(repeats)]
         if transport.stats.requests.total() != asked:

@@ -22,7 +22,7 @@ from bench.report import Report
 from bench.rounds import middle
 from bench.targets import Target, at_most, exactly, of_the_machine, told
 from winpool.decide import decide
-from winpool.features.feature import Mandate
+from winpool.features.feature import AllowedActions
 from winpool.features.upgrade.feature import upgrade
 from winpool.features.upgrade.plan import UpgradePlan, upgrade_plan
 from winpool.features.upgrade.records import UpgradeOverview
@@ -43,7 +43,7 @@ makes no pass, but finds out by itself what the plan is made of: that must not t
 
 
 Overview = tuple[UpgradeOverview, list[Node]]
-"""What the room has found, and the nodes of the pool."""
+"""What the feature has found, and the nodes of the pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,13 @@ def reference() -> int:
 
 
 def _planned(snapshot: Snapshot) -> UpgradePlan:
-    """Plan as the plugin does: the members of the pool, the room, and the plan of what it found."""
+    """Plan as the plugin does: the members of the pool, the feature, and the plan of what it found."""
     return _plan_of(snapshot, _overview(snapshot))
 
 
 def _overview(snapshot: Snapshot) -> Overview:
     members = divide(snapshot)
-    overview = upgrade(snapshot, members, Mandate.ACT).overview
+    overview = upgrade(snapshot, members, AllowedActions.ACT).overview
     if overview is None:
         raise BenchError(f"the pool {snapshot.pool.name} has nothing to plan")
     return overview, [member.node for member in members.ours]
@@ -151,7 +151,7 @@ def _passes(snapshots: Iterable[Snapshot]) -> None:
 
 
 def _passes_and_plans(pools: Iterable[tuple[Snapshot, Overview]]) -> None:
-    """Do what passes in the mode DryRun do: the room has found an overview, which becomes a plan."""
+    """Do what passes in the mode DryRun do: the feature has found an overview, which becomes a plan."""
     for snapshot, found in pools:
         _pass(snapshot)
         _plan_of(snapshot, found)

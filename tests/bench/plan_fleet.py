@@ -26,7 +26,7 @@ WORKLOADS: Final = 40
 """Different shapes of pods of a pool: as many Deployments as a team has, or few teams."""
 
 USED: Final = 0.7
-"""The share of a node that its pods request in a pool with room."""
+"""The share of a node that its pods request in a pool with feature."""
 
 FULL: Final = 1.0
 """The same in a full pool, where no pod fits elsewhere."""

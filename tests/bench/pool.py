@@ -12,14 +12,14 @@ from bench.errors import BenchError
 from harness.wishes import Wanted
 from winpool.api.keys import API_VERSION, KIND
 from winpool.kube.pools import POOLS_PATH
-from winpool.ownership.trust import Rights
+from winpool.ownership.trust import RecordTrust
 
 NAME: Final = "bench"
 SELECTOR: Final = {"node.kubernetes.io/windows-build": "10.0.20348"}
 """A label that kubelets on Windows set themselves, so that no node needs another write to be selected."""
 LABELS: Final = {"team": "payments", "example.com/cost-center": "4711", "example.com/tier": "batch"}
 TAINTS: Final = ({"key": "os", "value": "windows", "effect": "NoSchedule"},)
-RIGHTS: Final = Rights(guard="0123456789abcdef")
+RIGHTS: Final = RecordTrust(guard="0123456789abcdef")
 """The loader writes records as long as the operator's, which name the guard."""
 EDITED_LABEL: Final = "example.com/tier"
 

@@ -202,10 +202,10 @@ def _none_lacks(ground: Ground) -> bool:
 
 
 def _wait(ground: Ground, check: Callable[[], bool], *, what: str) -> None:
-    patience = PATIENCE_SECONDS + PATIENCE_SECONDS_PER_NODE * ground.nodes
-    deadline = time.monotonic() + patience
+    backoff = PATIENCE_SECONDS + PATIENCE_SECONDS_PER_NODE * ground.nodes
+    deadline = time.monotonic() + backoff
     while not check():
         ground.operator.require_alive()
         if time.monotonic() > deadline:
-            raise BenchError(f"waited {patience:.0f} s in vain for {what}")
+            raise BenchError(f"waited {backoff:.0f} s in vain for {what}")
         time.sleep(POLL_SECONDS)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BRING_UP_SECONDS: Final = 60.0
 # A process that has been told to end does so in 0.1 s on a quiet machine.
 END_SECONDS: Final = 20.0
-# Two heartbeat intervals of 10 s, and patience.
+# Two heartbeat intervals of 10 s, and backoff.
 HEARTBEAT_SECONDS: Final = 60.0
 
 

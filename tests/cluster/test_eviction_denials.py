@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cluster.evictions import PROBE, evict_nothing
-from cluster.lanes import a_running_pod, a_writer, user_of
 from cluster.pods import Pods
+from cluster.workers import a_running_pod, a_writer, user_of
 from harness.waiting import eventually
 from harness.webhook import Webhook
 from harness.world import World

@@ -258,7 +258,7 @@ def test_a_node_whose_owner_stays_unknown_is_asked_about_twice_and_not_again(wor
     world.wait_up_to_date(pool, nodes=1)
 
 
-# Rights
+# RecordTrust
 
 
 def test_a_missing_permission_is_an_event_once(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Watches that stay open and say nothing any more (P1, P4); the cluster tests have one with less patience."""
+"""Watches that stay open and say nothing any more (P1, P4); the cluster tests have one with less backoff."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from winpool.allowed import mandate_of
-from winpool.decide import ROOMS
+from winpool.allowed import allowed_actions
+from winpool.decide import FEATURES
 from winpool.features.contract.feature import contract_refusal_of
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import diffs_of
@@ -19,7 +19,7 @@ def assess(snapshot: Snapshot) -> tuple[Assessment, ...]:
 def assess_all(snapshot: Snapshot) -> Assessed:
     """Return what a decision on ``snapshot`` knows of the nodes."""
     members = divide(snapshot)
-    mandate = mandate_of(snapshot.pool, is_accepted=not contract_refusal_of(snapshot, members))
-    results = [room(snapshot, members, mandate) for room in ROOMS]
-    diffs = diffs_of(snapshot, members, [each.goals for each in results])
+    allowed = allowed_actions(snapshot.pool, is_accepted=not contract_refusal_of(snapshot, members))
+    results = [room(snapshot, members, allowed) for room in FEATURES]
+    diffs = diffs_of(snapshot, members, [each.desired for each in results])
     return assessed(snapshot, members, results, diffs)

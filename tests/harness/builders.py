@@ -1,4 +1,4 @@
-"""Nodes, pools and snapshots for tests of the pure rooms, and what the API server makes of a patch."""
+"""Nodes, pools and snapshots for tests of the pure features, and what the API server makes of a patch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from winpool.model.pool import Attempts, GuardState, OtherPools, Pool
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import IntolerantPods, KnownPods, OnNode, PodListProblem, Survey, taint_key
 from winpool.ownership.record import Owned, Record, TaintIdentity, parse, render
-from winpool.ownership.trust import Rights
+from winpool.ownership.trust import RecordTrust
 from winpool.status.pods import written
 from winpool.support.judge import Basis
 from winpool.support.rows import Row
@@ -36,7 +36,7 @@ SUPPORTED = NodeVersions(kernel="10.0.20348.4052", kubelet=CONTROL_PLANE, runtim
 
 GUARD = "a-guard"
 """The identity of the guard that is in force, where a test does not say otherwise."""
-GUARDED = Rights(guard=GUARD)
+GUARDED = RecordTrust(guard=GUARD)
 """By what records count that were written under it."""
 
 A_SPEC: Object = {"nodeSelector": {"matchLabels": RED}, "os": {"version": "2022"}}

@@ -26,7 +26,7 @@ IMPORTED: Final = (
     "winpool.start",
     "winpool.logs",
     "testbed.winsim.__main__",
-    "harness.second_room",
+    "harness.second_feature",
     "harness.jumping_clock",
     "harness.quick_labels",
 )

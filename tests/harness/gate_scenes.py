@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from harness.builders import NOON
-from harness.upgrade_room import BEHIND, settled_node, settled_nodes, upgrade_pool, upgrade_snapshot
+from harness.upgrade_feature import BEHIND, settled_node, settled_nodes, upgrade_pool, upgrade_snapshot
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
 from winpool.api.maintenance import Gate
 from winpool.api.spec import WindowsNodePoolSpec

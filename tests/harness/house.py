@@ -1,7 +1,7 @@
-"""A pool, its nodes and the passes over them with rooms of a test: what is decided, written and remembered.
+"""A pool, its nodes and the passes over them with features of a test: what is decided, written, remembered.
 
-It keeps what an operator keeps in memory, by the real ``Patience``, and speaks no HTTP. Of node conditions it
-knows what server-side apply does: one manager's are those that it applied last.
+It keeps what an operator keeps in memory, by the real ``WriteBackoff``, and speaks no HTTP. Of node
+conditions it knows what server-side apply does: one manager's are those that it applied last.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 from harness.builders import GUARD, Nodes, a_snapshot, deleted, with_status
 from harness.clock import Seconds
-from harness.second_room import FIRST, Asked, request, second
+from harness.second_feature import FIRST, Asked, request, second
 from harness.writes import patched
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.controllers.backoff import Patience
+from winpool.controllers.backoff import WriteBackoff
 from winpool.decide import Decision, decide
-from winpool.features.feature import Room
+from winpool.features.feature import Feature
 from winpool.model.node import ConditionsPatch, Node, NodeCondition, NodePatch
 from winpool.model.node_pods import NOTHING_EVICTED, KnownEvictions
 from winpool.model.pool import Pool
@@ -34,7 +34,7 @@ class House:
 
     pool: Pool
     nodes: Nodes
-    rooms: Sequence[Room] = (*FIRST, second)
+    features: Sequence[Feature] = (*FIRST, second)
     guard: str = GUARD
     memory: KnownMemory = NOTHING_KNOWN
     evictions: KnownEvictions = NOTHING_EVICTED
@@ -48,7 +48,7 @@ class House:
         # By UID: what the API server knows as ours, and what this operator remembers to have written.
         self._managed: dict[str, tuple[NodeCondition, ...]] = {}
         self._standing: dict[str, tuple[NodeCondition, ...]] = {}
-        self.patience = Patience(monotonic=self.clock)
+        self.backoff = WriteBackoff(monotonic=self.clock)
 
     # What others do
 
@@ -72,7 +72,7 @@ class House:
 
     def edit(self, pool: Pool) -> None:
         """Change the pool: pauses are between writes for one generation."""
-        self.pool, self.patience = pool, Patience(monotonic=self.clock)
+        self.pool, self.backoff = pool, WriteBackoff(monotonic=self.clock)
 
     def delete(self) -> None:
         """``kubectl delete`` the pool."""
@@ -85,7 +85,7 @@ class House:
         taken = a_snapshot(self.pool, self.nodes, **({"guard": self.guard} | seen))
         return replace(
             taken,
-            attempts=self.patience.attempts(self.nodes),
+            attempts=self.backoff.attempts(self.nodes),
             written_conditions=dict(self._standing),
             memory=self.memory,
             evictions=self.evictions,
@@ -93,7 +93,7 @@ class House:
 
     def decide(self, **seen: Any) -> Decision:
         """Decide a pass, and do nothing."""
-        return decide(self.snapshot(**seen), self.rooms)
+        return decide(self.snapshot(**seen), self.features)
 
     def run(self, **seen: Any) -> Decision:
         """Decide a pass, perform it, and report."""
@@ -116,7 +116,7 @@ class House:
 
     def restart(self) -> None:
         """Lose what is only in memory."""
-        self.patience = Patience(monotonic=self.clock)
+        self.backoff = WriteBackoff(monotonic=self.clock)
         self._standing.clear()
 
     def _keep_promise(self, decision: Decision) -> None:
@@ -132,7 +132,7 @@ class House:
             written.add(name)
             self.nodes[name] = patched(self.nodes[name], patch)
             repaired = decision.repaired.get(name, ())
-            self.patience.note_written(patch, repaired=repaired)
+            self.backoff.note_written(patch, repaired=repaired)
             self.patches.append(patch)
             self.repaired.append(repaired)
         for each in decision.acts.conditions:

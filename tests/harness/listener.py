@@ -99,10 +99,8 @@ async def listening(
     """Listen on a free port. A connection ends after any answer but EMPTY."""
     listener = Listener(answer)
     # A client that does not read does not say goodbye either, and asyncio would wait for that for 30 s.
-    patience = None if tls is None else SHUTDOWN_SECONDS
-    server = await asyncio.start_server(
-        listener.serve, "127.0.0.1", 0, ssl=tls, ssl_shutdown_timeout=patience
-    )
+    backoff = None if tls is None else SHUTDOWN_SECONDS
+    server = await asyncio.start_server(listener.serve, "127.0.0.1", 0, ssl=tls, ssl_shutdown_timeout=backoff)
     listener.port = server.sockets[0].getsockname()[1]
     try:
         yield listener

@@ -17,8 +17,8 @@ from harness.builders import CONTROL_PLANE, GUARD, NOON, Object
 from harness.writes import patched
 from winpool.api.crd import FieldPath
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.controllers.evictions import Answers, EvictionLane
-from winpool.controllers.machines import UpgradeSights
+from winpool.controllers.evictions import Answers, Evictor
+from winpool.controllers.machines import ObservedMachines
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import Connections
 from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
@@ -28,9 +28,9 @@ from winpool.controllers.pool import Reconciler
 from winpool.controllers.pools import Absences, Pools, Relister
 from winpool.controllers.queue import Dispatcher, PoolLoops
 from winpool.controllers.services import Services
-from winpool.controllers.writes import ConditionLane, PatchLane
-from winpool.decide import ROOMS
-from winpool.features.feature import Room
+from winpool.controllers.writes import ConditionApplier, NodePatcher
+from winpool.decide import FEATURES
+from winpool.features.feature import Feature
 from winpool.kube.control_plane import ControlPlane
 from winpool.kube.errors import ApiError, Conflict, NoAnswer, NotFound
 from winpool.kube.events import EventRecord, EventRecorder
@@ -344,7 +344,7 @@ class MemoryOperator:
         cluster: MemoryCluster,
         *,
         connections: Connections | None = None,
-        rooms: Sequence[Room] = ROOMS,
+        features: Sequence[Feature] = FEATURES,
         pods_seconds: float = NEVER,
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -391,7 +391,7 @@ class MemoryOperator:
         )
         control_plane = cast(ControlPlane, _Version())
         accept, nodes = self._accept_written, self.store.objects
-        self.upgrades = UpgradeSights(
+        self.upgrades = ObservedMachines(
             pools=self.pools,
             nodes=nodes,
             control_plane=control_plane,
@@ -419,15 +419,15 @@ class MemoryOperator:
             lacking_fields=lambda: self.lacking_fields,
             list_labelled=self._list_labelled,
             list_strays=_no_strays,
-            patches=PatchLane(self._writer, nodes, accept, self._clock),
-            conditions=ConditionLane(self._writer, nodes, accept, self._clock),
-            evictions=EvictionLane(writer=self._writer, monotonic=loop.time, answers=answers),
+            patches=NodePatcher(self._writer, nodes, accept, self._clock),
+            conditions=ConditionApplier(self._writer, nodes, accept, self._clock),
+            evictions=Evictor(writer=self._writer, monotonic=loop.time, answers=answers),
             pod_pass=self.pod_pass,
             node_pods=self.node_pods,
             memory=self.memory,
             upgrades=self.upgrades,
             taint_absent_since=TaintAbsentSince(monotonic=loop.time),
-            rooms=rooms,
+            features=features,
             strays=(),
         )
         self._observer = Observer(self.services)

@@ -36,7 +36,7 @@ from winpool.model.snapshot import Snapshot
 from winpool.ownership.leftovers import release_orphan, release_stray
 from winpool.ownership.members import selects
 from winpool.ownership.record import Record, TaintIdentity, record_of
-from winpool.ownership.trust import Rights, keys_of
+from winpool.ownership.trust import RecordTrust, keys_of
 from winpool.status.pods import written
 
 LISTS: Final = 2
@@ -151,9 +151,9 @@ class Model:
         self.remembered.clear()
 
     @property
-    def rights(self) -> Rights:
+    def rights(self) -> RecordTrust:
         """By what records are believed."""
-        return Rights(guard=self.guard, pools=self.seen)
+        return RecordTrust(guard=self.guard, pools=self.seen)
 
     @property
     def seen(self) -> dict[str, Keys]:

@@ -1,4 +1,4 @@
-"""Pods and questions about them for tests of the pure rooms."""
+"""Pods and questions about them for tests of the pure features."""
 
 from __future__ import annotations
 

@@ -6,12 +6,12 @@ from dataclasses import fields
 from typing import Any
 
 from winpool.controllers.services import ControlStats, Services
-from winpool.decide import ROOMS
+from winpool.decide import FEATURES
 from winpool.loops import Clock
 
 
 def some_services(**given: Any) -> Services:
     """Return services with those that are ``given``; the others are None, and not to be used."""
     rest = {each.name: None for each in fields(Services)}
-    usual = {"clock": Clock(), "rooms": ROOMS, "cluster_rows": (), "stats": ControlStats()}
+    usual = {"clock": Clock(), "features": FEATURES, "cluster_rows": (), "stats": ControlStats()}
     return Services(**{**rest, **usual, **given})

@@ -16,7 +16,7 @@ from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.controllers.observe import Observer
 from winpool.controllers.pools import Absences, Pools
 from winpool.controllers.sweep import Sweeper
-from winpool.controllers.writes import PatchLane
+from winpool.controllers.writes import NodePatcher
 from winpool.kube.errors import ApiError
 from winpool.kube.events import EventRecord
 from winpool.loops import Clock
@@ -77,7 +77,7 @@ class Stage:
             guard=self.policy,
             lacking_fields=lambda: () if self.is_complete else None,
             list_strays=self._list,
-            patches=PatchLane(MemoryWriter(self.cluster), self.known.objects, self._accept, clock),
+            patches=NodePatcher(MemoryWriter(self.cluster), self.known.objects, self._accept, clock),
             wake=self.woken.append,
         )
         self.sweeper = Sweeper(self.services, Observer(self.services))

@@ -28,7 +28,7 @@ from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate, Override
 from winpool.api.upgrade import Trigger
 from winpool.decide import Decision, decide
 from winpool.features.contract.feature import contract
-from winpool.features.feature import Finding, Mandate, Room
+from winpool.features.feature import AllowedActions, Feature, Finding
 from winpool.features.memory.feature import memory
 from winpool.features.upgrade.records import (
     DueReason,
@@ -118,14 +118,14 @@ ONE_DUE: Final = an_overview(due("w1"))
 NOTHING_DUE: Final = an_overview()
 
 
-def told(overview: UpgradeOverview | None, findings: Iterable[Finding] = ()) -> tuple[Room, ...]:
-    """Return rooms of which the last has found that out, for whatever pool."""
+def told(overview: UpgradeOverview | None, findings: Iterable[Finding] = ()) -> tuple[Feature, ...]:
+    """Return features of which the last has found that out, for whatever pool."""
     found = UpgradeResult(overview=overview, findings=tuple(findings))
 
-    def room(snapshot: Snapshot, members: Members, mandate: Mandate) -> UpgradeResult:
-        return UpgradeResult() if mandate is Mandate.RELEASE else found
+    def feature(snapshot: Snapshot, members: Members, allowed: AllowedActions) -> UpgradeResult:
+        return UpgradeResult() if allowed is AllowedActions.RELEASE else found
 
-    return (contract, memory, room)
+    return (contract, memory, feature)
 
 
 def six() -> Nodes:
@@ -138,7 +138,7 @@ def upgrading(
 ) -> Snapshot:
     """Return a settled pool of six nodes whose spec has ``upgrade``."""
     whole = {**UPGRADING, **(more or {})}
-    pool, nodes = settled(a_pool(more=whole), six(), rooms=told(NOTHING_DUE))
+    pool, nodes = settled(a_pool(more=whole), six(), features=told(NOTHING_DUE))
     return a_snapshot(replace(pool, spec=a_spec(more=whole, mode=mode)), nodes, now=now)
 
 
@@ -157,7 +157,7 @@ def without_spec() -> Snapshot:
 def released() -> Snapshot:
     """Return a pool that is being deleted."""
     pool = a_pool(more=UPGRADING, finalizers=(RELEASE_FINALIZER,))
-    pool, nodes = settled(pool, six(), rooms=told(NOTHING_DUE))
+    pool, nodes = settled(pool, six(), features=told(NOTHING_DUE))
     return a_snapshot(deleted(pool), nodes)
 
 
@@ -189,7 +189,7 @@ UPGRADE_WORLDS: Final[Mapping[str, tuple[Callable[[], Snapshot], UpgradeOverview
     "nodes gated": (upgrading, an_overview(due("w1", closed(Gate.IMAGES)), due("w2", stops=[HELD]))),
     **{f"{gate} closed": (upgrading, an_overview(due("w1"), gates=[closed(gate)])) for gate in POOL_GATES},
 }
-"""For each status and reason of UpgradeAllowed a pool, and what the room has found."""
+"""For each status and reason of UpgradeAllowed a pool, and what the feature has found."""
 
 
 def decided(world: str) -> Decision:
@@ -231,7 +231,7 @@ _NODE_GATES: Final = tuple(gate for gate in Gate if gate not in POOL_GATES)
 
 @st.composite
 def overviews(draw: st.DrawFn) -> UpgradeOverview:
-    """Return anything that the room may find."""
+    """Return anything that the feature may find."""
     names = draw(st.lists(st.sampled_from(NAMES), unique=True).map(sorted))
     nodes = [
         due(

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from harness.builders import CONTROL_PLANE, GUARD, NOON, Nodes, a_snapshot, a_survey, deleted, with_status
 from harness.clock import Seconds
-from harness.upgrade_room import DAY, HOUR, settled_node
+from harness.upgrade_feature import DAY, HOUR, settled_node
 from harness.writes import patched
 from winpool.api.conditions import ConditionType
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.status import Condition
-from winpool.controllers.backoff import Patience
+from winpool.controllers.backoff import WriteBackoff
 from winpool.decide import Decision, decide
 from winpool.model.node import Node, NodePatch
 from winpool.model.pods import NO_WORKLOAD, Workload
@@ -99,7 +99,7 @@ class UpgradeWorld:
 
     def edit(self, pool: Pool) -> None:
         """Change the pool: pauses are between writes for one generation."""
-        self.pool, self._patience = pool, Patience(monotonic=self._clock)
+        self.pool, self._patience = pool, WriteBackoff(monotonic=self._clock)
 
     def delete(self) -> None:
         """``kubectl delete`` the pool."""
@@ -117,7 +117,7 @@ class UpgradeWorld:
 
     def restart(self) -> None:
         """Lose what is only in memory; the version is read at once, the pods are not listed yet."""
-        self._patience = Patience(monotonic=self._clock)
+        self._patience = WriteBackoff(monotonic=self._clock)
         self._survey, self._listed_at, self._problem = None, None, ""
         self._plane, self._plane_since, self._plane_read, self._plane_is_first = "", None, None, True
         self._labelled.clear()

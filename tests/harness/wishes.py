@@ -1,4 +1,4 @@
-"""What one pool wants on one node, without the rest of a pass: goals, and the patch that comes of them."""
+"""What one pool wants on one node, without the rest of a pass: desired, and the patch that comes of them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from harness.builders import GUARDED
 from winpool.api.node_keys import MISMATCH_TAINT
 from winpool.features.contract.taints import NOTHING_HELD, Held
 from winpool.model.node import Node
-from winpool.ownership.desired import LEAVE, NONE, Goals, Target, Wish, merged
+from winpool.ownership.desired import KEEP, NONE, Desired, DesiredValue, Target, merged
 from winpool.ownership.diff import NodeDiff, PatchMaker
 from winpool.ownership.diff import release as releases_release
 from winpool.ownership.members import Claim, Member, values_of
 from winpool.ownership.record import Record, TaintIdentity, Unreadable, record_of
-from winpool.ownership.trust import Rights
+from winpool.ownership.trust import RecordTrust
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Wanted:
     pool_uid: str
     labels: Mapping[str, str]
     taints: Mapping[TaintIdentity, str]
-    rights: Rights = GUARDED
+    rights: RecordTrust = GUARDED
 
     @property
     def maker(self) -> PatchMaker:
@@ -50,12 +50,16 @@ class Wanted:
         startup: Mapping[TaintIdentity, str] = NONE,
     ) -> Target:
         """Return what the room of the contract makes of this."""
-        taints: dict[TaintIdentity, Wish] = {**self.taints, **dict.fromkeys(held.all, LEAVE), **startup}
+        taints: dict[TaintIdentity, DesiredValue] = {
+            **self.taints,
+            **dict.fromkeys(held.all, KEEP),
+            **startup,
+        }
         if own.mismatch:
             taints[MISMATCH_TAINT] = ""
         elif own.mismatch is None:
-            taints[MISMATCH_TAINT] = LEAVE
-        return merged([Goals(labels={**self.labels, **own.labels}, taints=taints)])
+            taints[MISMATCH_TAINT] = KEEP
+        return merged([Desired(labels={**self.labels, **own.labels}, taints=taints)])
 
 
 def conform(
@@ -85,7 +89,7 @@ def is_as_wanted(
     return wanted.maker.is_as_wanted(_member(node, found), wanted.target(own=own))
 
 
-def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> NodeDiff:
+def release(node: Node, *, pool_uid: str, pool_name: str, rights: RecordTrust) -> NodeDiff:
     return releases_release(node, pool_uid=pool_uid, pool_name=pool_name, rights=rights)
 
 

@@ -9,8 +9,8 @@ from types import EllipsisType
 from harness.builders import Nodes, a_snapshot, a_taint, with_status
 from winpool.api.fields import is_key, is_label_value
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL, PREFIX
-from winpool.decide import ROOMS, Decision, decide
-from winpool.features.feature import Room
+from winpool.decide import FEATURES, Decision, decide
+from winpool.features.feature import Feature
 from winpool.model.node import Node, NodePatch, Taint
 from winpool.model.pool import Pool
 from winpool.model.survey import Survey
@@ -79,10 +79,10 @@ def settled(
     nodes: Nodes,
     *,
     survey: Survey | EllipsisType | None = ...,
-    rooms: Sequence[Room] = ROOMS,
+    features: Sequence[Feature] = FEATURES,
 ) -> tuple[Pool, Nodes]:
     """Return the pool and the nodes after one pass that was performed whole."""
-    decision = decide(a_snapshot(pool, nodes, survey=survey), rooms)
+    decision = decide(a_snapshot(pool, nodes, survey=survey), features)
     finalizers = pool.finalizers if decision.finalizers is None else decision.finalizers
     return with_status(replace(pool, finalizers=finalizers), decision.status), acted(decision, nodes)
 

@@ -130,7 +130,7 @@ def test_neither_an_upgrade_nor_a_downgrade_writes_to_a_node_or_loses_anything(
         old = upgrading.old()
         old.start()
         wait_judged(old, pool, nodes=NODES)
-        standing.check(untold=TOLD)
+        standing.check(unreported=TOLD)
         drift(world, windows[1])
         wait_repaired(world, windows[1])
         assert old.stop() == 0

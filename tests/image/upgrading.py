@@ -152,13 +152,13 @@ class Standing:
         self._pool = pool
         self._found = kept(world, pool)
 
-    def check(self, *, told: Mapping[str, Any] | None = None, untold: Collection[str] = ()) -> None:
+    def check(self, *, told: Mapping[str, Any] | None = None, unreported: Collection[str] = ()) -> None:
         """Assert that all is as it was, and that nothing was written, not even the same or an event.
 
         ``told`` are the fields of the status that only the operator which runs now knows: it adds them, by
-        one write of the status. ``untold`` are those that it does not know: they are gone, with its CRD.
+        one write of the status. ``unreported`` are those that it does not know: they are gone, with its CRD.
         """
-        status = {key: value for key, value in self._found["status"].items() if key not in untold}
+        status = {key: value for key, value in self._found["status"].items() if key not in unreported}
         expected = {**self._found, "status": {**status, **(told or {})}}
         if told:
             wait_told(self._world, self._pool, told)

@@ -55,7 +55,7 @@ def runs(seed: int, *, worlds: int) -> list[Run]:
         ),
         Run(
             "worlds",
-            (f"--randomly-seed={seed}", "tests/unit/control/test_quiet_worlds.py"),
+            (f"--randomly-seed={seed}", "tests/unit/controllers/test_quiet_worlds.py"),
             {"WINPOOL_WORLDS": str(worlds), "WINPOOL_FIRST_WORLD": str(seed)},
         ),
         Run(
@@ -63,7 +63,7 @@ def runs(seed: int, *, worlds: int) -> list[Run]:
             (
                 f"--randomly-seed={seed}",
                 "tests/unit/contract/test_survey.py",
-                "tests/unit/cluster_room/test_node_texts.py",
+                "tests/unit/kube/test_node_texts.py",
             ),
             {"WINPOOL_PODS": str(PODS)},
         ),

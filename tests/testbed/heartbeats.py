@@ -2,7 +2,7 @@
 
 A Lease renewed every 10 s by 5,000 nodes is 500 writes a second, which take a whole core of the API
 server. Above a thousand nodes the period therefore grows with their number, so that the load stays that of
-a thousand; the controller manager's patience grows with it, or it would take silence for death.
+a thousand; the controller manager's backoff grows with it, or it would take silence for death.
 """
 
 import math
@@ -40,8 +40,8 @@ class Heartbeats:
 
     def __str__(self) -> str:
         grace = self.node_monitor_grace_seconds
-        patience = "Kubernetes' own" if grace is None else f"{grace} s"
-        return f"Leases are renewed every {self.lease_period_seconds:g} s, node-monitor-grace {patience}"
+        backoff = "Kubernetes' own" if grace is None else f"{grace} s"
+        return f"Leases are renewed every {self.lease_period_seconds:g} s, node-monitor-grace {backoff}"
 
 
 def heartbeats(options: Options) -> Heartbeats:

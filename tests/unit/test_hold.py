@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from harness.builders import NOON, a_node, a_pool, a_spec, edited
 from harness.house import House
-from harness.second_room import FIRST, second
+from harness.second_feature import FIRST, second
 from harness.views import CALM, HARD, all_of, told
 from winpool.api.issues import IssueReason
 from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL, PRESSURE_CONDITION
 from winpool.api.text import written_moment
-from winpool.decide import ROOMS, Decision
-from winpool.features.feature import RoomResult
+from winpool.decide import FEATURES, Decision
+from winpool.features.feature import FeatureResult
 from winpool.model.node import hold_end, is_held
-from winpool.ownership.desired import Goals
+from winpool.ownership.desired import Desired
 
 NAMES: Final = ("w1", "w2")
 HOUR: Final = timedelta(hours=1)
@@ -146,7 +146,7 @@ def test_no_room_writes_evicts_or_sets_a_condition_there() -> None:
 
 def test_memory_pressure_is_told_and_not_signalled_there() -> None:
     house = a_house(more={"memoryPressure": {"mode": "Signal"}})
-    house.rooms = ROOMS
+    house.features = FEATURES
     house.memory = all_of(NAMES, CALM)
     house.settle()
     hold(house)
@@ -165,7 +165,7 @@ def test_memory_pressure_is_told_and_not_signalled_there() -> None:
 
 def test_a_room_that_finishes_does_not_write_there() -> None:
     house = a_house()
-    house.rooms = (*FIRST, lambda *seen: replace(second(*seen), finishes=True))
+    house.features = (*FIRST, lambda *seen: replace(second(*seen), finishes=True))
     house.ask("w1", **ALL)
     house.settle()
     house.ask("w1", state="Upgrading")
@@ -175,7 +175,7 @@ def test_a_room_that_finishes_does_not_write_there() -> None:
 
 def test_a_deleted_pool_releases_its_held_nodes_too() -> None:
     house = a_house(more={"memoryPressure": {"mode": "Signal"}})
-    house.rooms = ROOMS
+    house.features = FEATURES
     house.memory = told({"w1": HARD, "w2": CALM})
     house.settle()
     hold(house)
@@ -245,10 +245,12 @@ def test_a_held_node_is_in_no_act(values: list[str | None], more: bool) -> None:
     names = ("a", "b", "c")
     house = House(a_pool(labels=LABELS), {name: a_node(name) for name in names})
     if more:
-        everywhere = Goals(labels={"winpool.dev/upgrade-state": "Draining"})
-        house.rooms = (
+        everywhere = Desired(labels={"winpool.dev/upgrade-state": "Draining"})
+        house.features = (
             *FIRST,
-            lambda _, members, __: RoomResult(goals={each.node.uid: everywhere for each in members.ours}),
+            lambda _, members, __: FeatureResult(
+                desired={each.node.uid: everywhere for each in members.ours}
+            ),
         )
     for name, value in zip(names, values, strict=True):
         if value is not None:

@@ -65,7 +65,7 @@ def dotted(path: Path) -> str:
 
 @pytest.mark.slow
 def test_deciding_needs_no_client_and_no_framework() -> None:
-    """A pure room that could reach the network would not be one."""
+    """A pure feature that could reach the network would not be one."""
     pure = [dotted(path) for path in MODULES if path.relative_to(ROOM).parts[0] in PURE]
     loaded = loaded_after(*pure, "winpool.decide", "winpool.model.snapshot", "winpool.kube.lease_rules")
     assert "winpool" in loaded

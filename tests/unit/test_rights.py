@@ -22,7 +22,7 @@ from winpool.api.rbac import (
     RIGHTS,
     WITH_MEMORY,
     Right,
-    rights_of,
+    record_trust_of,
 )
 from winpool.kube.events import PATH as EVENTS_PATH
 from winpool.kube.named import Target
@@ -130,7 +130,7 @@ def test_the_account_whose_token_kubelets_are_shown_may_read_what_is_asked_of_th
     https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/
     """
     paths = {"nodes/stats": SUMMARY_PATH, "nodes/configz": CONFIGZ_PATH}
-    assert {each for right in rights_of(READER) for each in granted(right)} == {
+    assert {each for right in record_trust_of(READER) for each in granted(right)} == {
         ("get", resource, "") for resource in paths
     }
     for resource, path in paths.items():
@@ -139,7 +139,7 @@ def test_the_account_whose_token_kubelets_are_shown_may_read_what_is_asked_of_th
 
 
 def test_events_are_written_where_the_role_is() -> None:
-    [right] = rights_of(EVENTS)
+    [right] = record_trust_of(EVENTS)
     assert f"/apis/{right.group}/v1/namespaces/{EVENTS.namespace}/events" == EVENTS_PATH
 
 
@@ -158,13 +158,13 @@ def test_no_right_reads_secrets_or_reaches_into_pods() -> None:
         ("list", "pods"),
         ("create", "pods/eviction"),
     }
-    assert "get" not in {verb for right in rights_of(CLUSTER) for verb in right.verbs}
+    assert "get" not in {verb for right in record_trust_of(CLUSTER) for verb in right.verbs}
 
 
 def test_what_only_memory_pressure_needs_comes_with_it_alone() -> None:
-    installed = {each for role in INSTALLED for right in rights_of(role) for each in granted(right)}
-    further = {each for role in WITH_MEMORY for right in rights_of(role) for each in granted(right)}
+    installed = {each for role in INSTALLED for right in record_trust_of(role) for each in granted(right)}
+    further = {each for role in WITH_MEMORY for right in record_trust_of(role) for each in granted(right)}
     assert installed.isdisjoint(further)
     assert {resource for _, resource, _ in installed} & {"pods/eviction", "nodes/status"} == set()
-    [token] = rights_of(READER_TOKEN)
+    [token] = record_trust_of(READER_TOKEN)
     assert token.names == (READER_ACCOUNT,)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.builders import NOON, a_survey
 from harness.strategies import NASTY, extreme_times
-from harness.upgrade_room import settled_node, upgrade_pool, upgrade_snapshot
+from harness.upgrade_feature import settled_node, upgrade_pool, upgrade_snapshot
 from winpool.api.keys import (
     HOLD_ANNOTATION,
     OS_VERSION_LABEL,
@@ -22,7 +22,7 @@ from winpool.api.keys import (
 from winpool.api.status import ControlPlaneSeen
 from winpool.api.upgrade import Trigger
 from winpool.decide import decide
-from winpool.features.feature import Mandate
+from winpool.features.feature import AllowedActions
 from winpool.features.upgrade.due import surprise_of
 from winpool.features.upgrade.feature import upgrade
 from winpool.features.upgrade.plan import upgrade_plan
@@ -175,7 +175,7 @@ def test_no_pass_fails_whatever_is_reported_and_its_status_stays_small(world: Sh
 @given(worlds())
 def test_no_plan_fails_whatever_is_reported(world: Shown) -> None:
     snapshot = world.snapshot
-    found = upgrade(snapshot, divide(snapshot), Mandate.NOTHING).overview
+    found = upgrade(snapshot, divide(snapshot), AllowedActions.NOTHING).overview
     assert found is not None
     assert snapshot.pool.spec is not None
     plan = upgrade_plan(found, spec=snapshot.pool.spec, nodes_of_pool=list(snapshot.nodes))

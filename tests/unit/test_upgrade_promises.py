@@ -1,4 +1,4 @@
-"""The promises of the design, for pools with ``spec.upgrade``: written from its text, not from the rooms."""
+"""The promises of the design, for pools with ``spec.upgrade``: written from its text, not from the code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from harness.builders import GUARDED, NOON, edited, unreadable
-from harness.upgrade_room import (
+from harness.upgrade_feature import (
     BEHIND,
     DAY,
     HOUR,

@@ -8,11 +8,11 @@ import pytest
 
 from harness.builders import a_node, a_pool, a_spec, edited
 from harness.house import House
-from harness.second_room import FIRST
+from harness.second_feature import FIRST
 from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL, UPGRADE_STATE_LABEL
-from winpool.features.feature import Mandate, Room, RoomResult
+from winpool.features.feature import AllowedActions, Feature, FeatureResult
 from winpool.model.snapshot import Snapshot
-from winpool.ownership.desired import LEAVE, Goals, Wish
+from winpool.ownership.desired import KEEP, Desired, DesiredValue
 from winpool.ownership.members import Members
 
 NAMES: Final = ("w1", "w2")
@@ -23,23 +23,23 @@ REFUSED: Final = [{"key": "a" * 60 + str(n), "value": "x" * 60, "effect": "NoSch
 
 
 class Wishing:
-    """A room that wants this state on every node, under every mandate but a release."""
+    """A feature that wants this state on every node, whatever may be done but a release."""
 
-    def __init__(self, wish: Wish) -> None:
+    def __init__(self, wish: DesiredValue) -> None:
         self.wish = wish
 
-    def __call__(self, _: Snapshot, members: Members, mandate: Mandate) -> RoomResult:
-        if mandate is Mandate.RELEASE:
-            return RoomResult()
-        goals = Goals(labels={UPGRADE_STATE_LABEL: self.wish})
-        return RoomResult(goals={each.node.uid: goals for each in members.ours})
+    def __call__(self, _: Snapshot, members: Members, allowed: AllowedActions) -> FeatureResult:
+        if allowed is AllowedActions.RELEASE:
+            return FeatureResult()
+        desired = Desired(labels={UPGRADE_STATE_LABEL: self.wish})
+        return FeatureResult(desired={each.node.uid: desired for each in members.ours})
 
 
 def a_house(**changes: Any) -> tuple[House, Wishing]:
     """Return a settled house whose nodes may all be upgraded."""
     wishing = Wishing("Required")
-    rooms: tuple[Room, ...] = (*FIRST, wishing)
-    house = House(a_pool(labels=LABELS, **changes), {name: a_node(name) for name in NAMES}, rooms=rooms)
+    features: tuple[Feature, ...] = (*FIRST, wishing)
+    house = House(a_pool(labels=LABELS, **changes), {name: a_node(name) for name in NAMES}, features=features)
     house.settle()
     assert states(house) == ["Required", "Required"]
     house.patches.clear()
@@ -81,8 +81,8 @@ def test_it_is_withdrawn_and_nothing_else_is_written(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", STOPS)
-@pytest.mark.parametrize("wish", ["Required", "UpToDate", LEAVE, None], ids=str)
-def test_nothing_but_a_withdrawal_is_written_there(how: str, wish: Wish) -> None:
+@pytest.mark.parametrize("wish", ["Required", "UpToDate", KEEP, None], ids=str)
+def test_nothing_but_a_withdrawal_is_written_there(how: str, wish: DesiredValue) -> None:
     house, wishing = a_house()
     stop(house, how)
     wishing.wish = wish

@@ -260,7 +260,7 @@ CONDITIONS: Final = tuple(
     each.name for each in NODE_KEYS if each.kind is KeyKind.CONDITION and each.set_by is SetBy.MEMORY
 )
 """What the operator writes of conditions. Those of upgrades have names that other programs act on, and no
-room writes them yet."""
+feature writes them yet."""
 
 _LABELS: Final = (*OWN_LABELS, *ALLOWED_LABEL_KEYS)
 _ALLOWED_DOMAINS: Final = f"^{NODE_ROLE_DOMAIN.replace('.', '[.]')}/|{under((NODE_RESTRICTION_DOMAIN,))}"

@@ -1,14 +1,14 @@
 """Every key that we put on a node, ours and borrowed: one table, and whatever depends on the keys reads it.
 
 The patch of a node, the short way past nodes that are as they should be, release, strays, orphans, drift, the
-reading of nodes and the guard's policy go by this table. A new key is one line here, and the room that
+reading of nodes and the guard's policy go by this table. A new key is one line here, and the feature that
 sets it.
 
 - A key *of ours* stands under ``winpool.dev/``. Nobody else writes it, so it needs no record: where no room
   asks for it, it comes off.
 - A key that is *borrowed* has a meaning to others, who may set it as well. What of it is ours, and what stood
   there before, stands in the ownership record.
-- A *request* is written by others, who ask us for something. Only a room that has served it takes it off.
+- A *request* is written by others, who ask us for something. Only a feature that has served it takes it off.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SetBy(StrEnum):
     """Who sets a key."""
 
     OWNERSHIP = "ownership"
-    """No room: it says whose the node is, and goes on first and comes off last."""
+    """No feature: it says whose the node is, and goes on first and comes off last."""
     CONTRACT = "contract"
     MEMORY = "memory"
     UPGRADE = "upgrade"
@@ -106,8 +106,8 @@ OWN_LABELS: Final = _names(KeyKind.LABEL)
 OWN_ANNOTATIONS: Final = _names(KeyKind.ANNOTATION)
 """Every node annotation that only the operator and people may write."""
 ROOMS_LABELS: Final = tuple(key for key in OWN_LABELS if key != POOL_LABEL)
-ROOMS_ANNOTATIONS: Final = tuple(key for key in OWN_ANNOTATIONS if key != APPLIED_ANNOTATION)
-"""Those of them that rooms set."""
+FEATURE_ANNOTATIONS: Final = tuple(key for key in OWN_ANNOTATIONS if key != APPLIED_ANNOTATION)
+"""Those of them that features set."""
 REQUEST_ANNOTATIONS: Final = _names(KeyKind.ANNOTATION, by_others=True)
 """Every node annotation by which others ask the operator for something."""
 BORROWED_ANNOTATIONS: Final = _names(KeyKind.ANNOTATION, borrowed=True)

@@ -3,9 +3,9 @@
 Two grammars. ``Memory`` is what a pool may declare: the few forms that people write, so that a slip is
 refused. ``bytes_of`` reads whatever Kubernetes writes: ``16776756Ki``, ``1e3``, ``128974848000m``.
 
-The official client has a parser (``kubernetes.utils.quantity``), but this is a pure room: its package brings
-a whole HTTP client, for a quarter of a second and 35 MiB. It also takes for numbers what the API server
-refuses, such as ``1_000``, ``NaN`` and ``1K``. A test holds the two together.
+The official client has a parser (``kubernetes.utils.quantity``), but this is a pure feature: its package
+brings a whole HTTP client, for a quarter of a second and 35 MiB. It also takes for numbers what the API
+server refuses, such as ``1_000``, ``NaN`` and ``1K``. A test holds the two together.
 """
 
 from __future__ import annotations

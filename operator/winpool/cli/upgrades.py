@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from winpool.allowed import mandate_of, refusal_of
+from winpool.allowed import allowed_actions, refusal_of
 from winpool.api.conditions import ConditionType
 from winpool.api.maintenance import Gate
 from winpool.api.model import InvalidSpecError
@@ -296,12 +296,12 @@ def judged(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> Judge
     snapshot = snapshot_of(cluster, pool, rows=rows)
     members = divide(snapshot)
     refusal = refusal_of(snapshot, members).message or _reported_refusal(pool)
-    mandate = mandate_of(pool, is_accepted=not refusal)
+    allowed = allowed_actions(pool, is_accepted=not refusal)
     if spec is not None and not is_gated:
         # What is due is judged for every pool, by the default triggers.
         by_default = spec.model_copy(update={"upgrade": Upgrade()})
         snapshot = replace(snapshot, pool=replace(pool, spec=by_default))
-    overview = upgrade(snapshot, members, mandate).overview
+    overview = upgrade(snapshot, members, allowed).overview
     is_reported = is_control_plane_closed(cluster.pools)
     if overview is not None and is_reported:
         overview = replace(overview, gates=tuple(map(_as_reported, overview.gates)))

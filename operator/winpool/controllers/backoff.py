@@ -1,7 +1,7 @@
 """Says when a write to a node or a pool may be tried again, by the outcomes of earlier writes.
 
-``Patience`` has those of the nodes of one pool, kept in memory only: after a restart everything is tried at
-once, once. ``Overtaken`` has the state of a pool on which a write was a conflict.
+``WriteBackoff`` has those of the nodes of one pool, kept in memory only: after a restart everything is tried
+at once, once. ``ConflictBackoff`` has the state of a pool on which a write was a conflict.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class NodeBackoff:
         return None if (first := min(ends, default=None)) is None else max(0.0, first - self._monotonic())
 
 
-class Overtaken:
+class ConflictBackoff:
     """The state of one pool on which a write was a conflict (409): someone has written it since it was read.
 
     Its watch event wakes the pool, usually within milliseconds, and the newer state is tried at once. The
@@ -198,7 +198,7 @@ _PERMISSIONS: Final = (UpgradeState.REQUIRED, UpgradeState.GATED)
 def is_permission_alone(patch: NodePatch) -> bool:
     """Whether ``patch`` gives or withdraws the permission to upgrade a node, and changes nothing else.
 
-    The room of upgrades itself gives it at most once a minute, and a rollout of a pool changes it on every
+    The feature of upgrades itself gives it at most once a minute, and a rollout of a pool changes it on every
     node, twice for each node that is upgraded. A pause would leave a permission where it does not hold.
     """
     return (
@@ -289,7 +289,7 @@ class Advice(Enum):
     """The watch has missed a change: list all nodes."""
 
 
-class Patience:
+class WriteBackoff:
     """The outcome of the last writes to the nodes of one pool, for one generation of its spec.
 
     - *Written again* for the same goal: someone undid what we wrote. The first repair is immediate, and each

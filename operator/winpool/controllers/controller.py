@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from winpool.controllers.evictions import eviction_answers, eviction_lane
-from winpool.controllers.machines import UpgradeSights
+from winpool.controllers.machines import ObservedMachines
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import Connections
 from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
@@ -22,9 +22,9 @@ from winpool.controllers.pools import Absences, Pools, Relister
 from winpool.controllers.queue import Dispatcher, PoolLoops
 from winpool.controllers.services import Services
 from winpool.controllers.sweep import Sweeper
-from winpool.controllers.writes import ConditionLane, PatchLane
-from winpool.decide import ROOMS
-from winpool.features.feature import Room
+from winpool.controllers.writes import ConditionApplier, NodePatcher
+from winpool.decide import FEATURES
+from winpool.features.feature import Feature
 from winpool.kube.budgets import BudgetCache, BudgetLister
 from winpool.kube.client import Transport
 from winpool.kube.control_plane import ControlPlane
@@ -57,7 +57,7 @@ class Controller:
         elector: Elector,
         clock: Clock,
         cluster_rows: tuple[Row, ...] = (),
-        rooms: Sequence[Room] = ROOMS,
+        features: Sequence[Feature] = FEATURES,
         connections: Connections | None = None,
     ) -> None:
         """Make them. Without ``connections`` no memory is sampled."""
@@ -126,8 +126,8 @@ class Controller:
             lacking_fields=lambda: self.pool_kind.lacking_fields,
             list_labelled=lambda pool: list_labelled(transport, pool_name=pool),
             list_strays=lambda: list_strays(transport),
-            patches=PatchLane(writer, nodes.objects, nodes.accept_written, clock),
-            conditions=ConditionLane(writer, nodes.objects, nodes.accept_written, clock),
+            patches=NodePatcher(writer, nodes.objects, nodes.accept_written, clock),
+            conditions=ConditionApplier(writer, nodes.objects, nodes.accept_written, clock),
             evictions=eviction_lane(
                 transport, answers=answers, memory=memory, known=nodes.objects, clock=clock
             ),
@@ -143,7 +143,7 @@ class Controller:
                 clock=clock,
             ),
             memory=memory,
-            upgrades=UpgradeSights(
+            upgrades=ObservedMachines(
                 pools=pools,
                 nodes=nodes.objects,
                 control_plane=control_plane,
@@ -151,7 +151,7 @@ class Controller:
                 clock=clock,
             ),
             taint_absent_since=TaintAbsentSince(monotonic=monotonic),
-            rooms=rooms,
+            features=features,
             cluster_rows=cluster_rows,
         )
         observer = Observer(self.services)

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import EvictionResult, MemoryStats
-from winpool.controllers.writes import Lane, Outcome, is_of_one_object
+from winpool.controllers.writes import Outcome, WorkerPool, is_of_one_object
 from winpool.features.memory.eviction import objection
 from winpool.kube.backoff import KeyedBackoff
 from winpool.kube.client import Transport
@@ -297,7 +297,7 @@ def _no_objection(_: Eviction) -> str:
 
 
 @dataclass(kw_only=True, slots=True)
-class EvictionLane:
+class Evictor:
     """Evicts pods of all pools through ``writer``. ``answers`` remembers what is answered.
 
     ``objection`` returns why an eviction is not right any more, by what is known at that moment; empty where
@@ -312,11 +312,11 @@ class EvictionLane:
     _settled: OrderedDict[str, float] = field(default_factory=OrderedDict, init=False)
     """UIDs of pods that were evicted or are gone, and until when each is not evicted again; in that order."""
     _pauses: KeyedBackoff[str] = field(init=False)
-    _lane: Lane[Eviction] = field(init=False)
+    _lane: WorkerPool[Eviction] = field(init=False)
 
     def __post_init__(self) -> None:
         self._pauses = KeyedBackoff(monotonic=self.monotonic, cap=LONGEST_REFUSAL_SECONDS)
-        self._lane = Lane(self._evict, is_of_one_pod, EVICTIONS_IN_FLIGHT, self.monotonic)
+        self._lane = WorkerPool(self._evict, is_of_one_pod, EVICTIONS_IN_FLIGHT, self.monotonic)
 
     async def run(
         self,
@@ -444,14 +444,14 @@ def eviction_lane(
     memory: MemoryCollector | None,
     known: Mapping[str, Node],
     clock: Clock,
-) -> EvictionLane:
+) -> Evictor:
     """Make the lane. ``memory`` has detectors, ``known`` are the nodes as the watch last reported them."""
 
     def still(eviction: Eviction) -> str:
         pool = _pool_of(memory, eviction.node_uid, now=clock.monotonic())
         return objection(eviction, node=known.get(eviction.node), pool=pool, now=clock.now())
 
-    return EvictionLane(writer=Writer(transport), monotonic=clock.monotonic, answers=answers, objection=still)
+    return Evictor(writer=Writer(transport), monotonic=clock.monotonic, answers=answers, objection=still)
 
 
 def eviction_answers(memory: MemoryCollector | None, *, clock: Clock) -> Answers:

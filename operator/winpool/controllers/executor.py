@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from winpool.api.events import EventReason, Regarding
-from winpool.controllers.backoff import Advice, Patience
+from winpool.controllers.backoff import Advice, WriteBackoff
 from winpool.controllers.services import Services
 from winpool.controllers.status import Announcer
 from winpool.controllers.writes import Outcome
@@ -67,15 +67,15 @@ class Executor:
         self._decided = {each.uid: each for each in decision.acts.evictions}
 
     async def perform(
-        self, decision: Decision, *, patience: Patience, is_wanted: Callable[[], bool]
+        self, decision: Decision, *, backoff: WriteBackoff, is_wanted: Callable[[], bool]
     ) -> Performed:
         """Perform the acts of ``decision``, as long as ``is_wanted``. Never raises an ApiError."""
         acts = decision.acts
         # Nodes whose writes failed lately come last. Otherwise a few of them could block all others.
-        failing = patience.failing
+        failing = backoff.failing
         patches = sorted(acts.patches, key=lambda patch: patch.node.uid in failing)
         patched = await self.services.patches.run(patches, is_wanted=is_wanted)
-        self._note(decision, patched, patience=patience)
+        self._note(decision, patched, backoff=backoff)
         conditions: Outcome[ConditionsPatch] = Outcome()
         if patched.error is None:
             # A patch changes its node, and the conditions were decided for the node as it was before: the
@@ -119,19 +119,19 @@ class Executor:
         if outcome.done or outcome.stopped or outcome.remaining or outcome.error:
             self.services.wake(self.pool_name)
 
-    def _note(self, decision: Decision, outcome: Outcome[NodePatch], *, patience: Patience) -> None:
-        """Note the outcome of each patch of ``decision`` in ``patience``.
+    def _note(self, decision: Decision, outcome: Outcome[NodePatch], *, backoff: WriteBackoff) -> None:
+        """Note the outcome of each patch of ``decision`` in ``backoff``.
 
         An event reports a write that was carried out. The status reports one that was refused: its issue has
         the event.
         """
         for patch in outcome.done:
-            patience.note_written(patch, repaired=decision.repaired.get(patch.node.name, ()))
+            backoff.note_written(patch, repaired=decision.repaired.get(patch.node.name, ()))
         self.announcer.gather(decision.node_events, written=[patch.node.name for patch in outcome.done])
         self.announcer.announce(decision.deletions.told(patch.node.name for patch in outcome.done))
         self.announcer.forget_warnings({patch.node.uid for patch in outcome.done})
         for patch, error in outcome.stopped:
-            advice = patience.note_stopped(patch, error)
+            advice = backoff.note_stopped(patch, error)
             if advice is Advice.LIST:
                 self.services.nodes.ask_for_list()
             elif advice is Advice.TELL:

@@ -238,7 +238,7 @@ class UpgradeStats:
 
 
 @dataclass(kw_only=True, slots=True)
-class UpgradeSights:
+class ObservedMachines:
     """What passes know for upgrades beside the objects in the cluster.
 
     ``nodes`` are those that are known, by name. ``on_change`` wakes all pools.

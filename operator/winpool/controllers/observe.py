@@ -16,7 +16,7 @@ from winpool.model.snapshot import Snapshot
 from winpool.model.survey import KnownPods
 from winpool.ownership.leftovers import strays_of
 from winpool.ownership.record import Record, parse
-from winpool.ownership.trust import Rights
+from winpool.ownership.trust import RecordTrust
 from winpool.support.judge import Basis
 
 KEPT_SECONDS: Final = 600.0
@@ -101,10 +101,10 @@ class Observer:
             known_issues=known_issues,
         )
 
-    def rights_over(self, nodes: Iterable[Node]) -> Rights:
+    def trust_over(self, nodes: Iterable[Node]) -> RecordTrust:
         """Return the rights that decide which records on ``nodes`` are believed."""
         guard = self.services.guard
-        return Rights(
+        return RecordTrust(
             guard=guard.identity,
             pools=self._seen_pools(owners_of(nodes)),
             is_unknown=guard.is_unknown,

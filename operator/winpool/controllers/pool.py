@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from winpool.api.keys import RELEASE_FINALIZER
-from winpool.controllers.backoff import Overtaken, Patience
+from winpool.controllers.backoff import ConflictBackoff, WriteBackoff
 from winpool.controllers.executor import Executor
 from winpool.controllers.observe import Observer
 from winpool.controllers.services import Services
@@ -30,7 +30,7 @@ from winpool.kube.errors import ApiError, Conflict, Forbidden, NotFound, explain
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import release
-from winpool.ownership.members import rights_of
+from winpool.ownership.members import record_trust_of
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Finalizers:
 
     async def is_left_anywhere(self, snapshot: Snapshot) -> bool:
         """Whether the API server knows a node with something of the pool: the watch may be behind."""
-        pool, rights = snapshot.pool, rights_of(snapshot)
+        pool, rights = snapshot.pool, record_trust_of(snapshot)
         labelled = await self.services.list_labelled(pool.name)
         return any(
             release(node, pool_uid=pool.uid, pool_name=pool.name, rights=rights).patch for node in labelled
@@ -149,10 +149,10 @@ class Reconciler:
     observer: Observer
     _announcer: Announcer = field(init=False)
     _executor: Executor = field(init=False)
-    _conflicts: Overtaken = field(init=False)
+    _conflicts: ConflictBackoff = field(init=False)
     _status: StatusWriter = field(init=False)
     _finalizers: Finalizers = field(init=False)
-    _patience: Patience = field(init=False)
+    _patience: WriteBackoff = field(init=False)
     _intent: tuple[str, int] = field(default=("", 0), init=False)
     _is_deleting: bool = field(default=False, init=False)
     _written_generation: int = field(default=0, init=False)
@@ -164,10 +164,10 @@ class Reconciler:
         services, monotonic = self.services, self.services.clock.monotonic
         self._announcer = Announcer(services.recorder, self.pool_name)
         self._executor = Executor(self.pool_name, services, self._announcer)
-        self._conflicts = Overtaken(ask_for_pools=services.relister.ask, monotonic=monotonic)
+        self._conflicts = ConflictBackoff(ask_for_pools=services.relister.ask, monotonic=monotonic)
         self._status = StatusWriter(services, self._announcer, self._conflicts)
         self._finalizers = Finalizers(services, self._announcer)
-        self._patience = Patience(monotonic=monotonic)
+        self._patience = WriteBackoff(monotonic=monotonic)
 
     def close(self) -> None:
         """Emit the events that still wait. Call it when no pass runs any more."""
@@ -225,7 +225,7 @@ class Reconciler:
                 else await self._report_first(snapshot, decision)
             )
         outcome = await self._executor.perform(
-            decision, patience=self._patience, is_wanted=lambda: self._is_latest(pool)
+            decision, backoff=self._patience, is_wanted=lambda: self._is_latest(pool)
         )
         self._has_tried_nodes = outcome.has_tried
         if outcome.patches.done:
@@ -276,7 +276,7 @@ class Reconciler:
         )
 
     def _decide(self, snapshot: Snapshot) -> Decision:
-        decision = decide(snapshot, self.services.rooms)
+        decision = decide(snapshot, self.services.features)
         self._ask(snapshot.pool, decision)
         self._executor.follow(decision)
         self.services.stats.figures[self.pool_name] = decision.figures
@@ -324,7 +324,7 @@ class Reconciler:
             was_there = self._intent[0] == pool.uid and not self._is_deleting
             self._intent, self._is_deleting = (pool.uid, pool.generation), pool.deleting
             self._written_generation = 0
-            self._patience = Patience(monotonic=self.services.clock.monotonic, is_from_start=was_there)
+            self._patience = WriteBackoff(monotonic=self.services.clock.monotonic, is_from_start=was_there)
 
     def _observe(self) -> Snapshot | None:
         """Return what is known now; None where there is no such pool any more."""

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from winpool.api.crd import FieldPath
-from winpool.controllers.evictions import EvictionLane
-from winpool.controllers.machines import UpgradeSights
+from winpool.controllers.evictions import Evictor
+from winpool.controllers.machines import ObservedMachines
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
 from winpool.controllers.pod_pass import PodPass
 from winpool.controllers.pools import Pools, Relister
-from winpool.controllers.writes import ConditionLane, PatchLane
-from winpool.decide import ROOMS
-from winpool.features.feature import Room
+from winpool.controllers.writes import ConditionApplier, NodePatcher
+from winpool.decide import FEATURES
+from winpool.features.feature import Feature
 from winpool.kube.control_plane import ControlPlane
 from winpool.kube.events import EventRecorder
 from winpool.kube.guard import Guard
@@ -78,15 +78,15 @@ class Services:
     lacking_fields: Callable[[], tuple[FieldPath, ...] | None]
     list_labelled: Callable[[str], Awaitable[Sequence[Node]]]
     list_strays: Callable[[], Awaitable[tuple[Node, ...]]]
-    patches: PatchLane
-    conditions: ConditionLane
-    evictions: EvictionLane
+    patches: NodePatcher
+    conditions: ConditionApplier
+    evictions: Evictor
     pod_pass: PodPass
     node_pods: NodePodLists
     memory: MemoryCollector | None
-    upgrades: UpgradeSights
+    upgrades: ObservedMachines
     taint_absent_since: TaintAbsentSince
-    rooms: Sequence[Room] = ROOMS
+    features: Sequence[Feature] = FEATURES
     cluster_rows: tuple[Row, ...] = ()
     stats: ControlStats = field(default_factory=ControlStats)
     strays: tuple[Node, ...] | None = None

@@ -13,7 +13,7 @@ from winpool.api.events import EVENTS, EventReason
 from winpool.api.keys import API_VERSION
 from winpool.api.status import WindowsNodePoolStatus
 from winpool.api.v1alpha1 import status_and_problem
-from winpool.controllers.backoff import Overtaken
+from winpool.controllers.backoff import ConflictBackoff
 from winpool.controllers.services import Services
 from winpool.decide import Decision
 from winpool.kube.errors import Forbidden, explain
@@ -149,7 +149,7 @@ class StatusWriter:
 
     services: Services
     announcer: Announcer
-    conflicts: Overtaken
+    conflicts: ConflictBackoff
     known_issues: Mapping[str, tuple[KnownIssue, ...]] = field(default_factory=dict, init=False)
     """By the UID of the pool: all of its issues when its status was last written, or first read as
     it is to be."""

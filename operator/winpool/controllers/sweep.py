@@ -19,7 +19,7 @@ from typing import Final
 
 from winpool.api.fields import is_pool_name
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
-from winpool.controllers.backoff import Advice, Patience
+from winpool.controllers.backoff import Advice, WriteBackoff
 from winpool.controllers.observe import Observer, is_complete
 from winpool.controllers.pools import Pools
 from winpool.controllers.services import Services
@@ -33,7 +33,7 @@ from winpool.model.pool import PoolName
 from winpool.ownership.diff import NodeDiff
 from winpool.ownership.leftovers import owner_of, release_orphan, release_stray, strays_of
 from winpool.ownership.record import Record, record_of
-from winpool.ownership.trust import Rights
+from winpool.ownership.trust import RecordTrust
 from winpool.status.events import named, pool_gone
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class GonePools:
     recorder: EventRecorder
     _told: set[str] = field(default_factory=set, init=False)
 
-    def tell(self, nodes: Iterable[Node], *, rights: Rights) -> None:
+    def tell(self, nodes: Iterable[Node], *, rights: RecordTrust) -> None:
         """Report the pools that records on ``nodes`` name and that the last list of all pools lacked.
 
         A record that may be forged does not count: it can name any pool, see ``doubted``.
@@ -130,7 +130,7 @@ class Refusals:
     """
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
-        self._patience = Patience(monotonic=monotonic)
+        self._patience = WriteBackoff(monotonic=monotonic)
         self._told: dict[str, set[int | None]] = {}
 
     def note_released(self, patch: NodePatch) -> None:
@@ -269,7 +269,7 @@ class Sweeper:
         except ApiError:
             self._strays_due = float("-inf")
             raise
-        rights = self.observer.rights_over(strays)
+        rights = self.observer.trust_over(strays)
         now = self.services.clock.now()
         found = [
             (stray, release_stray(stray, is_let_go=self._is_let_go, rights=rights, now=now))
@@ -302,7 +302,7 @@ class Sweeper:
         pools, is_vanished, rights = (
             self.services.pools.all(),
             self.services.pools.is_vanished,
-            self.observer.rights_over(nodes),
+            self.observer.trust_over(nodes),
         )
         found = [
             (node, release_orphan(node, pools=pools, is_vanished=is_vanished, rights=rights))

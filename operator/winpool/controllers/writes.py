@@ -77,7 +77,7 @@ class Outcome(Generic[ActT]):
 
 
 @dataclass(slots=True)
-class Lane(Generic[ActT]):
+class WorkerPool(Generic[ActT]):
     """Performs acts of one kind, at most ``limit`` at once.
 
     ``perform`` performs one and raises ApiErrors; ``is_of_one`` says whether an error concerns that one
@@ -174,7 +174,7 @@ cores, 100 give 413 and triple the latency of each (measured against a raw loade
 
 
 @dataclass(slots=True)
-class PatchLane:
+class NodePatcher:
     """Sends node patches through ``writer`` and hands each answer to ``accept_written``.
 
     ``known`` are the nodes as last seen, by name; a node that is not among them is patched as decided.
@@ -184,10 +184,10 @@ class PatchLane:
     known: Mapping[str, Node]
     accept_written: Callable[[Node], None]
     clock: Clock
-    _lane: Lane[NodePatch] = field(init=False)
+    _lane: WorkerPool[NodePatch] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._lane = Lane(self._send, is_of_one_object, PATCHES_IN_FLIGHT, self.clock.monotonic)
+        self._lane = WorkerPool(self._send, is_of_one_object, PATCHES_IN_FLIGHT, self.clock.monotonic)
 
     async def run(
         self, patches: Sequence[NodePatch], *, is_wanted: Callable[[], bool] = lambda: True
@@ -216,7 +216,7 @@ Goal: TypeAlias = "tuple[str, tuple[NodeCondition, ...]]"
 
 
 @dataclass(slots=True)
-class ConditionLane:
+class ConditionApplier:
     """Applies conditions of all pools through ``writer`` and hands each answer to ``accept_written``.
 
     ``known`` are the nodes as last seen, by name; a node that is not among them is written as decided.
@@ -232,11 +232,11 @@ class ConditionLane:
     _told: set[str] = field(default_factory=set, init=False)
     """UIDs of nodes that cannot be written, and that the log has reported."""
     _pauses: KeyedBackoff[Goal] = field(init=False)
-    _lane: Lane[ConditionsPatch] = field(init=False)
+    _lane: WorkerPool[ConditionsPatch] = field(init=False)
 
     def __post_init__(self) -> None:
         self._pauses = KeyedBackoff(monotonic=self.clock.monotonic)
-        self._lane = Lane(self._apply, is_of_one_object, CONDITIONS_IN_FLIGHT, self.clock.monotonic)
+        self._lane = WorkerPool(self._apply, is_of_one_object, CONDITIONS_IN_FLIGHT, self.clock.monotonic)
 
     async def run(
         self, patches: Sequence[ConditionsPatch], *, is_wanted: Callable[[], bool] = lambda: True

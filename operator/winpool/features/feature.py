@@ -1,9 +1,9 @@
-"""What a room is: one function, from the snapshot to what it wants, with one signature for all rooms.
+"""What a feature is: one function, from the snapshot to what it wants, with one signature for all features.
 
-A room knows its own concern and no other room. It gets the snapshot, the nodes that concern the pool, and
-the mandate; it returns a ``RoomResult``. ``decide`` merges the results into at most one patch for each
-node. A room never sees a patch, writes nothing, and reports nothing: it returns what it wants and what it
-finds. Release, drift, pauses and status work the same for every room.
+A feature knows its own concern and no other feature. It gets the snapshot, the nodes that concern the pool,
+and what may be done; it returns a ``FeatureResult``. ``decide`` merges the results into at most one patch
+for each node. A feature never sees a patch, writes nothing, and reports nothing: it returns what it wants
+and what it finds. Release, drift, pauses and status work the same for every feature.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from winpool.api.issues import IssueReason
 from winpool.model.node import Eviction, Node
 from winpool.model.node_pods import PodListRequest
 from winpool.model.snapshot import Snapshot
-from winpool.ownership.desired import NONE, Goals
+from winpool.ownership.desired import NONE, Desired
 from winpool.ownership.members import Members
 
 
-class Mandate(Enum):
-    """What may be done for a pool now. Rooms judge alike under all but RELEASE, where they want nothing."""
+class AllowedActions(Enum):
+    """What may be done for a pool now. Features judge alike under all but RELEASE, which desires nothing."""
 
     ACT = "act"
     NOTHING = "nothing"
     """The pool is paused, or in a dry run: everything is judged and nothing is written."""
     FINISH = "finish"
-    """The spec cannot be acted on: only rooms with ``RoomResult.finishes`` continue what they have begun, and
-    all else stays as it is."""
+    """The spec cannot be acted on: features with ``FeatureResult.finishes`` continue what they have begun,
+    and all else stays as it is."""
     RELEASE = "release"
     """The pool is being deleted: all that it has set on nodes is removed."""
 
@@ -40,7 +40,7 @@ class Stage(Enum):
     """The stage of a node that is not at its target. How each is reported: ``report.progress``."""
 
     WRITING = "writing"
-    """A patch is due. No room returns this: it follows from what they want."""
+    """A patch is due. No feature returns this: it follows from what they want."""
     WAITING = "waiting"
     """Something has to be known first, and will be soon."""
     VALIDATING = "validating"
@@ -55,9 +55,9 @@ class Stage(Enum):
     UNKNOWN = "unknown"
     """It is not known whether it is at its target."""
     ON_HOLD = "on hold"
-    """A write is due, and a person holds the node (``winpool.dev/hold``). No room returns this."""
+    """A write is due, and a person holds the node (``winpool.dev/hold``). No feature returns this."""
     REFUSED = "refused"
-    """The API server refuses writes to it. No room returns this."""
+    """The API server refuses writes to it. No feature returns this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +102,19 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class RoomResult:
-    """What one room wants and finds.
+class FeatureResult:
+    """What one feature wants and finds.
 
-    ``goals`` are by the UIDs of the pool's nodes; a node that is not among them is to have nothing of the
-    room. ``node_lists`` are nodes whose pods have to be listed before the room can continue, ``sampled``
-    those whose memory has to be watched, ``pod_list_requests`` the lists of pods that evictions need, the
-    most urgent first, and ``needs_all_pods`` asks for a list of all pods. ``awaits_pods`` says that the first
-    list of all pods since the start will show more: until then the status of this very spec stays. At
-    ``requeue_at`` time alone may change what the room wants. ``finishes`` says that its goals hold under the
-    mandate FINISH.
+    ``desired`` are by the UIDs of the pool's nodes; a node that is not among them is to have nothing of the
+    feature. ``node_lists`` are nodes whose pods have to be listed before the feature can continue,
+    ``sampled`` those whose memory has to be watched, ``pod_list_requests`` the lists of pods that evictions
+    need, the most urgent first, and ``needs_all_pods`` asks for a list of all pods. ``awaits_pods`` says
+    that the first list of all pods since the start will show more: until then the status of this very spec
+    stays. At ``requeue_at`` time alone may change what the feature desires. ``finishes`` says that it
+    desires the same under ``AllowedActions.FINISH``.
     """
 
-    goals: Mapping[str, Goals] = field(default_factory=lambda: NONE)
+    desired: Mapping[str, Desired] = field(default_factory=lambda: NONE)
     evictions: tuple[Eviction, ...] = ()
     findings: tuple[Finding, ...] = ()
     progress: tuple[Progress, ...] = ()
@@ -127,6 +127,6 @@ class RoomResult:
     finishes: bool = False
 
 
-NOTHING_WANTED: Final = RoomResult()
+NOTHING_WANTED: Final = FeatureResult()
 
-Room = Callable[["Snapshot", "Members", Mandate], RoomResult]
+Feature = Callable[["Snapshot", "Members", AllowedActions], FeatureResult]

@@ -1,13 +1,13 @@
 """The desired state of a node, merged from all features, and the record that goes with it.
 
-What a node is to have: as each room wants it, and merged.
+What a node is to have: as each feature wants it, and merged.
 
-A room names keys. A key with a value is to be on the node with it (SET). A key with None is not to be there
-(ABSENT), as every key of ours that no room names; for a borrowed key this means that what we did is undone by
-the record. A key with LEAVE stays as it is: the room cannot decide now, since something is not known, or has
-to wait.
+A feature names keys. A key with a value is to be on the node with it (SET). A key with None is not to be
+there (ABSENT), as every key of ours that no room names; for a borrowed key this means that what we did is
+undone by the record. A key with KEEP stays as it is: the feature cannot decide now, since something is not
+known, or has to wait.
 
-Each key has one room that names it. Two rooms that name the same key are a bug.
+Each key has one feature that names it. Two features that name the same key are a bug.
 
 What the record of a node says beside the keys that are ours.
 
@@ -45,58 +45,59 @@ K = TypeVar("K", bound="Hashable")
 NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
-class Leave(Enum):
+class Keep(Enum):
     """The wish to leave a key as it is."""
 
-    LEAVE = "leave"
+    KEEP = "leave"
 
 
-LEAVE: Final = Leave.LEAVE
-Wish = str | None | Leave
+KEEP: Final = Keep.KEEP
+DesiredValue = str | None | Keep
 
 
-class RoomsDisagreeError(Exception):
-    """Two rooms name one key of a node, or one names a key that it may not: always a bug of a room."""
+class FeaturesDisagreeError(Exception):
+    """Two features name one key of a node, or one names a key that it may not: always a bug of a feature."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Goals:
-    """What one room wants on one node. Nodes that are alike share one object.
+class Desired:
+    """What one feature wants on one node. Nodes that are alike share one object.
 
     ``annotations`` are of the table of our keys; a request of others can only be ABSENT, once it is served,
     or where the operator may make it too, be made: the record then names it as ours.
-    ``unschedulable`` is True for a cordon, False for no cordon of ours, LEAVE, or None where the room does
-    not decide it. ``withheld`` are taints that the room leaves now and wants later, with their values: they
-    are not part of the patch, but of its goal (``Target.goal``). ``timed`` are taints that get the time at
-    which we add them. With ``leaves_rest`` all that no room names stays as it is: the room cannot decide yet.
+    ``unschedulable`` is True for a cordon, False for no cordon of ours, KEEP, or None where the feature does
+    not decide it. ``withheld`` are taints that the feature leaves now and wants later, with their values:
+    they are not part of the patch, but of its goal (``Target.goal``). ``timed`` are taints that get the time
+    at which we add them. With ``keeps_rest`` all that no room names stays as it is: the room cannot decide
+    yet.
     """
 
-    labels: Mapping[str, Wish] = field(default_factory=lambda: NONE)
-    annotations: Mapping[str, Wish] = field(default_factory=lambda: NONE)
-    taints: Mapping[TaintIdentity, Wish] = field(default_factory=lambda: NONE)
-    unschedulable: bool | Leave | None = None
+    labels: Mapping[str, DesiredValue] = field(default_factory=lambda: NONE)
+    annotations: Mapping[str, DesiredValue] = field(default_factory=lambda: NONE)
+    taints: Mapping[TaintIdentity, DesiredValue] = field(default_factory=lambda: NONE)
+    unschedulable: bool | Keep | None = None
     conditions: tuple[NodeCondition, ...] = ()
     withheld: Mapping[TaintIdentity, str] = field(default_factory=lambda: NONE)
     timed: frozenset[TaintIdentity] = frozenset()
-    leaves_rest: bool = False
+    keeps_rest: bool = False
 
 
-NO_GOALS: Final = Goals()
-"""What a room wants on a node that does not concern it: nothing of its own."""
+NOTHING_DESIRED: Final = Desired()
+"""What a feature wants on a node that does not concern it: nothing of its own."""
 
-LEAVE_ALL: Final = Goals(leaves_rest=True)
+KEEP_ALL: Final = Desired(keeps_rest=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """What all rooms together want on a node. Nodes that are alike share one object.
+    """What all features together want on a node. Nodes that are alike share one object.
 
     Labels, annotations and taints under our prefix (``own_…``) are separate: they need no record.
-    ``left_…`` are those that stay as they are, and ``absent`` those that a room wants to be absent, whatever
-    else is left. ``cleared`` are requests of others that were served, ``timed`` the taints that get the time
-    at which we add them. ``goal`` is all that the node is to have in the end: it distinguishes the repetition
-    of a write that someone undid from a write with another goal. ``is_plain`` says that the quick check
-    (``Brief``) can compare it, ``wants_nothing``
+    ``left_…`` are those that stay as they are, and ``absent`` those that a feature wants to be absent,
+    whatever else is left. ``cleared`` are requests of others that were served, ``timed`` the taints that get
+    the time at which we add them. ``goal`` is all that the node is to have in the end: it distinguishes the
+    repetition of a write that someone undid from a write with another goal. ``is_plain`` says that the quick
+    check (``Brief``) can compare it, ``wants_nothing``
     that no room names anything on the node.
     """
 
@@ -110,41 +111,43 @@ class Target:
     left_annotations: frozenset[str]
     left_taints: frozenset[TaintIdentity]
     absent: frozenset[object]
-    unschedulable: bool | Leave | None
+    unschedulable: bool | Keep | None
     cleared: frozenset[str]
     timed: frozenset[TaintIdentity]
     conditions: tuple[NodeCondition, ...]
-    leaves_rest: bool
+    keeps_rest: bool
     goal: tuple[object, ...]
     is_plain: bool
     wants_nothing: bool
 
 
-def merged(wishes: Sequence[Goals]) -> Target:
-    """Merge what the rooms want on one node; raises RoomsDisagreeError."""
+def merged(wishes: Sequence[Desired]) -> Target:
+    """Merge what the features want on one node; raises FeaturesDisagreeError."""
     labels = _merged((each.labels for each in wishes), known=OWN_LABELS, what="label")
     annotations = _merged((each.annotations for each in wishes), known=_ANNOTATIONS, what="annotation")
     taints = _merged((each.taints for each in wishes), known=OWN_TAINTS, what="taint")
     cordons = [each.unschedulable for each in wishes if each.unschedulable is not None]
     if len(cordons) > 1:
-        raise RoomsDisagreeError("two rooms have a say in spec.unschedulable")
-    conditions = tuple(sorted((each for goals in wishes for each in goals.conditions), key=_type_of))
+        raise FeaturesDisagreeError("two features have a say in spec.unschedulable")
+    conditions = tuple(sorted((each for desired in wishes for each in desired.conditions), key=_type_of))
     if len({each.type for each in conditions}) < len(conditions) or any(
         each.type not in CONDITIONS for each in conditions
     ):
-        raise RoomsDisagreeError(
-            f"two rooms set one condition, or one that is not in the table: {conditions}"
+        raise FeaturesDisagreeError(
+            f"two features set one condition, or one that is not in the table: {conditions}"
         )
     if wrong := [key for key, wish in annotations.items() if _is_for_others(key) and wish is not None]:
-        raise RoomsDisagreeError(f"{wrong} is a request of others, which is taken off once served, or left")
-    withheld = {key: value for goals in wishes for key, value in goals.withheld.items()}
+        raise FeaturesDisagreeError(
+            f"{wrong} is a request of others, which is taken off once served, or left"
+        )
+    withheld = {key: value for desired in wishes for key, value in desired.withheld.items()}
     set_labels, set_annotations, set_taints = _set(labels), _set(annotations), _set(taints)
     unschedulable = cordons[0] if cordons else None
     cleared = frozenset(
         key for key, wish in annotations.items() if key in REQUEST_ANNOTATIONS and wish is None
     )
     left_labels, left_annotations, left_taints = _left(labels), _left(annotations), _left(taints)
-    leaves_rest = any(each.leaves_rest for each in wishes)
+    keeps_rest = any(each.keeps_rest for each in wishes)
     return Target(
         labels=_part(set_labels, OWN_LABELS, are_among=False),
         own_labels=_part(set_labels, OWN_LABELS, are_among=True),
@@ -159,20 +162,20 @@ def merged(wishes: Sequence[Goals]) -> Target:
         cleared=cleared,
         timed=frozenset().union(*(each.timed for each in wishes)),
         conditions=conditions,
-        leaves_rest=leaves_rest,
+        keeps_rest=keeps_rest,
         absent=_absent(labels) | _absent(annotations) | _absent(taints),
         goal=(set_labels, set_annotations, {**set_taints, **withheld}, unschedulable is True, cleared),
         is_plain=not (
-            leaves_rest
+            keeps_rest
             or unschedulable is True
-            or unschedulable is LEAVE
+            or unschedulable is KEEP
             or conditions
             or cleared
             or left_labels
             or left_annotations
             or left_taints.difference(OWN_TAINTS)
         ),
-        wants_nothing=leaves_rest
+        wants_nothing=keeps_rest
         and not (labels or annotations or taints or conditions or unschedulable is not None),
     )
 
@@ -189,28 +192,32 @@ def _type_of(condition: NodeCondition) -> str:
     return condition.type
 
 
-def _merged(wishes: Iterable[Mapping[K, Wish]], *, known: Sequence[K], what: str) -> dict[K, Wish]:
-    found: dict[K, Wish] = {}
+def _merged(
+    wishes: Iterable[Mapping[K, DesiredValue]], *, known: Sequence[K], what: str
+) -> dict[K, DesiredValue]:
+    found: dict[K, DesiredValue] = {}
     for each in wishes:
         if twice := found.keys() & each.keys():
-            raise RoomsDisagreeError(f"two rooms have a say in the {what} {sorted(map(str, twice))}")
+            raise FeaturesDisagreeError(f"two features have a say in the {what} {sorted(map(str, twice))}")
         found.update(each)
     for key in found:
         name = key[0] if isinstance(key, tuple) else str(key)
         if key not in known and (name.startswith(PREFIX) or what == "annotation"):
-            raise RoomsDisagreeError(f"the {what} {key} is not in the table of our keys (api/node_keys.py)")
+            raise FeaturesDisagreeError(
+                f"the {what} {key} is not in the table of our keys (api/node_keys.py)"
+            )
     return found
 
 
-def _set(wishes: Mapping[K, Wish]) -> dict[K, str]:
+def _set(wishes: Mapping[K, DesiredValue]) -> dict[K, str]:
     return {key: wish for key, wish in wishes.items() if isinstance(wish, str)}
 
 
-def _left(wishes: Mapping[K, Wish]) -> frozenset[K]:
-    return frozenset(key for key, wish in wishes.items() if wish is LEAVE)
+def _left(wishes: Mapping[K, DesiredValue]) -> frozenset[K]:
+    return frozenset(key for key, wish in wishes.items() if wish is KEEP)
 
 
-def _absent(wishes: Mapping[K, Wish]) -> frozenset[object]:
+def _absent(wishes: Mapping[K, DesiredValue]) -> frozenset[object]:
     return frozenset(key for key, wish in wishes.items() if wish is None)
 
 

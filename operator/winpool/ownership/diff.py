@@ -35,11 +35,11 @@ import msgspec
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.node_keys import (
     BORROWED_ANNOTATIONS,
+    FEATURE_ANNOTATIONS,
     MISMATCH_TAINT,
     OWN_ANNOTATIONS,
     OWN_LABELS,
     OWN_TAINTS,
-    ROOMS_ANNOTATIONS,
     ROOMS_LABELS,
     TOLD_BY_THE_NODE,
 )
@@ -47,9 +47,9 @@ from winpool.api.text import written_moment
 from winpool.model.node import NO_KEYS, ConditionsPatch, Keys, Node, NodeCondition, NodePatch, Taint
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import (
-    LEAVE,
-    NO_GOALS,
-    Goals,
+    KEEP,
+    NOTHING_DESIRED,
+    Desired,
     Target,
     conditions_to_name,
     lost_on,
@@ -61,7 +61,7 @@ from winpool.ownership.desired import (
 )
 from winpool.ownership.members import Claim, Member, Members
 from winpool.ownership.record import Owned, Record, TaintIdentity, Unreadable, record_of
-from winpool.ownership.trust import Rights, names, standing
+from winpool.ownership.trust import RecordTrust, names, standing
 
 K = TypeVar("K")
 
@@ -229,7 +229,7 @@ def drifted(node: Node, patch: NodePatch, *, is_repeat: bool) -> tuple[str, ...]
     """
     quiet = {*TOLD_BY_THE_NODE, *(() if is_repeat else OWN_LABELS)} - {POOL_LABEL}
     labels = [f"label {key}" for key in sorted(patch.labels) if key not in quiet]
-    told = {*BORROWED_ANNOTATIONS, *(ROOMS_ANNOTATIONS if is_repeat else ())}
+    told = {*BORROWED_ANNOTATIONS, *(FEATURE_ANNOTATIONS if is_repeat else ())}
     annotations = [f"annotation {key}" for key in sorted(patch.annotations) if key in told]
     quiet_taints = {MISMATCH_TAINT, *(() if is_repeat else OWN_TAINTS)}
     taints = [
@@ -280,7 +280,7 @@ class Brief:
         self._labels = {**target.labels, **target.own_labels, POOL_LABEL: pool_name}.items()
         self._no_labels = tuple(key for key in ROOMS_LABELS if key not in target.own_labels)
         self._annotations = {**target.annotations, **target.own_annotations}.items()
-        self._no_annotations = tuple(key for key in ROOMS_ANNOTATIONS if key not in target.own_annotations)
+        self._no_annotations = tuple(key for key in FEATURE_ANNOTATIONS if key not in target.own_annotations)
         self._taints = {**target.taints, **target.own_taints}.items()
         self._no_taints = tuple(
             each for each in OWN_TAINTS if each not in target.own_taints and each not in target.left_taints
@@ -356,7 +356,7 @@ class NodeDiff(msgspec.Struct, frozen=True):
 NO_DIFF: Final = NodeDiff()
 
 
-def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> NodeDiff:
+def release(node: Node, *, pool_uid: str, pool_name: str, rights: RecordTrust) -> NodeDiff:
     """Return the patch that removes from ``node`` exactly what the pool set; none if there is nothing.
 
     Where the record cannot be read, only keys under ``winpool.dev/`` are the pool's, and only if
@@ -404,7 +404,7 @@ class PatchMaker:
         *,
         pool_name: str,
         pool_uid: str,
-        rights: Rights,
+        rights: RecordTrust,
         has_written: Callable[[str, object], bool] = _nothing_was_written,
         now: datetime | None = None,
     ) -> None:
@@ -438,14 +438,14 @@ class PatchMaker:
         known = rights.pools.get(self._pool_uid, NO_KEYS)
         lost = lost_on(node, found, pool_uid=self._pool_uid, known=known, why=why)
 
-        rest = kept if target.leaves_rest else nothing
+        rest = kept if target.keeps_rest else nothing
         absent = target.absent
         left_labels = target.left_labels | (rest.labels.keys() - target.labels.keys() - absent)
         left_annotations = target.left_annotations | (
             rest.annotations.keys() - target.annotations.keys() - absent
         )
         left_taints = target.left_taints | (rest.taints.keys() - target.taints.keys() - absent)
-        leaves_cordon = target.unschedulable is LEAVE or (target.leaves_rest and target.unschedulable is None)
+        leaves_cordon = target.unschedulable is KEEP or (target.keeps_rest and target.unschedulable is None)
         wanted = undo(
             node,
             old,
@@ -540,19 +540,19 @@ class PatchMaker:
             wanted.labels,
             {**target.own_labels, POOL_LABEL: self._pool_name},
             keys=OWN_LABELS,
-            left={*OWN_LABELS} - target.absent if target.leaves_rest else target.left_labels,
+            left={*OWN_LABELS} - target.absent if target.keeps_rest else target.left_labels,
         )
         put_own(
             wanted.annotations,
             target.own_annotations,
-            keys=ROOMS_ANNOTATIONS,
-            left={*OWN_ANNOTATIONS} - target.absent if target.leaves_rest else target.left_annotations,
+            keys=FEATURE_ANNOTATIONS,
+            left={*OWN_ANNOTATIONS} - target.absent if target.keeps_rest else target.left_annotations,
         )
         put_own(
             wanted.taints,
             target.own_taints,
             keys=OWN_TAINTS,
-            left={*OWN_TAINTS} - target.absent if target.leaves_rest else target.left_taints,
+            left={*OWN_TAINTS} - target.absent if target.keeps_rest else target.left_taints,
         )
         for key in target.cleared:
             wanted.annotations.pop(key, None)
@@ -591,16 +591,16 @@ def _are_of(owned: Mapping[K, Owned], wanted: Mapping[K, str]) -> bool:
 def diffs_of(
     snapshot: Snapshot,
     members: Members,
-    desired: Sequence[Mapping[str, Goals]],
+    desired: Sequence[Mapping[str, Desired]],
     *,
     is_finishing: bool = False,
 ) -> dict[str, NodeDiff]:
     """Return how nodes differ, by their UIDs, from what each feature desires; ``desired`` is by the same.
 
-    Without a readable spec nothing is known to be due, except for rooms that are finishing
+    Without a readable spec nothing is known to be due, except for features that are finishing
     (``is_finishing``).
 
-    Nodes of other pools are not among them, nor nodes with nothing to do. Raises RoomsDisagreeError.
+    Nodes of other pools are not among them, nor nodes with nothing to do. Raises FeaturesDisagreeError.
     """
     pool = snapshot.pool
     maker = PatchMaker(
@@ -611,12 +611,12 @@ def diffs_of(
         now=snapshot.now,
     )
     used = [each for each in desired if each]  # a feature that wants nothing costs nothing
-    briefs: dict[tuple[Goals, ...], Brief] = {}
+    briefs: dict[tuple[Desired, ...], Brief] = {}
     found: dict[str, NodeDiff] = {}
     for member in members.all:
         uid = member.node.uid
         if member.claim is Claim.OURS and (is_finishing or pool.spec is not None):
-            wanted = tuple([each.get(uid, NO_GOALS) for each in used])
+            wanted = tuple([each.get(uid, NOTHING_DESIRED) for each in used])
             brief = briefs.get(wanted)
             if brief is None:
                 brief = briefs[wanted] = maker.brief_of(merged(wanted))
@@ -661,7 +661,7 @@ def _of_left(
     release.
     """
     record = member.record
-    is_doubtful = isinstance(record, Record) and members.rights.is_in_doubt(record)
+    is_doubtful = isinstance(record, Record) and members.rights.is_undecided(record)
     stale = written != () and bool(_ours(record, members, written) & _types(member.node))
     return msgspec.structs.replace(
         maker.release(member.node),

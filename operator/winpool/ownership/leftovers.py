@@ -37,7 +37,7 @@ from winpool.model.pool import Pool, PoolName
 from winpool.ownership.diff import NO_DIFF, NodeDiff, difference, release, undo
 from winpool.ownership.members import asking
 from winpool.ownership.record import Record, record_of, render
-from winpool.ownership.trust import Rights, names, standing
+from winpool.ownership.trust import RecordTrust, names, standing
 
 _OWN: Final = Keys(frozenset(OWN_LABELS), frozenset(OWN_TAINTS), frozenset(OWN_ANNOTATIONS))
 
@@ -56,7 +56,7 @@ def strays_of(pool: Pool, strays: Iterable[Node]) -> tuple[Node, ...]:
     return tuple(node for node in strays if owner_of(node) in (pool.uid, PoolName(pool.name)))
 
 
-def trim(node: Node, *, rights: Rights) -> NodeDiff:
+def trim(node: Node, *, rights: RecordTrust) -> NodeDiff:
     """Return the patch that removes only what the node's own kubelet could remove.
 
     The record continues to name the rest, which is removed by it once the pool is deleted.
@@ -83,7 +83,7 @@ def trim(node: Node, *, rights: Rights) -> NodeDiff:
     return NodeDiff(difference(node, wanted, taints=node.taints))
 
 
-def kept_on(node: Node, *, rights: Rights) -> Keys:
+def kept_on(node: Node, *, rights: RecordTrust) -> Keys:
     """Return what ``trim`` leaves on the node, and what is known to be ours of it."""
     found, own = record_of(node), standing(_OWN, node)
     if not isinstance(found, Record):
@@ -101,7 +101,7 @@ def kept_on(node: Node, *, rights: Rights) -> Keys:
 
 
 def release_stray(
-    node: Node, *, is_let_go: Callable[[str | PoolName], bool], rights: Rights, now: datetime
+    node: Node, *, is_let_go: Callable[[str | PoolName], bool], rights: RecordTrust, now: datetime
 ) -> NodeDiff:
     """Return the patch that removes ours from a node that is not a Windows node; none for one that is.
 
@@ -121,7 +121,7 @@ def release_stray(
 
 
 def release_orphan(
-    node: Node, *, pools: Collection[Pool], is_vanished: Callable[[str | PoolName], bool], rights: Rights
+    node: Node, *, pools: Collection[Pool], is_vanished: Callable[[str | PoolName], bool], rights: RecordTrust
 ) -> NodeDiff:
     """Return the patch that removes what a pool that is gone left on a Windows node.
 
@@ -134,9 +134,9 @@ def release_orphan(
     return _release_by_record(node, rights=rights)
 
 
-def _release_by_record(node: Node, *, rights: Rights) -> NodeDiff:
+def _release_by_record(node: Node, *, rights: RecordTrust) -> NodeDiff:
     found = record_of(node)
-    if isinstance(found, Record) and rights.is_in_doubt(found):
+    if isinstance(found, Record) and rights.is_undecided(found):
         return NO_DIFF  # until the guard can be read
     if isinstance(found, Record) and not rights.know_owner(found):
         return NodeDiff(is_doubted=True, left_alone=names(found))

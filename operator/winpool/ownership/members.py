@@ -31,7 +31,7 @@ from winpool.model.node import Node, Taint
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.record import Record, TaintIdentity, Unreadable, parse, record_of
-from winpool.ownership.trust import Rights, keys_of
+from winpool.ownership.trust import RecordTrust, keys_of
 
 
 def selects(selector: NodeSelector | PodSelector, labels: Mapping[str, str]) -> bool:
@@ -102,7 +102,7 @@ def claim(
     pool: Pool,
     rivals: Collection[Pool],
     vanished: Collection[str],
-    rights: Rights,
+    rights: RecordTrust,
 ) -> Claimed:
     """Say which claim ``pool`` has to ``node``; ``found`` is the record on it."""
     owner = found.pool_uid if isinstance(found, Record) else None
@@ -117,7 +117,7 @@ def claim(
     if rival := next((rival.name for rival in rivals if rival.uid == owner), ""):
         return Claimed(Claim.RIVAL, rival)
     if isinstance(found, Record) and not (owner in vanished and rights.know_owner(found)):
-        return Claimed(Claim.UNKNOWN, is_gone=owner in vanished and not rights.is_in_doubt(found))
+        return Claimed(Claim.UNKNOWN, is_gone=owner in vanished and not rights.is_undecided(found))
     first = min((pool, *asking(rivals, node)), key=lambda each: each.seniority)
     return _OURS if first is pool else Claimed(Claim.RIVAL, first.name)
 
@@ -188,15 +188,15 @@ class Members:
     """
 
     all: tuple[Member, ...]
-    rights: Rights
+    rights: RecordTrust
     ours: tuple[Member, ...]
     pool_uid: str
 
 
-def rights_of(snapshot: Snapshot) -> Rights:
+def record_trust_of(snapshot: Snapshot) -> RecordTrust:
     """Return the rights that decide which records are believed in this pass."""
     pool = snapshot.pool
-    return Rights(
+    return RecordTrust(
         guard=snapshot.guard.identity,
         pools={**snapshot.others.seen, pool.uid: keys_of(pool)},
         is_unknown=snapshot.guard.is_unknown,
@@ -209,7 +209,7 @@ def divide(snapshot: Snapshot) -> Members:
     A pool that is being deleted has no claim any more: it only releases its nodes. A pool whose spec cannot
     be read keeps the nodes that it has (P4).
     """
-    rights = rights_of(snapshot)
+    rights = record_trust_of(snapshot)
     found = tuple(_divided(snapshot, rights))
     ours = tuple([each for each in found if each.claim is Claim.OURS])
     return Members(all=found, rights=rights, ours=ours, pool_uid=snapshot.pool.uid)
@@ -225,7 +225,7 @@ def _kept(pool: Pool, nodes: Iterable[Node]) -> Iterator[Member]:
             yield Member(node, Claim.LEFT, record, values_of(node))
 
 
-def _divided(snapshot: Snapshot, rights: Rights) -> Iterator[Member]:
+def _divided(snapshot: Snapshot, rights: RecordTrust) -> Iterator[Member]:
     pool = snapshot.pool
     nodes = sorted(snapshot.nodes, key=_name_of)
     if pool.deleting or pool.spec is None:

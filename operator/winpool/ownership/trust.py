@@ -38,7 +38,7 @@ none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
+class RecordTrust:
     """What decides which records are believed.
 
     ``guard`` is the identity of the guard that is in force, empty where none is. ``pools`` are the keys of
@@ -54,13 +54,13 @@ class Rights:
         """Whether ``record`` was written under the guard that is in force."""
         return bool(self.guard) and record.guard == self.guard
 
-    def is_in_doubt(self, record: Record) -> bool:
+    def is_undecided(self, record: Record) -> bool:
         """Whether what ``record`` permits will be known only once the guard can be read again."""
         return self.is_unknown and bool(record.guard)
 
     def know_owner(self, record: Record) -> bool:
         """Whether the owner that ``record`` names is, or was, a pool: a forged one can name any UID."""
-        if self.is_in_doubt(record):
+        if self.is_undecided(record):
             return False
         return self.is_guarded(record) or record.pool_uid in self.pools
 
@@ -127,7 +127,7 @@ def standing(keys: Keys, node: Node) -> Keys:
     )
 
 
-NO_RIGHTS: Final = Rights()
+NO_TRUST: Final = RecordTrust()
 """No guard, and no pool that was ever seen."""
 
 

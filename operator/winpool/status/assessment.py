@@ -13,7 +13,7 @@ from winpool.api.keys import HOLD_ANNOTATION
 from winpool.features.contract.feature import NOTHING_FOUND, ContractResult, NodeContract
 from winpool.features.contract.taints import Held
 from winpool.features.contract.validation import Startup
-from winpool.features.feature import Progress, RoomResult, Stage
+from winpool.features.feature import FeatureResult, Progress, Stage
 from winpool.features.reserved_memory import Reserved
 from winpool.model.node import NO_KEYS, ConditionsPatch, Keys, Node, NodePatch, is_held
 from winpool.model.snapshot import Snapshot
@@ -149,7 +149,7 @@ _WRITTEN: Final = (Claim.OURS, Claim.LEFT)
 
 
 def assessed(
-    snapshot: Snapshot, members: Members, results: Iterable[RoomResult], diffs: Mapping[str, NodeDiff]
+    snapshot: Snapshot, members: Members, results: Iterable[FeatureResult], diffs: Mapping[str, NodeDiff]
 ) -> Assessed:
     """Put together what is known of each node. A refusal is one as long as its patch is due."""
     found: Mapping[str, NodeContract] = {}
@@ -218,8 +218,8 @@ class Tally:
 
     ``outstanding`` names those that a patch is due for, ``writable`` those of them that nothing has to
     come first for, ``refused`` those that the API server does not let us write. ``progress`` says at which
-    stage nodes are that are not as they should be, each room by itself, that of what is to be written first.
-    ``asking`` names those that a look at all pods soon would help along. ``foreign`` are selected and
+    stage nodes are that are not as they should be, each feature by itself, that of what is to be written
+    first. ``asking`` names those that a look at all pods soon would help along. ``foreign`` are selected and
     another pool's. ``undecided`` are selected, and it is not known yet whether their owner is a pool;
     ``ownerless`` are selected, their owner is none, and only a person can give them to the pool. ``held`` are
     the pool's, and people hold them: none of these is outstanding. ``awaiting_conditions`` names those on
@@ -262,7 +262,7 @@ _OF_WINDOWS: Final = (Stage.DUE, Stage.UNKNOWN)
 _TO_BE_WRITTEN: Final = "Labels or taints have to change on {nodes}."
 
 
-def tally(assessed: Assessed, results: Sequence[RoomResult]) -> Tally:
+def tally(assessed: Assessed, results: Sequence[FeatureResult]) -> Tally:
     """Count the nodes that belong to the pool, and those that it selects but another pool has.
 
     A node that the pool has left belongs to it until it is released, or a gate that compares counts
@@ -328,12 +328,12 @@ def tally(assessed: Assessed, results: Sequence[RoomResult]) -> Tally:
 
 def _progress(
     outstanding: Sequence[str],
-    results: Iterable[RoomResult],
+    results: Iterable[FeatureResult],
     *,
     refused: frozenset[str],
     on_hold: Sequence[str],
 ) -> Iterator[Progress]:
-    """Yield the stages of nodes: first those that are to be written, then what each room says.
+    """Yield the stages of nodes: first those that are to be written, then what each feature says.
 
     One that the API server does not let us write cannot show anything: it is not being validated. One that a
     person holds goes no further in any way.

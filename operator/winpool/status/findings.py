@@ -35,7 +35,7 @@ from winpool.model.node import Keys, hold_end
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.leftovers import kept_on
-from winpool.ownership.members import Claim, rights_of
+from winpool.ownership.members import Claim, record_trust_of
 from winpool.ownership.record import Record, record_of
 from winpool.status.assessment import NAMES_SHOWN, Assessment, enumerate_names
 from winpool.status.events import NODE, ended, named, nameless, removal
@@ -308,7 +308,7 @@ UNTOLD_SECONDS: Final = 10
 deletion of the pool."""
 
 
-def untold_nodes(
+def unreported_nodes(
     nodes: Iterable[Assessment],
     reported: WindowsNodePoolStatus,
     standing: WindowsNodePoolStatus,
@@ -349,12 +349,12 @@ def owner_findings(snapshot: Snapshot, nodes: Iterable[Assessment]) -> Iterator[
     Its fix names the time at which the last of their owners is decided on. The time is no part of message and
     cause: a kubelet without the guard can name another owner each second.
     """
-    rights = rights_of(snapshot)
+    rights = record_trust_of(snapshot)
     found: dict[tuple[bool, bool], list[tuple[str, datetime | None]]] = {}
     for each in nodes:
         record = record_of(each.node) if each.claim is Claim.UNKNOWN else None
         if isinstance(record, Record):
-            is_trusted = rights.know_owner(record) or rights.is_in_doubt(record)
+            is_trusted = rights.know_owner(record) or rights.is_undecided(record)
             decided_at = snapshot.others.decided_at.get(record.pool_uid)
             found.setdefault((each.owner_is_gone, is_trusted), []).append((each.node.name, decided_at))
     for (is_gone, is_trusted), there in found.items():
@@ -388,7 +388,7 @@ def stray_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """
     if snapshot.pool.deleting or not snapshot.strays:
         return
-    rights, windows = rights_of(snapshot), {node.name for node in snapshot.nodes}
+    rights, windows = record_trust_of(snapshot), {node.name for node in snapshot.nodes}
     found: dict[Keys, list[str]] = {}
     for node in snapshot.strays:
         # One may be a Windows node again, since the list of strays.

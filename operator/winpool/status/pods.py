@@ -49,7 +49,7 @@ POD_ISSUES = (
 """What is known from lists of pods only."""
 
 
-def is_untold(reported: WindowsNodePoolStatus, standing: WindowsNodePoolStatus) -> bool:
+def is_unreported(reported: WindowsNodePoolStatus, standing: WindowsNodePoolStatus) -> bool:
     """Whether ``reported`` has an issue of ``PREFLIGHT_ISSUES`` that is not in the status yet."""
     known = {_identity(each, each.node_count) for each in standing.issues}
     return any(

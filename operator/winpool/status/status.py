@@ -30,7 +30,7 @@ from winpool.api.status import (
 )
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.features.contract.feature import Refusal
-from winpool.features.feature import RoomResult, Stage
+from winpool.features.feature import FeatureResult, Stage
 from winpool.features.judge import layers_of
 from winpool.features.memory.feature import MemoryResult
 from winpool.features.memory.overview import Overview
@@ -62,7 +62,7 @@ from winpool.status.view import View
 def status(
     snapshot: Snapshot,
     nodes: Assessed,
-    results: Sequence[RoomResult],
+    results: Sequence[FeatureResult],
     *,
     refusal: Refusal,
     missing_permission: str,
@@ -126,7 +126,7 @@ def status(
     return reported, standing
 
 
-def overview_of(results: Iterable[RoomResult]) -> Overview | None:
+def overview_of(results: Iterable[FeatureResult]) -> Overview | None:
     """Return what is known of the memory of the nodes; None where memory is not watched."""
     return next((each.overview for each in results if isinstance(each, MemoryResult)), None)
 
@@ -328,7 +328,7 @@ class UpgradeFigures:
     surprised: Mapping[SurpriseKind, int]
 
 
-def upgrade_figures(results: Sequence[RoomResult]) -> UpgradeFigures | None:
+def upgrade_figures(results: Sequence[FeatureResult]) -> UpgradeFigures | None:
     """Return them; None without ``spec.upgrade``."""
     overview = upgrades_of(results)
     if overview is None:

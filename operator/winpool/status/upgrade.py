@@ -16,7 +16,7 @@ from winpool.api.maintenance import Gate
 from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import written_moment
 from winpool.api.upgrade import UpgradeState
-from winpool.features.feature import RoomResult
+from winpool.features.feature import FeatureResult
 from winpool.features.upgrade.gates.table import POOL_GATES
 from winpool.features.upgrade.records import NodeUpgrade, Stand, UpgradeOverview, UpgradeResult
 from winpool.status.assessment import count_nodes, counted_nodes, enumerate_names
@@ -29,7 +29,7 @@ LONGEST_CAUSE: Final = 400
 """Characters that one gate may use of it. Some of its words are a person's: a reason of a pause, for one."""
 
 MOST_CAUSES: Final = 3
-"""Causes of one gate that is judged node by node: nodes can have one each, and other gates need room."""
+"""Causes of one gate that is judged node by node: nodes can have one each, and other gates need feature."""
 
 OF_GATES: Final = {each.gate: Reason(each.gate) for each in POOL_GATES}
 """The gates that are judged once for the pool, and the reason where one is the first that is closed."""
@@ -43,8 +43,8 @@ OF_STOPS: Final = {
 """What else stops the pool as a whole. It comes before the gates."""
 
 
-def upgrades_of(results: Iterable[RoomResult]) -> UpgradeOverview | None:
-    """Return what the room of upgrades has found; None without ``spec.upgrade``."""
+def upgrades_of(results: Iterable[FeatureResult]) -> UpgradeOverview | None:
+    """Return what the feature of upgrades has found; None without ``spec.upgrade``."""
     return next((each.overview for each in results if isinstance(each, UpgradeResult)), None)
 
 

@@ -222,7 +222,7 @@ def _denial(row: Row) -> list[str]:
     if row.verdict is not RowVerdict.DENY or not (row.min_kubernetes or row.max_kubernetes):
         return []
     return [
-        "verdict Deny with kubernetesVersions denies the release inside of them and outside. Leave "
+        "verdict Deny with kubernetesVersions denies the release inside of them and outside. Keep "
         "kubernetesVersions out, or write verdict Allow or Warn and the range that is not denied"
     ]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from testbed.winsim.troubles import Troubles
     from testbed.winsim.wire import Wire
 
-# Deleting runs at several hundred a second; the rest is patience with an API server that restarts.
+# Deleting runs at several hundred a second; the rest is backoff with an API server that restarts.
 _PATIENCE_SECONDS: Final = 10.0
 _PATIENCE_SECONDS_PER_NODE: Final = 0.02
 _PAUSE_SECONDS: Final = 0.2

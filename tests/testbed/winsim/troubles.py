@@ -18,7 +18,7 @@ _REPEAT_SECONDS: Final = 30.0
 @dataclass(slots=True)
 class _Kind:
     told: float
-    untold: int = 0
+    unreported: int = 0
 
 
 class Troubles:
@@ -38,7 +38,7 @@ class Troubles:
             self._kinds[key] = _Kind(told=now)
             self._say(f"{node}: {action}: {error}")
         elif now - kind.told < _REPEAT_SECONDS:
-            kind.untold += 1
+            kind.unreported += 1
         else:
-            self._say(f"{node}: {action}: {error} (and {kind.untold} times more, on any node)")
+            self._say(f"{node}: {action}: {error} (and {kind.unreported} times more, on any node)")
             self._kinds[key] = _Kind(told=now)

@@ -14,7 +14,7 @@ from bench.plan import Times, plan_figures, plan_targets
 from bench.plan_fleet import FULL, PODS, plan_fleet
 from bench.targets import missed, told
 from winpool.decide import decide
-from winpool.features.feature import Mandate
+from winpool.features.feature import AllowedActions
 from winpool.features.upgrade.feature import upgrade
 from winpool.ownership.members import divide
 
@@ -65,7 +65,7 @@ def test_the_pools_are_at_rest_with_all_nodes_due_and_all_pods_known(used: float
     assert fleet.nodes == 80
     for snapshot in fleet.snapshots:
         assert decide(snapshot).patches == ()
-        overview = upgrade(snapshot, divide(snapshot), Mandate.ACT).overview
+        overview = upgrade(snapshot, divide(snapshot), AllowedActions.ACT).overview
         assert overview is not None
         assert overview.is_open
         assert len(overview.due) == 40
@@ -77,7 +77,7 @@ def test_the_pools_are_at_rest_with_all_nodes_due_and_all_pods_known(used: float
 
 def test_the_only_pool_of_a_full_fleet_has_no_room_at_all() -> None:
     (snapshot,) = plan_fleet(pools=1, nodes=10, used=FULL).snapshots
-    overview = upgrade(snapshot, divide(snapshot), Mandate.ACT).overview
+    overview = upgrade(snapshot, divide(snapshot), AllowedActions.ACT).overview
     assert overview is not None
     assert [each.fit.unfit for each in overview.due if each.fit] == [PODS] * 10
 

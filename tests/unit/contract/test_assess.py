@@ -9,7 +9,7 @@ from harness.builders import Nodes, a_node, a_pool, a_record, a_snapshot, delete
 from harness.strategies import fleets, pools
 from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL
 from winpool.features.contract.feature import contract
-from winpool.features.feature import Mandate
+from winpool.features.feature import AllowedActions
 from winpool.model.pool import Pool
 from winpool.ownership.members import Claim, divide
 
@@ -19,9 +19,9 @@ BLUE = {"agentpool": "blue"}
 def test_a_pool_wants_its_labels_and_taints_on_its_nodes() -> None:
     pool = a_pool(labels={"team": "a"}, taints=["os=windows:NoSchedule", "os:PreferNoSchedule"])
     snapshot = a_snapshot(pool, [a_node()])
-    [goals] = contract(snapshot, divide(snapshot), Mandate.ACT).goals.values()
-    assert goals.labels == {"team": "a", OS_VERSION_LABEL: "2022", OS_REVISION_LABEL: "4052"}
-    assert goals.taints == {("os", "NoSchedule"): "windows", ("os", "PreferNoSchedule"): ""}
+    [desired] = contract(snapshot, divide(snapshot), AllowedActions.ACT).desired.values()
+    assert desired.labels == {"team": "a", OS_VERSION_LABEL: "2022", OS_REVISION_LABEL: "4052"}
+    assert desired.taints == {("os", "NoSchedule"): "windows", ("os", "PreferNoSchedule"): ""}
 
 
 def test_nodes_are_assessed_in_the_order_of_their_names() -> None:

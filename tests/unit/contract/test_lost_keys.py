@@ -36,7 +36,7 @@ from winpool.decide import Decision, decide
 from winpool.model.node import NO_KEYS, Keys, Node
 from winpool.model.pool import Pool
 from winpool.ownership.record import Record, Unreadable, parse, record_of, render
-from winpool.ownership.trust import Rights, standing
+from winpool.ownership.trust import RecordTrust, standing
 
 LABELS = {"team": "payments", "example.com/tier": "gold"}
 TAINT = "os=windows:NoSchedule"
@@ -351,13 +351,13 @@ def comparable(node: Node) -> tuple[object, ...]:
     return (node.labels, node.annotations, frozenset(node.taints))
 
 
-def knowing(*wanted: Wanted) -> Rights:
+def knowing(*wanted: Wanted) -> RecordTrust:
     """Return the rights of a pool that has asked for all of this."""
     known = Keys(
         frozenset(key for each in wanted for key in each.labels),
         frozenset(identity for each in wanted for identity in each.taints),
     )
-    return Rights(guard=GUARD, pools={UID: known})
+    return RecordTrust(guard=GUARD, pools={UID: known})
 
 
 @given(

@@ -10,7 +10,7 @@ import pytest
 
 from harness.builders import SUPPORTED, a_node, a_pool, a_snapshot, by_name, with_cluster_rows
 from harness.writes import settled
-from winpool.allowed import mandate_of
+from winpool.allowed import allowed_actions
 from winpool.api.conditions import ConditionType
 from winpool.api.issues import IssueReason
 from winpool.decide import Decision, decide
@@ -115,11 +115,11 @@ def test_the_mode_is_not_why_a_machine_is_not_replaced(mode: str) -> None:
 
 
 def findings(pool: Pool, *kernels: str) -> list[Finding]:
-    """Return what the room finds, as every room hands it to the house."""
+    """Return what the feature finds, as every feature hands it to the house."""
     snapshot = a_snapshot(pool, running(*kernels))
     members = divide(snapshot)
     result = contract(
-        snapshot, members, mandate_of(pool, is_accepted=not contract_refusal_of(snapshot, members))
+        snapshot, members, allowed_actions(pool, is_accepted=not contract_refusal_of(snapshot, members))
     )
     return [each for each in result.findings if each.reason in UPGRADES]
 

@@ -34,7 +34,7 @@ from winpool.model.pool import Pool
 from winpool.ownership.leftovers import release_orphan, release_stray
 from winpool.ownership.members import Claim, claim
 from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, parse, record_of, render
-from winpool.ownership.trust import Rights, keys_of, keys_to_remember
+from winpool.ownership.trust import RecordTrust, keys_of, keys_to_remember
 
 RESTRICTED = "example.node-restriction.kubernetes.io/zone"
 GPU = a_taint("gpu=yes:NoExecute")
@@ -237,7 +237,7 @@ def test_a_stray_whose_owner_was_never_seen_is_left_as_it_is(os: str | None) -> 
     stray = relabelled(forged(uid="invented"), **{OS_LABEL: os, POOL_LABEL: "pool"})
     for guard in ("", GUARD):
         found = release_stray(
-            stray, is_let_go=lambda _: True, rights=Rights(guard=guard, pools=SEEN), now=NOON
+            stray, is_let_go=lambda _: True, rights=RecordTrust(guard=guard, pools=SEEN), now=NOON
         )
         assert (found.patch, found.left_alone is not None) == (None, True)
 
@@ -245,28 +245,28 @@ def test_a_stray_whose_owner_was_never_seen_is_left_as_it_is(os: str | None) -> 
 def test_a_stray_of_a_pool_that_was_seen_loses_what_that_pool_has_set_and_no_more() -> None:
     stray = relabelled(forged(), **{OS_LABEL: "linux"})
     after = patched(
-        stray, release_stray(stray, is_let_go=lambda _: True, rights=Rights(pools=SEEN), now=NOON).patch
+        stray, release_stray(stray, is_let_go=lambda _: True, rights=RecordTrust(pools=SEEN), now=NOON).patch
     )
     assert (after.labels[RESTRICTED], after.taints, after.annotations) == ("a", (), {})
 
 
 def test_an_orphan_whose_owner_was_never_seen_is_left_as_it_is() -> None:
     node = relabelled(forged(uid="invented"), agentpool="of-nobody")
-    found = release_orphan(node, pools=(), is_vanished=lambda _: True, rights=Rights(guard=GUARD))
+    found = release_orphan(node, pools=(), is_vanished=lambda _: True, rights=RecordTrust(guard=GUARD))
     assert (found.patch, found.left_alone is not None) == (None, True)
 
 
 @pytest.mark.parametrize(
     ("rights", "guard", "expected"),
     [
-        (Rights(), "", Claim.UNKNOWN),
-        (Rights(guard=GUARD), "", Claim.UNKNOWN),
-        (Rights(guard=GUARD), GUARD, Claim.OURS),
-        (Rights(pools={"gone": Keys()}), "", Claim.OURS),
+        (RecordTrust(), "", Claim.UNKNOWN),
+        (RecordTrust(guard=GUARD), "", Claim.UNKNOWN),
+        (RecordTrust(guard=GUARD), GUARD, Claim.OURS),
+        (RecordTrust(pools={"gone": Keys()}), "", Claim.OURS),
     ],
 )
 def test_a_node_is_taken_over_only_from_an_owner_that_was_a_pool(
-    rights: Rights, guard: str, expected: Claim
+    rights: RecordTrust, guard: str, expected: Claim
 ) -> None:
     node = forged(uid="gone", guard=guard)
     found = claim(node, found=record_of(node), pool=a_pool(), rivals=(), vanished=("gone",), rights=rights)
@@ -337,7 +337,7 @@ def test_nothing_is_released_by_a_record_that_names_a_guard_until_the_guard_can_
 
 def test_nor_is_what_a_pool_left_that_is_gone() -> None:
     node = guarded_node(a_pool(taints=["os=windows:NoSchedule"]))
-    rights = Rights(pools={UID: Keys(taints=frozenset({("os", "NoSchedule")}))}, is_unknown=True)
+    rights = RecordTrust(pools={UID: Keys(taints=frozenset({("os", "NoSchedule")}))}, is_unknown=True)
     stray = relabelled(node, **{OS_LABEL: "linux"})
     assert release_stray(stray, is_let_go=lambda _: True, rights=rights, now=NOON).patch is None
     other = a_pool("other", uid="other")

@@ -177,12 +177,12 @@ async def test_a_client_that_may_not_read_does_not_learn_who_leads() -> None:
 class Counting:
     """Counts the reports that are made of it, and how many turns the event loop has meanwhile.
 
-    Each is made at most ``patience`` times, until the loop has had three turns: on a busy machine it may have
+    Each is made at most ``backoff`` times, until the loop has had three turns: on a busy machine it may have
     few of them in the time of one report.
     """
 
     known: Known
-    patience: int = 1
+    backoff: int = 1
     reports: int = 0
     turns: int = 0
     turns_while_reporting: list[int] = field(default_factory=list)
@@ -193,7 +193,7 @@ class Counting:
     def report(self) -> MemoryReport:
         self.reports += 1
         before = self.turns
-        for _ in range(self.patience):
+        for _ in range(self.backoff):
             made = self.known.report()
             if self.turns - before > 2:
                 break
@@ -203,7 +203,7 @@ class Counting:
 
 async def test_the_event_loop_goes_on_while_five_thousand_nodes_are_reported() -> None:
     """The watches and the renewal of the Lease are in this loop."""
-    counting = Counting(healthy(5000), patience=100)
+    counting = Counting(healthy(5000), backoff=100)
 
     async def turn() -> None:
         while True:

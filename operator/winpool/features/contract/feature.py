@@ -4,7 +4,7 @@ The stages of the nodes of a pool that do not have all that its spec asks for ye
 
 Whether the operator can act on a spec, by rules that CEL cannot check.
 
-The room of the node contract: the labels and taints of the spec, the labels for its Windows, and when.
+The feature of the node contract: the labels and taints of the spec, the labels for its Windows, and when.
 
 What the spec asks for is wanted on every node of the pool. When a taint has to wait: ``brake``. Which taints
 a node that joins has until it has passed validation: ``validate``. The verdicts of the support matrix and of
@@ -25,7 +25,7 @@ from winpool.api.node_keys import MISMATCH_TAINT
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.features.contract.taints import NOTHING_HELD, Brake, Held
 from winpool.features.contract.validation import NO_STARTUP, Startup, Validator
-from winpool.features.feature import Mandate, Progress, RoomResult, Stage
+from winpool.features.feature import AllowedActions, FeatureResult, Progress, Stage
 from winpool.features.judge import (
     AS_ASKED,
     Judge,
@@ -44,10 +44,10 @@ from winpool.features.reserved_memory import (
 from winpool.model.evidence import Evidence, current_survey
 from winpool.model.node import Node
 from winpool.model.snapshot import Snapshot
-from winpool.ownership.desired import LEAVE, LEAVE_ALL, NONE, Goals, Wish
+from winpool.ownership.desired import KEEP, KEEP_ALL, NONE, Desired, DesiredValue
 from winpool.ownership.members import Member, Members
 from winpool.ownership.record import MAX_BYTES, Record, TaintIdentity, fits
-from winpool.ownership.trust import Rights
+from winpool.ownership.trust import RecordTrust
 from winpool.support.judge import Judgement
 from winpool.support.matrix import Matrix
 from winpool.support.rows import Row
@@ -205,32 +205,32 @@ NOTHING_FOUND: Final = NodeContract()
 
 
 @dataclass(frozen=True, slots=True)
-class ContractResult(RoomResult):
+class ContractResult(FeatureResult):
     """What the contract wants and finds; ``nodes`` by the UIDs of the pool's nodes."""
 
     nodes: Mapping[str, NodeContract] = field(default_factory=lambda: NONE)
 
 
-def contract(snapshot: Snapshot, members: Members, mandate: Mandate) -> ContractResult:
+def contract(snapshot: Snapshot, members: Members, allowed: AllowedActions) -> ContractResult:
     """Return what the spec asks for on the nodes of the pool, and which of it they have."""
     spec = snapshot.pool.spec
-    if mandate is Mandate.RELEASE or spec is None:
+    if allowed is AllowedActions.RELEASE or spec is None:
         return ContractResult()
     judge = _NodeJudge(snapshot, spec, members.rights)
-    goals: dict[str, Goals] = {}
+    desired: dict[str, Desired] = {}
     found: dict[str, NodeContract] = {}
     unsettled: list[tuple[Member, NodeContract]] = []
     others: dict[int, tuple[Release, list[str]]] = {}
     for member in members.ours:
         uid = member.node.uid
-        goals[uid], each = judge.judge(member)
+        desired[uid], each = judge.judge(member)
         found[uid] = each
         if not each.is_settled:
             unsettled.append((member, each))
         if each.release is not AS_ASKED:
             others.setdefault(id(each.release), (each.release, []))[1].append(member.node.name)
     return ContractResult(
-        goals=goals,
+        desired=desired,
         findings=tuple(release_findings(others.values(), spec.os, layers=judge.layers)),
         progress=(*contract_progress(unsettled), *release_progress(others.values())),
         node_lists=tuple(
@@ -255,13 +255,13 @@ class _Alike:
 
     judged: Judged
     mismatch: bool | None
-    plain: tuple[Goals, NodeContract]
+    plain: tuple[Desired, NodeContract]
 
 
 class _NodeJudge:
     """Says for each node what is wanted there, for one pass."""
 
-    def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec, rights: Rights) -> None:
+    def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec, rights: RecordTrust) -> None:
         self._pool_uid = snapshot.pool.uid
         self._rights = rights
         self._labels = spec.labels
@@ -276,10 +276,10 @@ class _NodeJudge:
         self._wanted_taints = self._taints.items()
         # One object for all nodes that are alike, by the identities of its parts. The versions and the memory
         # that nodes report are kept once for all nodes (``cluster.node_texts``).
-        self._goals: dict[tuple[object, ...], Goals] = {}
+        self._desired: dict[tuple[object, ...], Desired] = {}
         self._alike: dict[tuple[int, str | None, int], _Alike] = {}
 
-    def judge(self, member: Member) -> tuple[Goals, NodeContract]:
+    def judge(self, member: Member) -> tuple[Desired, NodeContract]:
         """Return what is wanted on the node, and what is found of it."""
         node, standing = member.node, member.taints
         key = (id(node.versions), node.labels.get(WINDOWS_BUILD_LABEL), id(node.memory))
@@ -300,7 +300,7 @@ class _NodeJudge:
 
     def _unlike(
         self, member: Member, alike: _Alike, *, lacks_taints: bool, lacks_mismatch: bool
-    ) -> tuple[Goals, NodeContract]:
+    ) -> tuple[Desired, NodeContract]:
         """Judge a node that lacks a taint or may be validated, for which the quick check is not enough."""
         node, found, mismatch = member.node, member.record, alike.mismatch
         is_known = isinstance(found, Record) and found.pool_uid == self._pool_uid
@@ -314,13 +314,13 @@ class _NodeJudge:
             if mismatch is alike.mismatch:
                 return alike.plain
             return self._made(alike.judged, mismatch=mismatch), alike.plain[1]
-        goals = (
+        desired = (
             self._made(alike.judged, mismatch=mismatch, held=held.all, startup=startup.taints)
             if startup.joins or not held.holds_all
-            else LEAVE_ALL
+            else KEEP_ALL
         )
         plain = alike.plain[1]
-        return goals, NodeContract(
+        return desired, NodeContract(
             held, startup, lacks_taints, plain.judgement, plain.reserved, plain.release
         )
 
@@ -331,20 +331,24 @@ class _NodeJudge:
         mismatch: bool | None,
         held: frozenset[TaintIdentity] = frozenset(),
         startup: Mapping[TaintIdentity, str] = NONE,
-    ) -> Goals:
-        """Return the goals; the same object for the same arguments."""
+    ) -> Desired:
+        """Return what the node is to have; the same object for the same arguments."""
         key = (id(judged), mismatch, held, tuple(startup.items()))
-        goals = self._goals.get(key)
-        if goals is None:
-            taints: dict[TaintIdentity, Wish] = {**self._taints, **dict.fromkeys(held, LEAVE), **startup}
+        desired = self._desired.get(key)
+        if desired is None:
+            taints: dict[TaintIdentity, DesiredValue] = {
+                **self._taints,
+                **dict.fromkeys(held, KEEP),
+                **startup,
+            }
             if mismatch:
                 taints[MISMATCH_TAINT] = ""
             elif mismatch is None:
-                taints[MISMATCH_TAINT] = LEAVE
-            goals = self._goals[key] = Goals(
+                taints[MISMATCH_TAINT] = KEEP
+            desired = self._desired[key] = Desired(
                 labels={**self._labels, **judged.labels},
                 taints=taints,
                 withheld={each: self._taints[each] for each in held if each in self._taints},
                 timed=frozenset(startup),
             )
-        return goals
+        return desired

@@ -49,7 +49,7 @@ from winpool.model.node import Eviction, Node, Premise
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import Pod
 from winpool.model.pressure import Axis, AxisPressure, KnownMemory, NodePressure
-from winpool.ownership.desired import LEAVE, Wish
+from winpool.ownership.desired import KEEP, DesiredValue
 
 SPACING_SECONDS: Final = 6
 """Between two evictions that begin in a pool: ten a minute. A watch brings what another operator has written
@@ -210,7 +210,7 @@ class Step:
 
     node: Node
     state: EvictionState
-    annotation: Wish
+    annotation: DesiredValue
     eviction: Eviction | None = None
     look: PodListRequest | None = None
     intent: Intent | None = None
@@ -348,10 +348,10 @@ class NodeEvictions:
         """
         of, text = self._of, self.node.annotations.get(MEMORY_ANNOTATION)
         if not self.is_readable:
-            return Step(self.node, EvictionState.UNREADABLE, LEAVE)
+            return Step(self.node, EvictionState.UNREADABLE, KEEP)
         if is_held:
             state = EvictionState.NONE if text is None else EvictionState.STANDING
-            return Step(self.node, state, LEAVE)
+            return Step(self.node, state, KEEP)
         # Where evictions end, an intent stays until its deadline too: another operator that does not know of
         # the end yet may evict the pod, and only the intent shows that later.
         over = self._uids(*OVER)

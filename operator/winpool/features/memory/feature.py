@@ -41,17 +41,17 @@ from winpool.api.memory_pressure import (
 )
 from winpool.api.node_keys import PRESSURE_TAINT
 from winpool.api.status import WindowsNodePoolStatus
-from winpool.features.feature import Mandate, RoomResult
+from winpool.features.feature import AllowedActions, FeatureResult
 from winpool.features.memory.eviction import EvictionState, Pass, Step, earliest, steps_of
 from winpool.features.memory.findings import eviction_findings, memory_findings
 from winpool.features.memory.overview import Breaker, Known, Overview, Share, all_numbers, worst_axis
 from winpool.model.node import Node, NodeCondition, is_held
 from winpool.model.pressure import Axis, NodePressure
 from winpool.model.snapshot import Snapshot
-from winpool.ownership.desired import LEAVE, NO_GOALS, Goals, Wish
+from winpool.ownership.desired import KEEP, NOTHING_DESIRED, Desired, DesiredValue
 from winpool.ownership.members import Member, Members
 from winpool.ownership.record import Record, TaintIdentity
-from winpool.ownership.trust import Rights
+from winpool.ownership.trust import RecordTrust
 
 REQUEST: Final = "winpool: most of the memory that was committed belongs to no pod"
 """The value of ``winpool.dev/upgrade-requested`` on a node whose memory no eviction brings back
@@ -60,23 +60,23 @@ REQUEST: Final = "winpool: most of the memory that was committed belongs to no p
 People and other programs write the annotation, too. One of theirs stays as it is. Ours is named in the
 ownership record, so it is removed with the pressure, and with the pool."""
 
-_ASKED: Final[Mapping[str, Wish]] = MappingProxyType({UPGRADE_REQUESTED_ANNOTATION: REQUEST})
-_REQUEST_KEPT: Final[Mapping[str, Wish]] = MappingProxyType({UPGRADE_REQUESTED_ANNOTATION: LEAVE})
+_ASKED: Final[Mapping[str, DesiredValue]] = MappingProxyType({UPGRADE_REQUESTED_ANNOTATION: REQUEST})
+_REQUEST_KEPT: Final[Mapping[str, DesiredValue]] = MappingProxyType({UPGRADE_REQUESTED_ANNOTATION: KEEP})
 
 
-def with_request(goals: Goals, member: Member, known: Known, memory: NodePressure | None) -> Goals:
-    """Return ``goals`` with the request, where the node is to have it, or is to keep the one it has.
+def with_request(desired: Desired, member: Member, known: Known, memory: NodePressure | None) -> Desired:
+    """Return ``desired`` with the request, where the node is to have it, or is to keep the one it has.
 
     Where it is not known whether the pressure lasts, the request stays as it is (P4).
     """
     standing = member.node.annotations.get(UPGRADE_REQUESTED_ANNOTATION)
     if standing is not None and not _is_ours(member, standing):
-        return goals
+        return desired
     if known is Known.PRESSURED and memory is not None and memory.guard is not None:
-        return replace(goals, annotations=_ASKED)
+        return replace(desired, annotations=_ASKED)
     if standing is not None and known in (Known.UNDECIDED, Known.SILENT):
-        return replace(goals, annotations=_REQUEST_KEPT)
-    return goals
+        return replace(desired, annotations=_REQUEST_KEPT)
+    return desired
 
 
 def _is_ours(member: Member, standing: str) -> bool:
@@ -88,9 +88,9 @@ def _is_ours(member: Member, standing: str) -> bool:
     )
 
 
-_SET: Final[Mapping[TaintIdentity, Wish]] = MappingProxyType({PRESSURE_TAINT: ""})
-_TAINT_KEPT: Final[Mapping[TaintIdentity, Wish]] = MappingProxyType({PRESSURE_TAINT: LEAVE})
-_OFF: Final[Mapping[TaintIdentity, Wish]] = MappingProxyType({PRESSURE_TAINT: None})
+_SET: Final[Mapping[TaintIdentity, DesiredValue]] = MappingProxyType({PRESSURE_TAINT: ""})
+_TAINT_KEPT: Final[Mapping[TaintIdentity, DesiredValue]] = MappingProxyType({PRESSURE_TAINT: KEEP})
+_OFF: Final[Mapping[TaintIdentity, DesiredValue]] = MappingProxyType({PRESSURE_TAINT: None})
 
 _ENDED: Final = NodeCondition(
     PRESSURE_CONDITION, "False", "NoPressure", "The node is not under memory pressure."
@@ -103,29 +103,29 @@ _STALE: Final = NodeCondition(
 )
 
 # Nodes that are alike share one object, so that a pass compares them with one target.
-CALM: Final = Goals(conditions=(_ENDED,))
-UNDECIDED: Final = Goals(taints=_TAINT_KEPT)
-SILENT: Final = Goals(taints=_TAINT_KEPT, conditions=(_STALE,))
-OFF: Final = Goals(taints=_OFF)
-"""Where all that no feature names stays (``Mandate.FINISH``), what is to be removed has to be named."""
+CALM: Final = Desired(conditions=(_ENDED,))
+UNDECIDED: Final = Desired(taints=_TAINT_KEPT)
+SILENT: Final = Desired(taints=_TAINT_KEPT, conditions=(_STALE,))
+OFF: Final = Desired(taints=_OFF)
+"""Under ``AllowedActions.FINISH`` all that no feature names stays: what is to be removed has to be named."""
 
 
-def marks_of(known: Known, memory: NodePressure | None, standing: NodeCondition | None) -> Goals:
+def marks_of(known: Known, memory: NodePressure | None, standing: NodeCondition | None) -> Desired:
     """Return what a node is to have. ``standing`` is our condition as it is there.
 
-    A calm node without it is to have nothing, which is what a feature says by naming no goals.
+    A calm node without it is to have nothing, which is what a feature says by naming no desired.
     """
     if known is Known.PRESSURED and memory is not None:
-        return Goals(taints=_SET, conditions=(_condition(memory),))
+        return Desired(taints=_SET, conditions=(_condition(memory),))
     if known is Known.CALM:
-        return NO_GOALS if standing is None else CALM
+        return NOTHING_DESIRED if standing is None else CALM
     if standing is None:
         return UNDECIDED
-    return SILENT if known is Known.SILENT else Goals(taints=_TAINT_KEPT, conditions=(standing,))
+    return SILENT if known is Known.SILENT else Desired(taints=_TAINT_KEPT, conditions=(standing,))
 
 
 def condition_on(
-    member: Member, *, pool_uid: str, rights: Rights, written: tuple[NodeCondition, ...]
+    member: Member, *, pool_uid: str, rights: RecordTrust, written: tuple[NodeCondition, ...]
 ) -> NodeCondition | None:
     """Return our condition as it is on the node; None where there is none, or it is not known to be ours.
 
@@ -145,7 +145,7 @@ def condition_on(
     return standing if is_ours else None
 
 
-def taken_back(ours: Iterable[Member]) -> dict[str, Goals]:
+def taken_back(ours: Iterable[Member]) -> dict[str, Desired]:
     """Return what to want where the spec cannot be acted on: nothing, of the nodes that have any of it."""
     return {
         member.node.uid: OFF
@@ -182,10 +182,10 @@ _DEFAULT: Final = EvictionLimits()
 
 
 def eviction_steps(
-    snapshot: Snapshot, nodes: Sequence[Node], *, block: MemoryPressure | None, mandate: Mandate
+    snapshot: Snapshot, nodes: Sequence[Node], *, block: MemoryPressure | None, allowed: AllowedActions
 ) -> dict[str, Step]:
     """Return what to do about evictions on the ``nodes`` of the pool, by the UIDs of the nodes."""
-    evicts = _evicts(block, mandate)
+    evicts = _evicts(block, allowed)
     if not evicts and not any(MEMORY_ANNOTATION in node.annotations for node in nodes):
         return {}
     now, limits = snapshot.now, _DEFAULT if block is None else block.eviction
@@ -199,34 +199,38 @@ def eviction_steps(
             breaker=Breaker(nodes, snapshot.memory.views, Share.of(limits.max_pressured_nodes)),
             now=now,
         ),
-        held={node.uid for node in nodes if mandate is Mandate.NOTHING or is_held(node, now=now)},
+        held={node.uid for node in nodes if allowed is AllowedActions.NOTHING or is_held(node, now=now)},
     )
 
 
-def _evicts(block: MemoryPressure | None, mandate: Mandate) -> bool:
-    return block is not None and block.mode is MemoryMode.EVICT and mandate is Mandate.ACT
+def _evicts(block: MemoryPressure | None, allowed: AllowedActions) -> bool:
+    return block is not None and block.mode is MemoryMode.EVICT and allowed is AllowedActions.ACT
 
 
-def _with_steps(goals: Mapping[str, Goals], steps: Mapping[str, Step], *, evicts: bool) -> dict[str, Goals]:
-    """Return ``goals`` with the intents, and with the taint where one is to be carried out."""
-    joined = {uid: _with_step(goals.get(uid, NO_GOALS), step, evicts=evicts) for uid, step in steps.items()}
-    return {**goals, **joined}
+def _with_steps(
+    desired: Mapping[str, Desired], steps: Mapping[str, Step], *, evicts: bool
+) -> dict[str, Desired]:
+    """Return ``desired`` with the intents, and with the taint where one is to be carried out."""
+    joined = {
+        uid: _with_step(desired.get(uid, NOTHING_DESIRED), step, evicts=evicts) for uid, step in steps.items()
+    }
+    return {**desired, **joined}
 
 
-def _with_step(goals: Goals, step: Step, *, evicts: bool) -> Goals:
+def _with_step(desired: Desired, step: Step, *, evicts: bool) -> Desired:
     if step.annotation is None and MEMORY_ANNOTATION not in step.node.annotations:
-        return goals
-    taints = goals.taints
+        return desired
+    taints = desired.taints
     if step.intent is not None and evicts:
         if step.state in _KEEPING_AWAY:
             taints = _SET
         elif step.state in _STILL_KEEPING_AWAY and PRESSURE_TAINT not in taints:
             taints = _TAINT_KEPT
-    return replace(goals, annotations={MEMORY_ANNOTATION: step.annotation}, taints=taints)
+    return replace(desired, annotations={MEMORY_ANNOTATION: step.annotation}, taints=taints)
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryResult(RoomResult):
+class MemoryResult(FeatureResult):
     """What is wanted and found; ``overview`` is None where memory is not watched."""
 
     overview: Overview | None = None
@@ -235,28 +239,28 @@ class MemoryResult(RoomResult):
 NOT_WATCHED: Final = MemoryResult()
 
 
-def memory(snapshot: Snapshot, members: Members, mandate: Mandate) -> MemoryResult:
+def memory(snapshot: Snapshot, members: Members, allowed: AllowedActions) -> MemoryResult:
     """Return what is signalled on the nodes of the pool, and what is known of their memory."""
     spec = snapshot.pool.spec
     block = spec.memory_pressure if spec else None
-    is_finishing = mandate is Mandate.FINISH
-    if mandate is Mandate.RELEASE:
+    is_finishing = allowed is AllowedActions.FINISH
+    if allowed is AllowedActions.RELEASE:
         return NOT_WATCHED
     nodes = [member.node for member in members.ours]
-    steps, evicts = eviction_steps(snapshot, nodes, block=block, mandate=mandate), _evicts(block, mandate)
+    steps, evicts = eviction_steps(snapshot, nodes, block=block, allowed=allowed), _evicts(block, allowed)
     if block is None and not is_finishing and not steps:
         return NOT_WATCHED
-    goals: Mapping[str, Goals] = {}
+    desired: Mapping[str, Desired] = {}
     overview = None
     if block is not None:
-        overview, goals = _overview_of(snapshot, members, block)
+        overview, desired = _overview_of(snapshot, members, block)
     if is_finishing:
-        goals = taken_back(members.ours)
+        desired = taken_back(members.ours)
     ends = [earliest(steps.values(), now=snapshot.now)]
     if steps or evicts:
         ends.append(snapshot.evictions.forbidden_until)
     result = MemoryResult(
-        goals=_with_steps(goals, steps, evicts=evicts),
+        desired=_with_steps(desired, steps, evicts=evicts),
         pod_list_requests=tuple(each.look for each in steps.values() if each.look is not None),
         requeue_at=min((each for each in ends if each is not None), default=None),
         finishes=is_finishing,
@@ -277,26 +281,26 @@ def memory(snapshot: Snapshot, members: Members, mandate: Mandate) -> MemoryResu
 
 def _overview_of(
     snapshot: Snapshot, members: Members, block: MemoryPressure
-) -> tuple[Overview, dict[str, Goals]]:
+) -> tuple[Overview, dict[str, Desired]]:
     """Return what is known of all nodes of the pool, and what is wanted on those that are to be signalled."""
     status = snapshot.pool.status
-    overview, goals = _counted(snapshot, members, block, was_pressured=status.pressured_nodes > 0)
+    overview, desired = _counted(snapshot, members, block, was_pressured=status.pressured_nodes > 0)
     if overview.was_pressured and not _may_be_pressured(overview, status):
         # What the status counted has ended, and nothing that it says stays for any other node. The next pass
         # would find that in the status of this one, and the status would be written twice.
         return _counted(snapshot, members, block, was_pressured=False)
-    return overview, goals
+    return overview, desired
 
 
 def _counted(
     snapshot: Snapshot, members: Members, block: MemoryPressure, *, was_pressured: bool
-) -> tuple[Overview, dict[str, Goals]]:
+) -> tuple[Overview, dict[str, Desired]]:
     signals = block.mode is not MemoryMode.OBSERVE
     requests = signals and block.on_unattributed is OnUnattributed.REQUEST_UPGRADE
     pool_uid, written = snapshot.pool.uid, snapshot.written_conditions
     told, problems = snapshot.memory.told, snapshot.memory.problems
     overview = Overview(block.eviction.max_pressured_nodes, was_pressured=was_pressured)
-    goals: dict[str, Goals] = {}
+    desired: dict[str, Desired] = {}
     for member in members.ours:
         node = member.node
         known = told.get(node.uid)
@@ -315,8 +319,8 @@ def _counted(
         )
         if signals and (judged is not Known.CALM or standing is not None):
             marks = marks_of(judged, known, standing)
-            goals[node.uid] = with_request(marks, member, judged, known) if requests else marks
-    return overview, goals
+            desired[node.uid] = with_request(marks, member, judged, known) if requests else marks
+    return overview, desired
 
 
 def _may_be_pressured(overview: Overview, status: WindowsNodePoolStatus) -> bool:

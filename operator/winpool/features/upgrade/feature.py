@@ -19,7 +19,7 @@ from winpool.api.maintenance import Gate
 from winpool.api.spec import OperatingSystem, WindowsNodePoolSpec
 from winpool.api.text import later
 from winpool.api.upgrade import Upgrade, UpgradeState
-from winpool.features.feature import Mandate
+from winpool.features.feature import AllowedActions
 from winpool.features.judge import unknown_release
 from winpool.features.upgrade.capacity import CapacityJudge
 from winpool.features.upgrade.due import DueJudge, Found
@@ -48,7 +48,7 @@ from winpool.model.node import Node, hold_end, is_held
 from winpool.model.pods import Workload
 from winpool.model.pool import SURPRISE_SECONDS
 from winpool.model.snapshot import Snapshot
-from winpool.ownership.desired import LEAVE, NO_GOALS, Goals
+from winpool.ownership.desired import KEEP, NOTHING_DESIRED, Desired
 from winpool.ownership.members import Members
 from winpool.support.rows import Layered
 
@@ -56,10 +56,10 @@ LABEL_SECONDS: Final = 60.0
 """The label of a node changes at most once in this time by gates. A gate that opens and closes all the time
 must not make a write for each of thousands of nodes every time."""
 
-_GOALS: Final[Mapping[str, Goals]] = {
-    each.value: Goals(labels={UPGRADE_STATE_LABEL: each.value}) for each in UpgradeState
+_GOALS: Final[Mapping[str, Desired]] = {
+    each.value: Desired(labels={UPGRADE_STATE_LABEL: each.value}) for each in UpgradeState
 }
-_LEFT: Final = Goals(labels={UPGRADE_STATE_LABEL: LEAVE})
+_LEFT: Final = Desired(labels={UPGRADE_STATE_LABEL: KEEP})
 
 
 def state_of(node: Node, *, is_due: bool, is_unknown: bool, is_permitted: bool) -> UpgradeState | None:
@@ -74,7 +74,7 @@ def state_of(node: Node, *, is_due: bool, is_unknown: bool, is_permitted: bool) 
     return UpgradeState.GATED if node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED else None
 
 
-def only_withdrawn(node: Node, state: UpgradeState | None) -> Goals:
+def only_withdrawn(node: Node, state: UpgradeState | None) -> Desired:
     """Return what is wanted of the label where nothing may be written but that a permission is withdrawn."""
     standing = node.labels.get(UPGRADE_STATE_LABEL)
     if standing == UpgradeState.REQUIRED and state is not UpgradeState.REQUIRED:
@@ -82,13 +82,13 @@ def only_withdrawn(node: Node, state: UpgradeState | None) -> Goals:
     return as_it_is(standing)
 
 
-def as_it_is(standing: str | None) -> Goals:
+def as_it_is(standing: str | None) -> Desired:
     """Return that the label stays as it is: ``standing``, None where there is none.
 
-    A value of ours is wanted by name, and no label by not naming it: unlike LEAVE, both pass the quick check
+    A value of ours is wanted by name, and no label by not naming it: unlike KEEP, both pass the quick check
     of thousands of nodes (``ownership.brief``).
     """
-    return NO_GOALS if standing is None else _GOALS.get(standing, _LEFT)
+    return NOTHING_DESIRED if standing is None else _GOALS.get(standing, _LEFT)
 
 
 def waits_until(
@@ -113,7 +113,7 @@ def waits_until(
     return until if labelled_at <= now < until else None
 
 
-def goals_of(node: Node, state: UpgradeState | None) -> Goals:
+def goals_of(node: Node, state: UpgradeState | None) -> Desired:
     """Return what is wanted of the label of ``node``, which is to say ``state``."""
     return as_it_is(node.labels.get(UPGRADE_STATE_LABEL)) if state is None else _GOALS[state]
 
@@ -153,15 +153,15 @@ def unusable(upgrade: Upgrade, os: OperatingSystem, *, layers: Layered, now: dat
         )
 
 
-def upgrade(snapshot: Snapshot, members: Members, mandate: Mandate) -> UpgradeResult:
+def upgrade(snapshot: Snapshot, members: Members, allowed: AllowedActions) -> UpgradeResult:
     """Return which nodes of the pool are due, what keeps them from being upgraded, and their labels."""
-    if mandate is Mandate.RELEASE:
+    if allowed is AllowedActions.RELEASE:
         return NO_UPGRADES
     spec = snapshot.pool.spec
     block = spec.upgrade if spec else None
     if spec is None or block is None:
-        return _without_block(snapshot, members, mandate)
-    return _Pass(snapshot, members, spec, block, mandate).result()
+        return _without_block(snapshot, members, allowed)
+    return _Pass(snapshot, members, spec, block, allowed).result()
 
 
 def target_of(os: OperatingSystem) -> str:
@@ -169,16 +169,16 @@ def target_of(os: OperatingSystem) -> str:
     return os.version if os.target_revision is None else f"{os.version}.{os.target_revision}"
 
 
-def _without_block(snapshot: Snapshot, members: Members, mandate: Mandate) -> UpgradeResult:
+def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions) -> UpgradeResult:
     """Withdraw permissions where the label itself cannot be removed, since nothing else may be written."""
-    is_free = mandate is Mandate.ACT
-    goals = {
+    is_free = allowed is AllowedActions.ACT
+    desired = {
         member.node.uid: only_withdrawn(member.node, None)
         for member in members.ours
         if member.node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED
         and not (is_free and not is_held(member.node, now=snapshot.now))
     }
-    return UpgradeResult(goals=goals) if goals else NO_UPGRADES
+    return UpgradeResult(desired=desired) if desired else NO_UPGRADES
 
 
 class _Pass:
@@ -190,12 +190,12 @@ class _Pass:
         members: Members,
         spec: WindowsNodePoolSpec,
         block: Upgrade,
-        mandate: Mandate,
+        allowed: AllowedActions,
     ) -> None:
         self._snapshot = snapshot
         self._spec = spec
         self._block = block
-        self._mandate = mandate
+        self._mandate = allowed
         self._now = snapshot.now
         self._nodes = tuple([member.node for member in members.ours])
         self._judge = DueJudge(snapshot, spec)
@@ -225,7 +225,7 @@ class _Pass:
             )
             for node, each in due
         }
-        goals = {
+        desired = {
             node.uid: self._goals(node, each, upgrades.get(node.uid), is_stopped=bool(stops))
             for node, each in found
         }
@@ -243,7 +243,7 @@ class _Pass:
         )
         surprises = self._snapshot.upgrades.surprises
         return UpgradeResult(
-            goals=goals,
+            desired=desired,
             findings=(
                 *surprise_findings(surprises, self._nodes),
                 *upgrade_findings(overview, _requests(self._nodes)),
@@ -287,7 +287,7 @@ class _Pass:
             state = state_of(node, is_due=True, is_unknown=False, is_permitted=is_permitted)
         return NodeUpgrade(node, found.due, gates=gates, stops=stops, workload=workload, state=state, fit=fit)
 
-    def _goals(self, node: Node, found: Found, due: NodeUpgrade | None, *, is_stopped: bool) -> Goals:
+    def _goals(self, node: Node, found: Found, due: NodeUpgrade | None, *, is_stopped: bool) -> Desired:
         """Return what is wanted of the label of a node."""
         state = (
             due.state
@@ -297,7 +297,7 @@ class _Pass:
         is_held_now = is_held(node, now=self._now)
         if is_held_now:
             self._moments.append(hold_end(node))
-        if is_held_now or self._mandate is not Mandate.ACT:
+        if is_held_now or self._mandate is not AllowedActions.ACT:
             return only_withdrawn(node, state)
         labelled_at = self._snapshot.upgrades.labelled_at.get(node.uid)
         until = waits_until(node, state, labelled_at=labelled_at, now=self._now)

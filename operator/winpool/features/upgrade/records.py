@@ -11,7 +11,7 @@ from winpool.api.maintenance import Gate, Override
 from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import printable, written_moment
 from winpool.api.upgrade import Trigger, UpgradeState
-from winpool.features.feature import RoomResult
+from winpool.features.feature import FeatureResult
 from winpool.features.upgrade.capacity import Fit
 from winpool.model.node import Node
 from winpool.model.pods import Workload
@@ -140,8 +140,8 @@ class UpgradeOverview:
 
 
 @dataclass(frozen=True, slots=True)
-class UpgradeResult(RoomResult):
-    """What the room wants and finds; ``overview`` is None without ``spec.upgrade``."""
+class UpgradeResult(FeatureResult):
+    """What the feature wants and finds; ``overview`` is None without ``spec.upgrade``."""
 
     overview: UpgradeOverview | None = None
 

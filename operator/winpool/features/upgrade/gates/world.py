@@ -19,7 +19,7 @@ from winpool.api.spec import Mode, WindowsNodePoolSpec
 from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import later
 from winpool.api.upgrade import Upgrade
-from winpool.features.feature import Mandate
+from winpool.features.feature import AllowedActions
 from winpool.features.upgrade.capacity import Fit
 from winpool.features.upgrade.records import GateFinding, Stand, Stop, at, because, shown
 from winpool.model.evidence import current_survey
@@ -130,13 +130,13 @@ PAUSED: Final = Stop("PausedBySpec", "spec.mode is Paused.", "Set spec.mode to A
 DRY_RUN: Final = Stop("DryRun", "spec.mode is DryRun.", "Set spec.mode to Active.")
 
 
-def pool_stops(spec: WindowsNodePoolSpec, upgrade: Upgrade, mandate: Mandate) -> tuple[Stop, ...]:
+def pool_stops(spec: WindowsNodePoolSpec, upgrade: Upgrade, allowed: AllowedActions) -> tuple[Stop, ...]:
     """Return what keeps all nodes of the pool from being upgraded."""
-    return tuple(_of_pool(spec, upgrade, mandate))
+    return tuple(_of_pool(spec, upgrade, allowed))
 
 
-def _of_pool(spec: WindowsNodePoolSpec, upgrade: Upgrade, mandate: Mandate) -> Iterator[Stop]:
-    if mandate is Mandate.FINISH:
+def _of_pool(spec: WindowsNodePoolSpec, upgrade: Upgrade, allowed: AllowedActions) -> Iterator[Stop]:
+    if allowed is AllowedActions.FINISH:
         yield NOT_ACCEPTED
     if spec.mode is Mode.PAUSED:
         yield PAUSED

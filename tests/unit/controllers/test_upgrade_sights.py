@@ -1,0 +1,115 @@
+"""What a pass knows of machines and of the control plane: for pools with upgrades, of their own nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from harness.builders import NOON, a_node, a_pool
+from winpool.api.keys import UPGRADE_STATE_LABEL
+from winpool.controllers.machines import ObservedMachines
+from winpool.controllers.pools import Pools
+from winpool.kube.control_plane import ControlPlane
+from winpool.loops import Clock
+from winpool.model.node import Node
+from winpool.model.pool import NOTHING_SEEN_OF_UPGRADES, Pool, SurpriseKind
+
+WITH_UPGRADES: dict[str, Any] = {"upgrade": {}}
+BLUE = {"matchLabels": {"agentpool": "blue"}}
+
+
+class _Pools:
+    def __init__(self) -> None:
+        self.found: list[Pool] = []
+
+    def all(self) -> list[Pool]:
+        return self.found
+
+
+class _ControlPlane:
+    unchanged_since, is_first, age_seconds = NOON - timedelta(hours=2), True, 0.0
+
+
+class Stage:
+    """Sights of nodes that a test changes."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.now = NOON
+        self.sights = ObservedMachines(
+            pools=cast(Pools, _Pools()),
+            nodes=self.nodes,
+            control_plane=cast(ControlPlane, _ControlPlane()),
+            on_change=lambda: None,
+            clock=Clock(now=self._now, monotonic=lambda: 0.0),
+        )
+
+    def _now(self) -> datetime:
+        return self.now
+
+    def put(self, node: Node) -> None:
+        old = self.nodes.get(node.name)
+        self.nodes[node.name] = node
+        self.sights.node_changed(old, node)
+
+    def reboot(self, name: str = "w1", boot_id: str = "8", **changes: Any) -> None:
+        self.put(replace(self.nodes[name], boot_id=boot_id, **changes))
+
+
+@pytest.fixture
+def stage() -> Stage:
+    stage = Stage()
+    stage.put(replace(a_node(), boot_id="7"))
+    return stage
+
+
+def kinds(stage: Stage, pool: Pool) -> list[SurpriseKind]:
+    return [each.kind for each in stage.sights.known(pool).surprises]
+
+
+def test_a_pool_without_upgrades_knows_nothing(stage: Stage) -> None:
+    stage.reboot()
+    gone = a_pool(more=WITH_UPGRADES, deleting=True)
+    for pool in (a_pool(), gone, a_pool(refusal="unreadable")):
+        assert stage.sights.known(pool) is NOTHING_SEEN_OF_UPGRADES
+    assert not stage.sights.stats.surprises
+
+
+def test_a_pool_knows_the_surprises_of_its_own_nodes(stage: Stage) -> None:
+    stage.reboot()
+    assert kinds(stage, a_pool(more=WITH_UPGRADES)) == [SurpriseKind.REBOOT]
+    assert kinds(stage, a_pool("blue", selector=BLUE, more=WITH_UPGRADES)) == []
+
+
+def test_it_knows_since_when_the_control_plane_is_unchanged_and_when_labels_changed(stage: Stage) -> None:
+    node = stage.nodes["w1"]
+    stage.put(replace(node, labels={**node.labels, UPGRADE_STATE_LABEL: "Gated"}))
+    known = stage.sights.known(a_pool(more=WITH_UPGRADES))
+    assert (known.control_plane_since, known.control_plane_is_first) == (NOON - timedelta(hours=2), True)
+    assert known.labelled_at == {node.uid: NOON}
+
+
+def test_each_surprise_is_counted_once_however_many_passes_know_it(stage: Stage) -> None:
+    pool = a_pool(more=WITH_UPGRADES)
+    stage.reboot()
+    assert not stage.sights.stats.surprises, "an operator that waits to lead makes no pass"
+    for _ in range(3):
+        stage.sights.known(pool)
+        stage.sights.known(a_pool("twin", more=WITH_UPGRADES))
+    assert stage.sights.stats.surprises == {SurpriseKind.REBOOT: 1}
+    stage.now += timedelta(minutes=1)
+    stage.reboot(boot_id="9")
+    stage.sights.known(pool)
+    assert stage.sights.stats.surprises == {SurpriseKind.REBOOT: 2}
+
+
+def test_a_node_that_is_gone_is_forgotten(stage: Stage) -> None:
+    pool = a_pool(more=WITH_UPGRADES)
+    stage.reboot()
+    stage.sights.known(pool)
+    stage.sights.node_changed(stage.nodes.pop("w1"), None)
+    assert kinds(stage, pool) == []
+    assert not stage.sights._counted

@@ -1,0 +1,143 @@
+"""The request to upgrade a node whose memory no eviction brings back, through ``decide``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from harness.builders import GUARD, a_node, a_pool, a_spec, edited
+from harness.house import House
+from harness.views import CALM, HARD, JUST_STARTED, STALE, a_view, all_of
+from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
+from winpool.features.contract.feature import contract
+from winpool.features.memory.feature import REQUEST, memory
+from winpool.model.pressure import Guard, Level, NodePressure
+
+OUTSIDE: Final = a_view(Level.HARD, guard=Guard.OUTSIDE_SHARE)
+THEIRS: Final = "patch me on Monday"
+
+
+def block(on: str | None = "RequestUpgrade", mode: str = "Signal") -> dict[str, Any]:
+    return {"memoryPressure": {"mode": mode, **({"onUnattributed": on} if on else {})}, "upgrade": {}}
+
+
+def a_house(guard: str = GUARD, **of_block: Any) -> House:
+    """Return a settled house of two nodes that asks for an upgrade, unless ``of_block`` says otherwise."""
+    nodes = {name: a_node(name) for name in ("w1", "w2")}
+    house = House(a_pool(more=block(**of_block)), nodes, features=(contract, memory), guard=guard)
+    house.memory = all_of(house.nodes, CALM)
+    house.settle()
+    house.patches.clear()
+    return house
+
+
+def see(house: House, view: NodePressure) -> None:
+    house.memory = replace(house.memory, told={**house.memory.told, "uid-of-w1": view})
+    house.settle()
+
+
+def asked(house: House, name: str = "w1") -> str | None:
+    return house.nodes[name].annotations.get(UPGRADE_REQUESTED_ANNOTATION)
+
+
+@pytest.mark.parametrize("mode", ["Signal", "Evict"])
+@pytest.mark.parametrize("guard", list(Guard), ids=lambda each: each.value)
+def test_a_node_whose_memory_belongs_to_no_pod_is_to_be_upgraded(mode: str, guard: Guard) -> None:
+    house = a_house(mode=mode)
+    see(house, a_view(Level.HARD, guard=guard))
+    assert (asked(house), asked(house, "w2")) == (REQUEST, None)
+
+
+def test_it_comes_with_the_taint_in_one_patch() -> None:
+    house = a_house()
+    see(house, OUTSIDE)
+    [patch] = house.patches
+    assert patch.taints
+    assert patch.annotations[UPGRADE_REQUESTED_ANNOTATION] == REQUEST
+
+
+@pytest.mark.parametrize(
+    "of_block", [{"on": "Report"}, {"on": None}, {"mode": "Observe"}], ids=["Report", "default", "Observe"]
+)
+def test_no_one_is_asked_where_the_pool_does_not_want_it(of_block: dict[str, Any]) -> None:
+    house = a_house(**of_block)
+    see(house, OUTSIDE)
+    assert asked(house) is None
+
+
+def test_pressure_that_pods_cause_asks_for_nothing() -> None:
+    house = a_house()
+    see(house, HARD)
+    assert asked(house) is None
+
+
+def test_the_request_goes_with_the_pressure() -> None:
+    house = a_house()
+    see(house, OUTSIDE)
+    see(house, CALM)
+    assert asked(house) is None
+
+
+@pytest.mark.parametrize("view", [STALE, JUST_STARTED], ids=["stale", "just started"])
+def test_the_request_stays_while_nothing_is_known(view: NodePressure) -> None:
+    house = a_house()
+    see(house, OUTSIDE)
+    house.patches.clear()
+    see(house, view)
+    assert asked(house) == REQUEST
+
+
+def test_a_request_of_others_is_not_replaced_and_stays() -> None:
+    house = a_house()
+    house.write("w1", annotations={UPGRADE_REQUESTED_ANNOTATION: THEIRS})
+    see(house, OUTSIDE)
+    assert asked(house) == THEIRS
+    see(house, CALM)
+    assert asked(house) == THEIRS
+    house.delete()
+    house.settle()
+    assert asked(house) == THEIRS
+
+
+def test_a_request_of_others_that_reads_like_ours_stays() -> None:
+    house = a_house()
+    house.write("w1", annotations={UPGRADE_REQUESTED_ANNOTATION: REQUEST})
+    see(house, OUTSIDE)
+    see(house, CALM)
+    assert asked(house) == REQUEST
+
+
+def test_a_request_that_someone_replaced_is_theirs() -> None:
+    house = a_house()
+    see(house, OUTSIDE)
+    house.write("w1", annotations={UPGRADE_REQUESTED_ANNOTATION: THEIRS})
+    house.settle()
+    assert asked(house) == THEIRS
+    house.delete()
+    house.settle()
+    assert asked(house) == THEIRS
+
+
+def test_ours_goes_with_the_block_and_with_the_pool() -> None:
+    house = a_house()
+    see(house, OUTSIDE)
+    house.edit(edited(house.pool, a_spec()))
+    house.settle()
+    assert asked(house) is None
+    house.edit(edited(house.pool, a_spec(more=block())))
+    house.settle()
+    assert asked(house) == REQUEST
+    house.delete()
+    house.settle()
+    assert asked(house) is None
+
+
+def test_a_settled_request_is_not_written_again() -> None:
+    house = a_house()
+    see(house, OUTSIDE)
+    house.patches.clear()
+    house.conditions.clear()
+    house.settle()
+    assert (house.patches, house.conditions) == ([], [])

@@ -1,0 +1,74 @@
+"""A pass over 5,000 nodes costs little, also where all of them are due, or report what they like."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from harness.gate_scenes import REPLACE, declares
+from harness.upgrade_feature import settled_node, upgrade_pool, upgrade_snapshot
+from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
+from winpool.features.feature import AllowedActions
+from winpool.features.upgrade.feature import upgrade
+from winpool.features.upgrade.findings import CAUSES_KEPT
+from winpool.features.upgrade.records import UpgradeResult
+from winpool.model.node import Node
+from winpool.model.pods import NO_WORKLOAD, Workload
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.members import divide
+
+NODES: Final = 5000
+SECONDS: Final = 0.3
+"""Twice to four times what it takes, so that a busy machine fails no test: a second would still be felt."""
+
+
+def many(*, is_alike: bool) -> list[Node]:
+    first = settled_node("w0")
+    nodes = [
+        settled_node(
+            f"w{place}",
+            kernel=first.versions.kernel if is_alike else f"10.0.20348.{place % 4000}",
+            annotations={} if is_alike else {UPGRADE_REQUESTED_ANNOTATION: f"{place}" * 50},
+        )
+        for place in range(NODES)
+    ]
+    if not is_alike:
+        return nodes
+    return [replace(each, versions=first.versions, memory=first.memory) for each in nodes]
+
+
+def cost(snapshot: Snapshot) -> tuple[UpgradeResult, float]:
+    """Return what the feature finds, and how many seconds of CPU it takes, at best of three."""
+    members = divide(snapshot)
+    spent: list[float] = []
+    for _ in range(3):
+        begin = time.process_time()
+        result = upgrade(snapshot, members, AllowedActions.ACT)
+        spent.append(time.process_time() - begin)
+    return result, min(spent)
+
+
+def works(nodes: Sequence[Node], *, is_alike: bool) -> dict[str, Workload]:
+    if is_alike:
+        return {node.name: NO_WORKLOAD for node in nodes}
+    return {node.name: declares(f"10.0.{place}") for place, node in enumerate(nodes)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_alike", [True, False], ids=["alike", "all different"])
+@pytest.mark.parametrize("target", [1, 5000], ids=["as asked", "due"])
+def test_a_pass_over_a_large_pool_is_cheap(target: int, *, is_alike: bool) -> None:
+    nodes = many(is_alike=is_alike)
+    pool = upgrade_pool(REPLACE, os={"version": "2022", "targetRevision": target})
+    result, seconds = cost(upgrade_snapshot(pool, nodes, workloads=works(nodes, is_alike=is_alike)))
+    assert result.overview is not None
+    assert len(result.overview.due) == (0 if is_alike and target == 1 else NODES)
+    assert seconds < SECONDS * (1 if is_alike else 3)
+    assert len(result.findings) < 4 * (CAUSES_KEPT + 1)
+    assert len({id(each) for each in result.desired.values()}) <= 3, (
+        "nodes that are alike share their desired"
+    )
