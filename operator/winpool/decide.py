@@ -1,21 +1,20 @@
-"""The whole pass in one function: from the snapshot to the decision.
+"""Decides one pass of one pool, as a pure function: what is written, what is reported, what is asked for.
 
-The snapshot is the only input and the decision the only output: the same snapshot always leads
-to the same writes, and a snapshot in which they have been made leads to none.
-
-What a decision asks for: lists of pods, and when time alone may change it.
+The snapshot is the only input and the decision the only output. The same snapshot always leads to the same
+writes, and a snapshot in which they have been made leads to none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from winpool.allowed import acts_of, allowed_actions, refusal_of
+from winpool.acceptance import allowed_actions, refusal_of
+from winpool.api.conditions import ConditionType
 from winpool.api.events import EventReason
-from winpool.api.keys import RELEASE_FINALIZER
+from winpool.api.spec import Mode
 from winpool.api.status import WindowsNodePoolStatus
 from winpool.features.contract.feature import ContractResult, contract
 from winpool.features.contract.taints import taints_of
@@ -23,14 +22,15 @@ from winpool.features.feature import AllowedActions, Feature, FeatureResult
 from winpool.features.memory.feature import memory, missing_permission
 from winpool.features.upgrade.feature import upgrade
 from winpool.model.evidence import MOST_NODE_LISTS, current_survey, is_too_slow
-from winpool.model.node import Acts, Node, NodePatch
+from winpool.model.node import Node, NodePatch
 from winpool.model.node_pods import PodListRequest
-from winpool.model.pool import KnownIssue, Pool
+from winpool.model.pool import KnownIssue
 from winpool.model.snapshot import Snapshot
-from winpool.ownership.diff import diffs_of
-from winpool.ownership.members import divide
-from winpool.preconditions import Promise, keeps_status, promise_of, set_keys_of, without_unreported
-from winpool.status.assessment import Assessment, assessed
+from winpool.ownership.diff import NodeDiff, diffs_of
+from winpool.ownership.members import divide, held_nodes
+from winpool.ownership.trust import keys_to_remember, remembered_keys
+from winpool.plan_writes import Writes, contract_result, plan_writes
+from winpool.status.assessment import Assessed, Assessment, assessed
 from winpool.status.events import (
     Announcement,
     NodeEvent,
@@ -41,72 +41,8 @@ from winpool.status.events import (
     released,
 )
 from winpool.status.findings import holds_end_at, unreported_nodes
-from winpool.status.pods import Deletions, deletions_of, overdue_at
+from winpool.status.pods import Deletions, deletions_of, is_unreported, overdue_at
 from winpool.status.status import Figures, figures_of, overview_of, status, upgrade_figures
-
-
-def asking_nodes(snapshot: Snapshot, nodes: Iterable[Assessment]) -> tuple[Assessment, ...]:
-    """Return the nodes whose pods have to be listed before they are written."""
-    attempts = snapshot.attempts
-    return tuple(
-        [
-            each
-            for each in nodes
-            if (each.needs_pods or (each.held.wants_own_look and not each.is_held))
-            and not (
-                attempts.holds_back(each.patch) if each.patch else attempts.holds_back_some(each.node.uid)
-            )
-        ]
-    )
-
-
-def nodes_to_list(
-    snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[FeatureResult]
-) -> tuple[Node, ...]:
-    """Return the nodes whose pods are listed for each node alone: all that ask, where they are few.
-
-    Of many nodes, the first ones, where a list of all pods takes too long to be used.
-    """
-    also = [
-        node for result in results if not isinstance(result, ContractResult) for node in result.node_lists
-    ]
-    if len(asking) > MOST_NODE_LISTS and not is_too_slow(current_survey(snapshot)):
-        return tuple(also[:MOST_NODE_LISTS])
-    return tuple({each.uid: each for each in (*(one.node for one in asking), *also)}.values())[
-        :MOST_NODE_LISTS
-    ]
-
-
-def needs_all_pods(
-    snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[FeatureResult]
-) -> bool:
-    """Whether all pods have to be listed soon: a feature needs it, or many nodes wait.
-
-    This is also so where a node waits whose own list keeps failing: a list of all pods is used instead.
-    """
-    if snapshot.pool.spec is None or snapshot.pool.deleting:
-        return False
-    if any(result.needs_all_pods for result in results):
-        return True
-    waiting = [each.node.uid for each in asking if each.needs_pods]
-    problems = (snapshot.pods.pod_list_problems.get(uid) for uid in waiting)
-    return (len(asking) > MOST_NODE_LISTS and bool(waiting)) or any(each and each.lasts for each in problems)
-
-
-def look_again_at(
-    results: Iterable[FeatureResult],
-    reported: WindowsNodePoolStatus,
-    *,
-    hold_ends: datetime | None,
-    now: datetime,
-) -> datetime | None:
-    """Return the next moment that a rule names. One that has passed was part of this decision.
-
-    ``hold_ends`` is when the first hold of a node ends.
-    """
-    moments = (*(result.requeue_at for result in results), overdue_at(reported.issues), hold_ends)
-    return min((moment for moment in moments if moment and moment > now), default=None)
-
 
 FEATURES: Final[tuple[Feature, ...]] = (contract, memory, upgrade)
 """All features. No two of them know each other, or name the same key of a node."""
@@ -114,20 +50,19 @@ FEATURES: Final[tuple[Feature, ...]] = (contract, memory, upgrade)
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one pass is to do: what ``promise`` says comes first, then ``acts``, then ``status``.
+    """What one pass is to do.
 
-    ``node_events`` are emitted, by node, once the patch of that node was written, and ``repaired`` names what
-    someone had undone there; ``deletions`` knows which pods their taints have deleted, and what to warn of
-    before that. ``status`` is what the pool is to report and ``issues`` are all of its issues;
-    ``pool_events`` are emitted once it was written. With ``keeps_status`` the present status stays until more
-    is known. ``needs_pods`` asks for a list of all pods, soon, ``node_lists`` for a list of the pods of each
-    of these nodes alone, ``pod_list_requests`` for those that evictions need, ``sampled`` are the nodes whose
-    memory is to be watched. At ``look_again`` time alone may lead to another decision. ``figures`` are for
-    the metrics.
+    ``writes`` are what it writes beside the status. ``node_events`` are emitted, by node, once the patch of
+    that node was written, and ``repaired`` names what someone had undone there; ``deletions`` knows which
+    pods their taints have deleted, and what to warn of before that. ``status`` is what the pool is to report
+    and ``issues`` are all of its issues; ``pool_events`` are emitted once it was written. With
+    ``keeps_status`` the present status stays until more is known. ``needs_pods`` asks for a list of all pods,
+    soon, ``node_lists`` for a list of the pods of each of these nodes alone, ``pod_list_requests`` for those
+    that evictions need, ``sampled`` are the nodes whose memory is to be watched. At ``look_again`` time alone
+    may lead to another decision. ``figures`` are for the metrics.
     """
 
-    promise: Promise
-    acts: Acts
+    writes: Writes
     node_events: Mapping[str, NodeEvent]
     repaired: Mapping[str, tuple[str, ...]]
     deletions: Deletions
@@ -145,82 +80,54 @@ class Decision:
     @property
     def patches(self) -> tuple[NodePatch, ...]:
         """The patches of nodes, at most one for each."""
-        return self.acts.patches
+        return self.writes.patches
 
     @property
     def finalizers(self) -> tuple[str, ...] | None:
-        """The finalizers to write, from ``promise``."""
-        return self.promise.finalizers
-
-    @property
-    def reports_first(self) -> bool:
-        """Whether the status has to be written before any node."""
-        return self.promise.status_first
-
-    @property
-    def releases_pool(self) -> bool:
-        """Whether the pool is released: nothing of it is on any node, and the finalizer is removed."""
-        return self.finalizers is not None and RELEASE_FINALIZER not in self.finalizers
+        """The finalizers that the pool is to have; None does not change them."""
+        return self.writes.finalizers
 
 
 def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decision:
     """Decide one pass of one pool. Raises FeaturesDisagreeError, which is a bug of a feature."""
     pool = snapshot.pool
     members = divide(snapshot)
+    held = held_nodes(snapshot, members)
     refusal = refusal_of(snapshot, members)
     pods_permission = _pods_permission(snapshot)
     allowed = allowed_actions(pool, is_accepted=not refusal and not pods_permission)
+
     results = tuple(feature(snapshot, members, allowed) for feature in features)
     diffs = diffs_of(snapshot, members, [result.desired for result in results])
-    nodes = assessed(snapshot, members, results, diffs)
-    may_write = allowed in (AllowedActions.ACT, AllowedActions.RELEASE)
-    asking = asking_nodes(snapshot, nodes.notable) if may_write else ()
-    free = tuple([each for each in nodes.notable if not each.is_held])
-    acts, withdrawn = acts_of(
-        snapshot, members, results, nodes.notable, allowed=allowed, looks_come=len(asking) <= MOST_NODE_LISTS
-    )
-    deletions = deletions_of(snapshot, acts.patches, free if allowed is AllowedActions.ACT else ())
-    reported, found = status(
+    writes = plan_writes(snapshot, members, results, diffs, allowed=allowed, held=held)
+
+    found = contract_result(results)
+    nodes = assessed(snapshot, members, found, diffs, held=held)
+    reported, issues = status(
         snapshot,
         nodes,
         results,
         refusal=refusal,
         missing_permission=snapshot.missing_permission or pods_permission or missing_permission(snapshot),
-        set_keys=set_keys_of(pool, members, may_write=may_write),
+        set_keys=keys_to_remember(pool, nodes=(each.node for each in members.all))
+        if allowed is AllowedActions.ACT
+        else remembered_keys(pool),
     )
-    unreported: frozenset[str] = frozenset()
-    if allowed is AllowedActions.RELEASE and acts.patches:
-        unreported = unreported_nodes(nodes.notable, reported, pool.status, now=snapshot.now)
-        acts = without_unreported(acts, unreported) if unreported else acts
-    promise = promise_of(
-        pool,
-        members,
-        reported,
-        acts,
-        allowed=allowed,
-        is_due=may_write and any(each.patch is not None for each in free),
-        unreported=unreported,
-        deletes_pods=bool(deletions.on_nodes),
-    )
+    free = [each for each in nodes.notable if not each.is_held] if allowed is AllowedActions.ACT else []
+    deletions = deletions_of(snapshot, writes.patches, free)
+    writes = _with_status_first(snapshot, writes, nodes, reported, deletions, allowed=allowed)
     return Decision(
-        promise=promise,
-        acts=acts,
-        node_events=_node_events(nodes.notable, pool, without=withdrawn) if acts.patches else {},
-        repaired={
-            each.node.name: (*each.drifted, *each.undone)
-            for each in nodes.notable
-            if acts.patches and (each.drifted or each.undone) and each.node.name not in withdrawn
-        },
+        writes=writes,
+        node_events=_node_events(snapshot, writes, nodes.notable),
+        repaired=_repaired(writes, diffs),
         deletions=deletions,
         status=reported,
-        issues=found.all,
-        pool_events=_pool_events(
-            snapshot, reported, found.all, nodes, results, finalizers=promise.finalizers
-        ),
-        keeps_status=keeps_status(snapshot, nodes.notable, results)
-        and (bool(pool.status_problem) or not promise.status_first),
-        needs_pods=needs_all_pods(snapshot, asking, results),
-        node_lists=nodes_to_list(snapshot, asking, results),
+        issues=issues.all,
+        pool_events=_pool_events(snapshot, writes, reported, issues.all, nodes, results),
+        keeps_status=_keeps_status(snapshot, found, results, held=held)
+        and (bool(pool.status_problem) or not writes.status_first),
+        needs_pods=needs_all_pods(snapshot, writes, results),
+        node_lists=nodes_to_list(snapshot, writes, results),
         sampled=tuple(node for result in results for node in result.sampled),
         pod_list_requests=tuple(look for result in results for look in result.pod_list_requests)[
             :MOST_NODE_LISTS
@@ -238,28 +145,138 @@ def _pods_permission(snapshot: Snapshot) -> str:
     return snapshot.pods.forbidden if spec and taints_of(spec) else ""
 
 
-def _node_events(
-    nodes: Sequence[Assessment], pool: Pool, *, without: Collection[str]
-) -> dict[str, NodeEvent]:
+def _with_status_first(
+    snapshot: Snapshot,
+    writes: Writes,
+    nodes: Assessed,
+    reported: WindowsNodePoolStatus,
+    deletions: Deletions,
+    *,
+    allowed: AllowedActions,
+) -> Writes:
+    """Return ``writes`` after the status, where people must be able to read something before them.
+
+    Which pods the taints will affect, that the operator acts on the spec before it has pods deleted, and what
+    stays on a node of a deleted pool.
+    """
+    standing = snapshot.pool.status
+    if not writes.patches:
+        return writes
+    if allowed is AllowedActions.RELEASE:
+        unreported = unreported_nodes(nodes.notable, reported, standing, now=snapshot.now)
+        return writes.once_reported(unreported) if unreported else writes
+    if allowed is AllowedActions.ACT and (
+        is_unreported(reported, standing)
+        or (deletions.on_nodes and not _says_that_nodes_are_written(standing))
+    ):
+        return replace(writes, status_first=True)
+    return writes
+
+
+def _says_that_nodes_are_written(status: WindowsNodePoolStatus) -> bool:
+    """Whether people who read the status know that the operator acts on the spec."""
+    accepted, paused = status.condition(ConditionType.ACCEPTED), status.condition(ConditionType.PAUSED)
+    is_accepted = accepted is not None and accepted.status == "True"
+    return is_accepted and status.plan is None and not (paused is not None and paused.status == "True")
+
+
+def _keeps_status(
+    snapshot: Snapshot, contract: ContractResult, results: Iterable[FeatureResult], *, held: frozenset[str]
+) -> bool:
+    """Whether the first list of all pods is about to show more, and the status can wait for it.
+
+    A status for this very spec waits: otherwise each start of the operator would remove, for a moment, what
+    it says of pods that block taints, or would close gates that pods keep open. So does that of a dry run:
+    its plan would omit what waits for the list. One that cannot be read is not rebuilt without the list
+    either: it may have reported pods.
+    """
+    pool = snapshot.pool
+    is_coming = snapshot.pods.survey is None and not snapshot.pods.problem
+    if pool.status_problem:
+        return is_coming and pool.spec is not None and not pool.deleting
+    is_dry_run = pool.spec is not None and pool.spec.mode is Mode.DRY_RUN
+    is_known = is_dry_run or pool.status.observed_generation == pool.generation
+    if not is_known or not is_coming or pool.deleting:
+        return False
+    waiting = (each for each in contract.node_lists if contract.nodes[each.uid].needs_pods)
+    return any(each.name not in held for each in waiting) or any(each.awaits_pods for each in results)
+
+
+def nodes_to_list(snapshot: Snapshot, writes: Writes, results: Iterable[FeatureResult]) -> tuple[Node, ...]:
+    """Return the nodes whose pods are listed for each node alone: all that wait for it, where they are few.
+
+    Of many nodes, the first ones, where a list of all pods takes too long to be used.
+    """
+    waiting = writes.awaiting_pods
+    if len(waiting) > MOST_NODE_LISTS and not is_too_slow(current_survey(snapshot)):
+        waiting = ()
+    also = (
+        node for result in results if not isinstance(result, ContractResult) for node in result.node_lists
+    )
+    return tuple({each.uid: each for each in (*waiting, *also)}.values())[:MOST_NODE_LISTS]
+
+
+def needs_all_pods(snapshot: Snapshot, writes: Writes, results: Sequence[FeatureResult]) -> bool:
+    """Whether all pods have to be listed soon: a feature needs it, or many nodes wait.
+
+    This is also so where a node waits whose own list keeps failing: a list of all pods is used instead.
+    """
+    if snapshot.pool.spec is None or snapshot.pool.deleting:
+        return False
+    if any(result.needs_all_pods for result in results):
+        return True
+    nodes = contract_result(results).nodes
+    waiting = [each.uid for each in writes.awaiting_pods if nodes[each.uid].needs_pods]
+    problems = (snapshot.pods.pod_list_problems.get(uid) for uid in waiting)
+    are_many = len(writes.awaiting_pods) > MOST_NODE_LISTS
+    return (are_many and bool(waiting)) or any(each and each.lasts for each in problems)
+
+
+def look_again_at(
+    results: Iterable[FeatureResult],
+    reported: WindowsNodePoolStatus,
+    *,
+    hold_ends: datetime | None,
+    now: datetime,
+) -> datetime | None:
+    """Return the next moment that a rule names. One that has passed was part of this decision.
+
+    ``hold_ends`` is when the first hold of a node ends.
+    """
+    moments = (*(result.requeue_at for result in results), overdue_at(reported.issues), hold_ends)
+    return min((moment for moment in moments if moment and moment > now), default=None)
+
+
+def _node_events(snapshot: Snapshot, writes: Writes, nodes: Iterable[Assessment]) -> dict[str, NodeEvent]:
+    if not writes.patches:
+        return {}
     events = (
-        (each.node.name, about_node(each, pool=pool))
+        (each.node.name, about_node(each, pool=snapshot.pool))
         for each in nodes
-        if each.patch and each.node.name not in without
+        if each.patch and each.node.name not in writes.withdrawn
     )
     return {name: event for name, event in events if event}
 
 
+def _repaired(writes: Writes, diffs: Mapping[str, NodeDiff]) -> dict[str, tuple[str, ...]]:
+    patched = ((each.node.name, diffs.get(each.node.uid)) for each in writes.patches)
+    return {
+        name: (*diff.drifted, *diff.undone)
+        for name, diff in patched
+        if diff and (diff.drifted or diff.undone) and name not in writes.withdrawn
+    }
+
+
 def _pool_events(
     snapshot: Snapshot,
+    writes: Writes,
     reported: WindowsNodePoolStatus,
     found: Sequence[KnownIssue],
     nodes: Iterable[Assessment],
     results: Sequence[FeatureResult],
-    *,
-    finalizers: tuple[str, ...] | None,
 ) -> tuple[Announcement, ...]:
     pool = snapshot.pool
-    if pool.deleting and finalizers is not None:
+    if pool.deleting and writes.finalizers is not None:
         note = released(_released_nodes(snapshot))
         return (Announcement(EventReason.NODES_RELEASED, note, pool.name, pool.uid),)
     if pool.status_problem:

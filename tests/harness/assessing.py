@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from winpool.allowed import allowed_actions
+from winpool.acceptance import allowed_actions
 from winpool.decide import FEATURES
 from winpool.features.contract.feature import contract_refusal_of
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import diffs_of
-from winpool.ownership.members import divide
+from winpool.ownership.members import divide, held_nodes
+from winpool.plan_writes import contract_result
 from winpool.status.assessment import Assessed, Assessment, assessed
 
 
@@ -22,4 +23,5 @@ def assess_all(snapshot: Snapshot) -> Assessed:
     allowed = allowed_actions(snapshot.pool, is_accepted=not contract_refusal_of(snapshot, members))
     results = [room(snapshot, members, allowed) for room in FEATURES]
     diffs = diffs_of(snapshot, members, [each.desired for each in results])
-    return assessed(snapshot, members, results, diffs)
+    held = held_nodes(snapshot, members)
+    return assessed(snapshot, members, contract_result(results), diffs, held=held)

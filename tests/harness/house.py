@@ -99,7 +99,7 @@ class House:
         """Decide a pass, perform it, and report."""
         decision = self.decide(**seen)
         self._keep_promise(decision)
-        if not decision.reports_first:
+        if not decision.writes.status_first:
             self._act(decision)
         self.pool = with_status(self.pool, self.decide(**seen).status)
         return decision
@@ -109,7 +109,7 @@ class House:
         passes: list[Decision] = []
         for _ in range(PASSES):
             decision = self.run(**seen)
-            if not (decision.patches or decision.acts.conditions or decision.finalizers is not None):
+            if not (decision.patches or decision.writes.conditions or decision.finalizers is not None):
                 return passes
             passes.append(decision)
         raise AssertionError("never quiet")
@@ -122,7 +122,7 @@ class House:
     def _keep_promise(self, decision: Decision) -> None:
         if decision.finalizers is not None:
             self.pool = replace(self.pool, finalizers=decision.finalizers)
-            self.is_let_go = self.is_let_go or decision.releases_pool
+            self.is_let_go = self.is_let_go or decision.writes.releases_pool
 
     def _act(self, decision: Decision) -> None:
         written = set[str]()
@@ -135,7 +135,7 @@ class House:
             self.backoff.note_written(patch, repaired=repaired)
             self.patches.append(patch)
             self.repaired.append(repaired)
-        for each in decision.acts.conditions:
+        for each in decision.writes.conditions:
             if each.node.name not in written:  # else they are decided anew on what was just written
                 self._apply(each)
 

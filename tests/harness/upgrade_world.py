@@ -166,7 +166,7 @@ class UpgradeWorld:
         decision = decide(snapshot)
         if decision.finalizers is not None:
             self.pool = replace(self.pool, finalizers=decision.finalizers)
-        if not decision.reports_first:
+        if not decision.writes.status_first:
             for patch in decision.patches:
                 self._act(patch, decision, snapshot)
         reported = decide(self.snapshot())

@@ -9,8 +9,8 @@ from harness.builders import GUARDED
 from winpool.api.node_keys import MISMATCH_TAINT
 from winpool.features.contract.taints import NOTHING_HELD, Held
 from winpool.model.node import Node
-from winpool.ownership.desired import KEEP, NONE, Desired, DesiredValue, Target, merged
-from winpool.ownership.diff import NodeDiff, PatchMaker
+from winpool.ownership.desired import KEEP, NONE, Desired, DesiredValue, merged
+from winpool.ownership.diff import Comparer, NodeDiff, PatchContext
 from winpool.ownership.diff import release as releases_release
 from winpool.ownership.members import Claim, Member, values_of
 from winpool.ownership.record import Record, TaintIdentity, Unreadable, record_of
@@ -38,17 +38,13 @@ class Wanted:
     taints: Mapping[TaintIdentity, str]
     rights: RecordTrust = GUARDED
 
-    @property
-    def maker(self) -> PatchMaker:
-        return PatchMaker(pool_name=self.pool_name, pool_uid=self.pool_uid, rights=self.rights)
-
-    def target(
+    def comparer(
         self,
         *,
         own: Own = NOTHING_KNOWN,
         held: Held = NOTHING_HELD,
         startup: Mapping[TaintIdentity, str] = NONE,
-    ) -> Target:
+    ) -> Comparer:
         """Return what the room of the contract makes of this."""
         taints: dict[TaintIdentity, DesiredValue] = {
             **self.taints,
@@ -59,7 +55,8 @@ class Wanted:
             taints[MISMATCH_TAINT] = ""
         elif own.mismatch is None:
             taints[MISMATCH_TAINT] = KEEP
-        return merged([Desired(labels={**self.labels, **own.labels}, taints=taints)])
+        context = PatchContext(self.pool_name, self.pool_uid, self.rights)
+        return Comparer(context, merged([Desired(labels={**self.labels, **own.labels}, taints=taints)]))
 
 
 def conform(
@@ -70,23 +67,22 @@ def conform(
     held: Held = NOTHING_HELD,
     startup: Mapping[TaintIdentity, str] = NONE,
 ) -> NodeDiff:
-    return wanted.maker.conform(
-        _member(node, record_of(node)), wanted.target(own=own, held=held, startup=startup)
-    )
+    comparer = wanted.comparer(own=own, held=held, startup=startup)
+    return comparer.conform(_member(node, record_of(node)))
 
 
 def compare(
     node: Node, found: Record | Unreadable | None, *, wanted: Wanted, own: Own = NOTHING_KNOWN
 ) -> NodeDiff:
     """Go the long way."""
-    return wanted.maker.compare(node, found, wanted.target(own=own))
+    return wanted.comparer(own=own).compare(node, found)
 
 
 def is_as_wanted(
     node: Node, found: Record | Unreadable | None, *, wanted: Wanted, own: Own = NOTHING_KNOWN
 ) -> bool:
     """Go the short way."""
-    return wanted.maker.is_as_wanted(_member(node, found), wanted.target(own=own))
+    return wanted.comparer(own=own).is_met_by(_member(node, found))
 
 
 def release(node: Node, *, pool_uid: str, pool_name: str, rights: RecordTrust) -> NodeDiff:

@@ -57,14 +57,14 @@ def test_a_pool_under_deletion_gets_no_finalizer_any_more() -> None:
     decision = decide(a_snapshot(deleted(a_pool(labels=LABELS, finalizers=("example.com/keep",))), nodes))
     assert decision.finalizers is None
     assert len(decision.patches) == 1
-    assert not decision.releases_pool
+    assert not decision.writes.releases_pool
 
 
 def test_the_finalizer_stays_while_nodes_are_being_released() -> None:
     pool, nodes = settled(a_pool(labels=LABELS), on("w1", "w2"))
     decision = decide(a_snapshot(deleted(pool), nodes))
     assert len(decision.patches) == 2
-    assert (decision.finalizers, decision.releases_pool) == (None, False)
+    assert (decision.finalizers, decision.writes.releases_pool) == (None, False)
 
 
 def test_the_finalizer_stays_while_a_node_is_held_back() -> None:
@@ -73,7 +73,7 @@ def test_the_finalizer_stays_while_a_node_is_held_back() -> None:
     assert [patch.node.name for patch in first.patches] == ["w2"]
     after = acted(first, nodes)
     second = decide(a_snapshot(deleted(pool), after, held_back=[nodes["w1"].uid]))
-    assert (second.patches, second.finalizers, second.releases_pool) == ((), None, False)
+    assert (second.patches, second.finalizers, second.writes.releases_pool) == ((), None, False)
     assert decide(a_snapshot(deleted(pool), after)).patches
 
 
@@ -91,14 +91,14 @@ def test_the_finalizer_comes_off_when_nothing_is_left_and_others_stay() -> None:
     nodes = acted(decide(a_snapshot(pool, nodes)), nodes)
     decision = decide(a_snapshot(pool, nodes))
     assert (decision.patches, decision.finalizers) == ((), ("example.com/keep",))
-    assert decision.releases_pool
+    assert decision.writes.releases_pool
 
 
 def test_a_pool_that_is_let_go_is_let_go_once() -> None:
     pool = deleted(a_pool(finalizers=("example.com/keep",)))
     decision = decide(a_snapshot(pool, on("w1")))
     assert nothing_is_written(decision)
-    assert not decision.releases_pool
+    assert not decision.writes.releases_pool
 
 
 def test_a_living_pool_keeps_its_finalizer_while_something_of_it_is_on_a_node() -> None:
@@ -116,7 +116,7 @@ def test_a_finalizer_that_was_removed_comes_back_while_something_of_the_pool_is_
     )
     decision = decide(a_snapshot(stripped, nodes))
     assert decision.finalizers == ("example.com/keep", RELEASE_FINALIZER)
-    assert decision.promise.puts_back
+    assert decision.writes.restores_finalizer
     assert decision.patches == ()
 
 
@@ -135,7 +135,7 @@ def test_a_finalizer_does_not_come_back_for_what_another_pool_has_on_nodes() -> 
 
 def test_a_finalizer_that_comes_for_the_first_time_is_not_put_back() -> None:
     decision = decide(a_snapshot(a_pool(), on("w1")))
-    assert (decision.finalizers, decision.promise.puts_back) == (OURS, False)
+    assert (decision.finalizers, decision.writes.restores_finalizer) == (OURS, False)
 
 
 # What keeps it from writing

@@ -136,12 +136,12 @@ def test_no_room_writes_evicts_or_sets_a_condition_there() -> None:
         hold(house, name=name)
     house.ask("w1", **ALL, condition="True", evict=("default/web/uid-1",))
     decision = house.decide()
-    assert not decision.acts
+    assert not decision.writes
     hold(house, None)
     house.settle()
-    assert [each.node for each in house.decide().acts.evictions] == ["w1"]
+    assert [each.node for each in house.decide().writes.evictions] == ["w1"]
     hold(house)
-    assert not house.decide().acts
+    assert not house.decide().writes
 
 
 def test_memory_pressure_is_told_and_not_signalled_there() -> None:
@@ -170,7 +170,7 @@ def test_a_room_that_finishes_does_not_write_there() -> None:
     house.settle()
     house.ask("w1", state="Upgrading")
     hold(house)
-    assert not house.decide(pods_forbidden="list pods").acts
+    assert not house.decide(pods_forbidden="list pods").writes
 
 
 def test_a_deleted_pool_releases_its_held_nodes_too() -> None:

@@ -140,7 +140,7 @@ def test_deciding_twice_on_what_was_written_writes_nothing() -> None:
     house.ask("w1", **ALL, condition="True")
     assert house.settle()
     decision = house.decide()
-    assert (decision.patches, decision.acts.conditions, decision.finalizers) == ((), (), None)
+    assert (decision.patches, decision.writes.conditions, decision.finalizers) == ((), (), None)
 
 
 def test_the_request_itself_is_left_to_those_who_wrote_it() -> None:
@@ -319,8 +319,8 @@ def test_deletion_takes_conditions_off_first_then_all_the_rest_and_the_finalizer
     house.delete()
 
     first = house.run()
-    assert first.acts.evictions == ()
-    assert {each.node.name: each.conditions for each in first.acts.conditions} == {"w1": (), "w2": ()}
+    assert first.writes.evictions == ()
+    assert {each.node.name: each.conditions for each in first.writes.conditions} == {"w1": (), "w2": ()}
     assert [patch.node.name for patch in first.patches] == ["w3"], "it has no condition that is to go first"
     assert first.finalizers is None
     for name in ("w1", "w2"):
@@ -331,10 +331,10 @@ def test_deletion_takes_conditions_off_first_then_all_the_rest_and_the_finalizer
 
     second_pass = house.run()
     assert sorted(patch.node.name for patch in second_pass.patches) == ["w1", "w2"]
-    assert (second_pass.acts.conditions, second_pass.finalizers) == ((), None)
+    assert (second_pass.writes.conditions, second_pass.finalizers) == ((), None)
     assert without_request(house) == found
 
-    assert house.run().releases_pool
+    assert house.run().writes.releases_pool
     assert RELEASE_FINALIZER not in house.pool.finalizers
 
 
@@ -370,7 +370,7 @@ def test_without_leave_the_room_judges_and_nothing_is_done(mode: str) -> None:
     house.settle()
     house.ask("w1", **ALL, condition="True", evict=PODS, stage="HELD", finding="w1 is odd")
     decision = house.decide()
-    assert not decision.acts
+    assert not decision.writes
     assert decision.finalizers is None
     assert "The second feature is at work" in up_to_date(decision)[2]
     assert [issue.message for issue in decision.status.issues] == ["w1 is odd"]
@@ -396,7 +396,7 @@ def test_a_room_that_finishes_goes_on_while_the_keys_of_the_contract_stay_as_the
     decisions = house.settle(pods_forbidden="list pods")
     assert decisions
     for decision in decisions:
-        assert decision.acts.evictions == ()
+        assert decision.writes.evictions == ()
     node = house.nodes["w1"]
     assert node.labels["team"] == "theirs"
     assert node.labels[UPGRADE_STATE_LABEL] == "Upgrading"
@@ -425,7 +425,7 @@ def test_a_room_that_does_not_finish_stops_where_the_spec_cannot_be_acted_on() -
     house.settle()
     stood = dict(house.nodes)
     house.ask("w1", state="Upgrading", condition="True", evict=PODS)
-    assert not house.decide(pods_forbidden="list pods").acts
+    assert not house.decide(pods_forbidden="list pods").writes
     house.settle(pods_forbidden="list pods")
     assert house.nodes["w1"].labels == stood["w1"].labels
 
@@ -674,7 +674,7 @@ def test_evictions_are_asked_for_each_pod_once_whoever_wants_it() -> None:
     house = a_house()
     house.ask("w1", state="Draining", evict=(*PODS, PODS[0]))
     house.features = (*FIRST, second, lambda *given: FeatureResult(evictions=second(*given).evictions))
-    acts = house.decide().acts
+    acts = house.decide().writes
     assert [(each.full_name, each.uid, each.node) for each in acts.evictions] == [
         ("default/web", "uid-1", "w1"),
         ("data/sql", "uid-2", "w1"),
@@ -796,7 +796,7 @@ def test_any_sequence_of_wishes_and_then_release_gives_the_node_as_it_was(
             house.restart()
         house.settle()
         assert not house.decide().patches
-        assert not house.decide().acts.conditions
+        assert not house.decide().writes.conditions
     if ends_with_the_room:
         house.features = FIRST
         house.restart()

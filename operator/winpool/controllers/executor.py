@@ -20,7 +20,8 @@ from winpool.controllers.status import Announcer
 from winpool.controllers.writes import Outcome
 from winpool.decide import Decision
 from winpool.kube.errors import ApiError
-from winpool.model.node import Acts, ConditionsPatch, Eviction, NodePatch
+from winpool.model.node import ConditionsPatch, Eviction, NodePatch
+from winpool.plan_writes import Writes
 from winpool.status.events import Announcement
 
 log = logging.getLogger(__name__)
@@ -64,16 +65,16 @@ class Executor:
 
     def follow(self, decision: Decision) -> None:
         """Note the last decision: evictions that still wait for their turn are sent only if it has them."""
-        self._decided = {each.uid: each for each in decision.acts.evictions}
+        self._decided = {each.uid: each for each in decision.writes.evictions}
 
     async def perform(
         self, decision: Decision, *, backoff: WriteBackoff, is_wanted: Callable[[], bool]
     ) -> Performed:
-        """Perform the acts of ``decision``, as long as ``is_wanted``. Never raises an ApiError."""
-        acts = decision.acts
+        """Perform the writes of ``decision``, as long as ``is_wanted``. Never raises an ApiError."""
+        writes = decision.writes
         # Nodes whose writes failed lately come last. Otherwise a few of them could block all others.
         failing = backoff.failing
-        patches = sorted(acts.patches, key=lambda patch: patch.node.uid in failing)
+        patches = sorted(writes.patches, key=lambda patch: patch.node.uid in failing)
         patched = await self.services.patches.run(patches, is_wanted=is_wanted)
         self._note(decision, patched, backoff=backoff)
         conditions: Outcome[ConditionsPatch] = Outcome()
@@ -81,9 +82,9 @@ class Executor:
             # A patch changes its node, and the conditions were decided for the node as it was before: the
             # next pass writes them.
             written = {patch.node.uid for patch in patched.done}
-            due = [each for each in acts.conditions if each.node.uid not in written]
+            due = [each for each in writes.conditions if each.node.uid not in written]
             conditions = await self.services.conditions.run(due, is_wanted=is_wanted)
-            self._evict(acts.evictions, is_wanted=is_wanted)
+            self._evict(writes.evictions, is_wanted=is_wanted)
         return Performed(patched, conditions)
 
     def take_eviction_error(self) -> ApiError | None:
@@ -91,15 +92,15 @@ class Executor:
         error, self._eviction_error = self._eviction_error, None
         return error
 
-    def has_due_conditions(self, acts: Acts) -> bool:
+    def has_due_conditions(self, writes: Writes) -> bool:
         """Whether conditions are to be written and none of them has to wait."""
-        return bool(acts.conditions) and self.services.conditions.seconds_to_next(acts.conditions) is None
+        return bool(writes.conditions) and self.services.conditions.seconds_to_next(writes.conditions) is None
 
-    def seconds_to_next(self, acts: Acts) -> float | None:
-        """Return how long until one of ``acts`` that has to wait is worth another try; None if none has."""
+    def seconds_to_next(self, writes: Writes) -> float | None:
+        """Return how long until one of ``writes`` that has to wait is worth another try; None if none has."""
         waits = (
-            self.services.conditions.seconds_to_next(acts.conditions),
-            self.services.evictions.seconds_to_next(acts.evictions),
+            self.services.conditions.seconds_to_next(writes.conditions),
+            self.services.evictions.seconds_to_next(writes.evictions),
         )
         return min((wait for wait in waits if wait is not None), default=None)
 

@@ -56,7 +56,7 @@ class Finalizers:
 
     def seconds_to_next(self, pool: Pool, decision: Decision) -> float | None:
         """Return how long the finalizer, which someone keeps removing, has to wait; None if it does not."""
-        if not decision.promise.puts_back or not self._pauses.is_waiting(pool.uid):
+        if not decision.writes.restores_finalizer or not self._pauses.is_waiting(pool.uid):
             return None
         return self._pauses.seconds_to_next((pool.uid,))
 
@@ -74,7 +74,7 @@ class Finalizers:
         body = await self.services.writer.patch_pool_finalizers(
             name=pool.name, resource_version=pool.resource_version, finalizers=decision.finalizers
         )
-        if decision.promise.puts_back:
+        if decision.writes.restores_finalizer:
             self._pauses.note(pool.uid)
             log.warning(
                 "pool %s: someone removed the finalizer %s while nodes have labels or taints of the pool; "
@@ -82,10 +82,10 @@ class Finalizers:
                 pool.name,
                 RELEASE_FINALIZER,
             )
-        if decision.releases_pool:
+        if decision.writes.releases_pool:
             log.info("pool %s: all nodes are released, so the operator removed its finalizer", pool.name)
             self.announcer.announce(decision.pool_events)
-        if decision.releases_pool and not decision.finalizers:
+        if decision.writes.releases_pool and not decision.finalizers:
             version = body["metadata"]["resourceVersion"]  # the last version that this pool had
             self.services.pools.forget(name=pool.name, uid=pool.uid, version=version)
         else:
@@ -208,16 +208,16 @@ class Reconciler:
         if error := self._executor.take_eviction_error():
             raise error
         self._announcer.warn(decision.deletions)
-        if not decision.acts and decision.finalizers is None and not snapshot.missing_permission:
+        if not decision.writes and decision.finalizers is None and not snapshot.missing_permission:
             # Nothing is written to nodes, so nothing is awaited: the snapshot is still up to date (P9).
             return self._left(decision, reported=await self._status.write(snapshot, decision))
         if (wait := self._finalizers.seconds_to_next(pool, decision)) is not None:
             return NextLook(paced=soonest(wait, await self._status.write(snapshot, decision)))
         if decision.finalizers is not None:
-            if decision.releases_pool:
+            if decision.writes.releases_pool:
                 return await self._let_go(snapshot, decision)
             await self._finalizers.write(pool, decision)
-        if decision.reports_first:
+        if decision.writes.status_first:
             # The next snapshot has what was just written to the pool, and the status is written over that.
             return (
                 UNFINISHED
@@ -262,15 +262,15 @@ class Reconciler:
         is_due = (
             bool(decision.patches)
             or decision.finalizers is not None
-            or self._executor.has_due_conditions(decision.acts)
+            or self._executor.has_due_conditions(decision.writes)
         )
-        awaits_status = decision.reports_first and (decision.keeps_status or reported is not None)
+        awaits_status = decision.writes.status_first and (decision.keeps_status or reported is not None)
         return NextLook(
             is_unfinished=is_due and not awaits_status,
             paced=soonest(reported, self._patience.seconds_to_newer_state()),
             time=soonest(
                 self._patience.seconds_to_next(),
-                self._executor.seconds_to_next(decision.acts),
+                self._executor.seconds_to_next(decision.writes),
                 self.services.clock.seconds_to(decision.look_again),
             ),
         )

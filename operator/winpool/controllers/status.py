@@ -172,7 +172,7 @@ class StatusWriter:
         if (
             decision.keeps_status
             or written == pool.written_status
-            or (decision.releases_pool and not even_at_the_end)
+            or (decision.writes.releases_pool and not even_at_the_end)
         ):
             return None
         early = self._written_at + STATUS_SECONDS - self.services.clock.monotonic()
@@ -189,7 +189,7 @@ class StatusWriter:
         if not pool.status_problem:  # otherwise every condition would count as a new one
             log_transitions(pool, decision.status)
         self.services.pools.accept(body)
-        if not decision.releases_pool:
+        if not decision.writes.releases_pool:
             self.announcer.announce(decision.pool_events)
         return None
 

@@ -280,19 +280,3 @@ class ConditionsPatch:
 
     node: Node
     conditions: tuple[NodeCondition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Acts:
-    """What a pass is to do to nodes and pods: at most one patch, and one set of conditions, for each node."""
-
-    patches: tuple[NodePatch, ...] = ()
-    evictions: tuple[Eviction, ...] = ()
-    conditions: tuple[ConditionsPatch, ...] = ()
-
-    def __bool__(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(self.patches or self.evictions or self.conditions)
-
-
-NO_ACTS: Final = Acts()

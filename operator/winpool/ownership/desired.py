@@ -61,15 +61,14 @@ class FeaturesDisagreeError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Desired:
-    """What one feature wants on one node. Nodes that are alike share one object.
+    """What a node is to have: as one feature wants it, or as all do together. Nodes that are alike share one.
 
     ``annotations`` are of the table of our keys; a request of others can only be ABSENT, once it is served,
     or where the operator may make it too, be made: the record then names it as ours.
     ``unschedulable`` is True for a cordon, False for no cordon of ours, KEEP, or None where the feature does
     not decide it. ``withheld`` are taints that the feature leaves now and wants later, with their values:
-    they are not part of the patch, but of its goal (``Target.goal``). ``timed`` are taints that get the time
-    at which we add them. With ``keeps_rest`` all that no room names stays as it is: the room cannot decide
-    yet.
+    they are not part of the patch, but of its goal. ``timed`` are taints that get the time at which we add
+    them. With ``keeps_rest`` all that no feature names stays as it is: the feature cannot decide yet.
     """
 
     labels: Mapping[str, DesiredValue] = field(default_factory=lambda: NONE)
@@ -88,95 +87,32 @@ NOTHING_DESIRED: Final = Desired()
 KEEP_ALL: Final = Desired(keeps_rest=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Target:
-    """What all features together want on a node. Nodes that are alike share one object.
-
-    Labels, annotations and taints under our prefix (``own_…``) are separate: they need no record.
-    ``left_…`` are those that stay as they are, and ``absent`` those that a feature wants to be absent,
-    whatever else is left. ``cleared`` are requests of others that were served, ``timed`` the taints that get
-    the time at which we add them. ``goal`` is all that the node is to have in the end: it distinguishes the
-    repetition of a write that someone undid from a write with another goal. ``is_plain`` says that the quick
-    check (``Brief``) can compare it, ``wants_nothing``
-    that no room names anything on the node.
-    """
-
-    labels: Mapping[str, str]
-    own_labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-    own_annotations: Mapping[str, str]
-    taints: Mapping[TaintIdentity, str]
-    own_taints: Mapping[TaintIdentity, str]
-    left_labels: frozenset[str]
-    left_annotations: frozenset[str]
-    left_taints: frozenset[TaintIdentity]
-    absent: frozenset[object]
-    unschedulable: bool | Keep | None
-    cleared: frozenset[str]
-    timed: frozenset[TaintIdentity]
-    conditions: tuple[NodeCondition, ...]
-    keeps_rest: bool
-    goal: tuple[object, ...]
-    is_plain: bool
-    wants_nothing: bool
-
-
-def merged(wishes: Sequence[Desired]) -> Target:
+def merged(parts: Sequence[Desired]) -> Desired:
     """Merge what the features want on one node; raises FeaturesDisagreeError."""
-    labels = _merged((each.labels for each in wishes), known=OWN_LABELS, what="label")
-    annotations = _merged((each.annotations for each in wishes), known=_ANNOTATIONS, what="annotation")
-    taints = _merged((each.taints for each in wishes), known=OWN_TAINTS, what="taint")
-    cordons = [each.unschedulable for each in wishes if each.unschedulable is not None]
+    annotations = _merged((each.annotations for each in parts), known=_ANNOTATIONS, what="annotation")
+    if wrong := [key for key, value in annotations.items() if _is_for_others(key) and value is not None]:
+        raise FeaturesDisagreeError(
+            f"{wrong} is a request of others, which is taken off once served, or left"
+        )
+    cordons = [each.unschedulable for each in parts if each.unschedulable is not None]
     if len(cordons) > 1:
         raise FeaturesDisagreeError("two features have a say in spec.unschedulable")
-    conditions = tuple(sorted((each for desired in wishes for each in desired.conditions), key=_type_of))
+    conditions = tuple(sorted((each for part in parts for each in part.conditions), key=_type_of))
     if len({each.type for each in conditions}) < len(conditions) or any(
         each.type not in CONDITIONS for each in conditions
     ):
         raise FeaturesDisagreeError(
             f"two features set one condition, or one that is not in the table: {conditions}"
         )
-    if wrong := [key for key, wish in annotations.items() if _is_for_others(key) and wish is not None]:
-        raise FeaturesDisagreeError(
-            f"{wrong} is a request of others, which is taken off once served, or left"
-        )
-    withheld = {key: value for desired in wishes for key, value in desired.withheld.items()}
-    set_labels, set_annotations, set_taints = _set(labels), _set(annotations), _set(taints)
-    unschedulable = cordons[0] if cordons else None
-    cleared = frozenset(
-        key for key, wish in annotations.items() if key in REQUEST_ANNOTATIONS and wish is None
-    )
-    left_labels, left_annotations, left_taints = _left(labels), _left(annotations), _left(taints)
-    keeps_rest = any(each.keeps_rest for each in wishes)
-    return Target(
-        labels=_part(set_labels, OWN_LABELS, are_among=False),
-        own_labels=_part(set_labels, OWN_LABELS, are_among=True),
-        annotations=_part(set_annotations, OWN_ANNOTATIONS, are_among=False),
-        own_annotations=_part(set_annotations, OWN_ANNOTATIONS, are_among=True),
-        taints=_part(set_taints, OWN_TAINTS, are_among=False),
-        own_taints=_part(set_taints, OWN_TAINTS, are_among=True),
-        left_labels=left_labels,
-        left_annotations=left_annotations,
-        left_taints=left_taints,
-        unschedulable=unschedulable,
-        cleared=cleared,
-        timed=frozenset().union(*(each.timed for each in wishes)),
+    return Desired(
+        labels=_merged((each.labels for each in parts), known=OWN_LABELS, what="label"),
+        annotations=annotations,
+        taints=_merged((each.taints for each in parts), known=OWN_TAINTS, what="taint"),
+        unschedulable=cordons[0] if cordons else None,
         conditions=conditions,
-        keeps_rest=keeps_rest,
-        absent=_absent(labels) | _absent(annotations) | _absent(taints),
-        goal=(set_labels, set_annotations, {**set_taints, **withheld}, unschedulable is True, cleared),
-        is_plain=not (
-            keeps_rest
-            or unschedulable is True
-            or unschedulable is KEEP
-            or conditions
-            or cleared
-            or left_labels
-            or left_annotations
-            or left_taints.difference(OWN_TAINTS)
-        ),
-        wants_nothing=keeps_rest
-        and not (labels or annotations or taints or conditions or unschedulable is not None),
+        withheld={key: value for part in parts for key, value in part.withheld.items()},
+        timed=frozenset().union(*(each.timed for each in parts)),
+        keeps_rest=any(each.keeps_rest for each in parts),
     )
 
 
@@ -207,22 +143,6 @@ def _merged(
                 f"the {what} {key} is not in the table of our keys (api/node_keys.py)"
             )
     return found
-
-
-def _set(wishes: Mapping[K, DesiredValue]) -> dict[K, str]:
-    return {key: wish for key, wish in wishes.items() if isinstance(wish, str)}
-
-
-def _left(wishes: Mapping[K, DesiredValue]) -> frozenset[K]:
-    return frozenset(key for key, wish in wishes.items() if wish is KEEP)
-
-
-def _absent(wishes: Mapping[K, DesiredValue]) -> frozenset[object]:
-    return frozenset(key for key, wish in wishes.items() if wish is None)
-
-
-def _part(values: Mapping[K, str], keys: Sequence[K], *, are_among: bool) -> dict[K, str]:
-    return {key: value for key, value in values.items() if (key in keys) is are_among}
 
 
 _K = TypeVar("_K")
@@ -281,14 +201,14 @@ def _without_before(owned: Mapping[_K, Owned], keys: Collection[_K]) -> dict[_K,
     }
 
 
-def conditions_to_name(node: Node, found: Record | Unreadable | None, target: Target) -> frozenset[str]:
+def conditions_to_name(node: Node, found: Record | Unreadable | None, desired: Desired) -> frozenset[str]:
     """Return which conditions the record is to name: those that are wanted, and those that are not gone yet.
 
     Removing one that is not ours does nothing (server-side apply), so a forged record does no harm.
     """
     standing = {each.type for each in node.conditions}
     recorded = found.conditions if isinstance(found, Record) else frozenset()
-    return frozenset(each.type for each in target.conditions) | (recorded & standing)
+    return frozenset(each.type for each in desired.conditions) | (recorded & standing)
 
 
 def text_of(record: Record, *, doubted: Record, goes_on: bool) -> str:

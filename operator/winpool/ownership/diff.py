@@ -1,7 +1,7 @@
 """Compares nodes with what is desired there, and makes the one patch that brings a node to it or releases it.
 
-``diffs_of`` does so for all nodes of a pool: a quick check (``Brief``) passes over the thousands that are as
-desired. The rules of the full comparison, each with a test of its name:
+``diffs_of`` does so for all nodes of a pool: a quick check (``Comparer``) passes over the thousands that are
+as desired. The rules of the full comparison, each with a test of its name:
 
 - A key outside our prefix that the node already has with the wanted value belongs to someone else: it is
   not recorded, and so never removed.
@@ -26,9 +26,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -40,6 +39,7 @@ from winpool.api.node_keys import (
     OWN_ANNOTATIONS,
     OWN_LABELS,
     OWN_TAINTS,
+    REQUEST_ANNOTATIONS,
     ROOMS_LABELS,
     TOLD_BY_THE_NODE,
 )
@@ -50,7 +50,7 @@ from winpool.ownership.desired import (
     KEEP,
     NOTHING_DESIRED,
     Desired,
-    Target,
+    DesiredValue,
     conditions_to_name,
     lost_on,
     merged,
@@ -241,91 +241,6 @@ def drifted(node: Node, patch: NodePatch, *, is_repeat: bool) -> tuple[str, ...]
     return (*labels, *annotations, *taints, *cordon)
 
 
-class Brief:
-    """A target in the form in which thousands of nodes are compared with it."""
-
-    __slots__ = (
-        "_annotations",
-        "_fit",
-        "_fits",
-        "_is_as_wanted",
-        "_is_plain",
-        "_labels",
-        "_no_annotations",
-        "_no_labels",
-        "_no_taints",
-        "_taints",
-        "_taints_fit",
-        "target",
-    )
-
-    def __init__(
-        self,
-        target: Target,
-        *,
-        pool_name: str,
-        fits: Callable[[Record], bool],
-        is_as_wanted: Callable[[Node, Record], bool],
-    ) -> None:
-        """Make it; ``fits`` says whether a record fits, ``is_as_wanted`` is the full check."""
-        self.target = target
-        self._is_plain = target.is_plain
-        self._fits = fits
-        self._is_as_wanted = is_as_wanted
-        # Whether a record fits, by its identity: usually all nodes of a pool share one. The record is kept
-        # with the answer. Otherwise another one could get the same identity.
-        self._fit: dict[int, tuple[Record, bool]] = {}
-        # The same for taints: nodes with the same share one object.
-        self._taints_fit: dict[int, tuple[Mapping[TaintIdentity, str], bool]] = {}
-        self._labels = {**target.labels, **target.own_labels, POOL_LABEL: pool_name}.items()
-        self._no_labels = tuple(key for key in ROOMS_LABELS if key not in target.own_labels)
-        self._annotations = {**target.annotations, **target.own_annotations}.items()
-        self._no_annotations = tuple(key for key in FEATURE_ANNOTATIONS if key not in target.own_annotations)
-        self._taints = {**target.taints, **target.own_taints}.items()
-        self._no_taints = tuple(
-            each for each in OWN_TAINTS if each not in target.own_taints and each not in target.left_taints
-        )
-
-    def is_unchanged(self, member: Member) -> bool:
-        """Whether neither the node nor its conditions have to be written, now or later."""
-        record = member.record
-        if self.target.conditions or (isinstance(record, Record) and record.conditions):
-            return False
-        return self.target.wants_nothing or self.is_met_by(member)
-
-    def is_met_by(self, member: Member) -> bool:
-        """Whether there is nothing to do on the node."""
-        record = member.record
-        if not isinstance(record, Record):
-            return False
-        if not self._is_plain or record.unschedulable or record.conditions:
-            return self._is_as_wanted(member.node, record)
-        fit = self._fit.get(id(record))
-        if fit is None:
-            fit = self._fit[id(record)] = (record, self._fits(record))
-        return fit[1] and self._stands_on(member)
-
-    def _stands_on(self, member: Member) -> bool:
-        # Views, not any(): a pass does this for every node, and the generators cost more than the comparison.
-        labels, annotations, taints = member.node.labels, member.node.annotations, member.taints
-        stands = self._taints_fit.get(id(taints))
-        if stands is None:
-            is_met = self._taints <= taints.items() and taints.keys().isdisjoint(self._no_taints)
-            stands = self._taints_fit[id(taints)] = (taints, is_met)
-        return (
-            stands[1]
-            and self._labels <= labels.items()
-            and labels.keys().isdisjoint(self._no_labels)
-            and (
-                (len(annotations) == 1 and not self._annotations)  # only the record
-                or (
-                    self._annotations <= annotations.items()
-                    and annotations.keys().isdisjoint(self._no_annotations)
-                )
-            )
-        )
-
-
 class NodeDiff(msgspec.Struct, frozen=True):
     """How a node differs from what is desired, and what has to be written.
 
@@ -392,82 +307,203 @@ def _nothing_was_written(_uid: str, _goal: object) -> bool:
     return False
 
 
-class PatchMaker:
-    """Makes the patches of one pool's nodes, for one pass.
+@dataclass(frozen=True, slots=True)
+class PatchContext:
+    """What the patches of one pool's nodes have in common, in one pass.
 
     ``rights`` say what records permit, and which guard new ones name. ``has_written`` says whether the last
     write to the node with that UID had that very goal. ``now`` is the time of new taints that need one.
     """
 
-    def __init__(
-        self,
-        *,
-        pool_name: str,
-        pool_uid: str,
-        rights: RecordTrust,
-        has_written: Callable[[str, object], bool] = _nothing_was_written,
-        now: datetime | None = None,
-    ) -> None:
-        self._pool_name = pool_name
-        self._pool_uid = pool_uid
-        self._rights = rights
-        self._has_written = has_written
-        self._now = now
-        self._briefs: dict[Target, Brief] = {}
+    pool_name: str
+    pool_uid: str
+    rights: RecordTrust
+    has_written: Callable[[str, object], bool] = _nothing_was_written
+    now: datetime | None = None
 
-    def conform(self, member: Member, target: Target) -> NodeDiff:
-        """Return the patch that brings the node to ``target``.
+
+@dataclass(frozen=True, slots=True)
+class _Split(Generic[K]):
+    """The desired labels, annotations or taints, by what is to be done with them.
+
+    ``own`` are under our prefix, and need no record, ``recorded`` are the others; ``kept`` stay as they are,
+    and ``absent`` are to be gone, whatever else is kept.
+    """
+
+    recorded: dict[K, str]
+    own: dict[K, str]
+    kept: frozenset[K]
+    absent: frozenset[K]
+
+    @classmethod
+    def of(cls, desired: Mapping[K, DesiredValue], own_keys: Collection[K]) -> _Split[K]:
+        values = {key: value for key, value in desired.items() if isinstance(value, str)}
+        return cls(
+            recorded={key: value for key, value in values.items() if key not in own_keys},
+            own={key: value for key, value in values.items() if key in own_keys},
+            kept=frozenset(key for key, value in desired.items() if value is KEEP),
+            absent=frozenset(key for key, value in desired.items() if value is None),
+        )
+
+    @property
+    def all(self) -> dict[K, str]:
+        """All values that are to be there."""
+        return {**self.recorded, **self.own}
+
+    def left(self, rest: Mapping[K, Owned]) -> frozenset[K]:
+        """Return the keys that stay as they are; of ``rest`` those that nothing else is desired of."""
+        return self.kept | (rest.keys() - self.recorded.keys() - self.absent)
+
+    def left_own(self, own_keys: Collection[K], *, keeps_rest: bool) -> frozenset[K]:
+        """Return those of our own keys that stay as they are."""
+        return frozenset(own_keys) - self.absent if keeps_rest else self.kept
+
+
+class Comparer:
+    """Compares nodes with what is ``desired`` there: all of them quickly, and those that differ in full."""
+
+    __slots__ = (
+        "_all_annotations",
+        "_all_labels",
+        "_all_taints",
+        "_annotations",
+        "_cleared",
+        "_context",
+        "_fit",
+        "_goal",
+        "_is_nothing",
+        "_is_plain",
+        "_labels",
+        "_no_annotations",
+        "_no_labels",
+        "_no_taints",
+        "_taints",
+        "_taints_fit",
+        "desired",
+    )
+
+    def __init__(self, context: PatchContext, desired: Desired) -> None:
+        """Prepare the comparison."""
+        self.desired = desired
+        self._context = context
+        self._labels = labels = _Split.of(desired.labels, OWN_LABELS)
+        self._annotations = annotations = _Split.of(desired.annotations, OWN_ANNOTATIONS)
+        self._taints = taints = _Split.of(desired.taints, OWN_TAINTS)
+        self._cleared = annotations.absent.intersection(REQUEST_ANNOTATIONS)
+        # All that the node is to have in the end: it distinguishes the repetition of a write that someone
+        # undid from a write with another goal.
+        self._goal = (
+            labels.all,
+            annotations.all,
+            {**taints.all, **desired.withheld},
+            desired.unschedulable is True,
+            self._cleared,
+        )
+        self._is_nothing = desired.keeps_rest and not (
+            desired.labels
+            or desired.annotations
+            or desired.taints
+            or desired.conditions
+            or desired.unschedulable is not None
+        )
+        self._is_plain = not (
+            desired.keeps_rest
+            or desired.unschedulable
+            or desired.conditions
+            or self._cleared
+            or labels.kept
+            or annotations.kept
+            or taints.kept.difference(OWN_TAINTS)
+        )
+        # Whether a record fits, by its identity: usually all nodes of a pool share one. The record is kept
+        # with the answer. Otherwise another one could get the same identity.
+        self._fit: dict[int, tuple[Record, bool]] = {}
+        # The same for taints: nodes with the same share one object.
+        self._taints_fit: dict[int, tuple[Mapping[TaintIdentity, str], bool]] = {}
+        self._all_labels = {**labels.all, POOL_LABEL: context.pool_name}.items()
+        self._no_labels = tuple(key for key in ROOMS_LABELS if key not in labels.own)
+        self._all_annotations = annotations.all.items()
+        self._no_annotations = tuple(key for key in FEATURE_ANNOTATIONS if key not in annotations.own)
+        self._all_taints = taints.all.items()
+        self._no_taints = tuple(
+            each for each in OWN_TAINTS if each not in taints.own and each not in taints.kept
+        )
+
+    def is_unchanged(self, member: Member) -> bool:
+        """Whether neither the node nor its conditions have to be written, now or later."""
+        record = member.record
+        if self.desired.conditions or (isinstance(record, Record) and record.conditions):
+            return False
+        return self._is_nothing or self.is_met_by(member)
+
+    def is_met_by(self, member: Member) -> bool:
+        """Whether there is nothing to do: the quick check, since this is so for thousands of nodes in a pass.
+
+        The node has all that is desired, and exactly what is ours of it is recorded.
+        """
+        record = member.record
+        if not isinstance(record, Record):
+            return False
+        if not self._is_plain or record.unschedulable or record.conditions:
+            return self.compare(member.node, record) == NO_DIFF
+        fit = self._fit.get(id(record))
+        if fit is None:
+            fit = self._fit[id(record)] = (record, self._fits(record))
+        return fit[1] and self._stands_on(member)
+
+    def conform(self, member: Member) -> NodeDiff:
+        """Return the patch that brings the node to what is desired.
 
         A record of another pool is undone first: the caller decides whether that pool is gone
-        (``membership.claim``). Deciding again on a node that the patch was applied to gives no patch.
+        (``members.claim``). Deciding again on a node that the patch was applied to gives no patch.
         """
-        if self.is_as_wanted(member, target) or target.wants_nothing:
+        if self._is_nothing or self.is_met_by(member):
             return NO_DIFF
-        return self.compare(member.node, member.record, target)
+        return self.compare(member.node, member.record)
 
-    def compare(self, node: Node, found: Record | Unreadable | None, target: Target) -> NodeDiff:
+    def compare(self, node: Node, found: Record | Unreadable | None) -> NodeDiff:
         """Make the full comparison: what is to be undone, what is to be set, and the new record."""
-        rights, nothing = self._rights, Record(pool_uid=self._pool_uid)
+        rights, pool_uid, desired = self._context.rights, self._context.pool_uid, self.desired
+        labels, annotations, taints = self._labels, self._annotations, self._taints
+        nothing = Record(pool_uid=pool_uid)
         old = rights.believed(found) if isinstance(found, Record) else nothing
         doubted = rights.doubted(found, node) if isinstance(found, Record) else nothing
-        is_ours = old.pool_uid == self._pool_uid
+        is_ours = old.pool_uid == pool_uid
         # Without a guard nothing that a record says is lost: one may have been in force all the time.
         kept = nothing if not is_ours else old if rights.guard or not isinstance(found, Record) else found
         kept = settled(kept, node=node)
-        why = why_unreadable(node, found, pool_name=self._pool_name)
-        known = rights.pools.get(self._pool_uid, NO_KEYS)
-        lost = lost_on(node, found, pool_uid=self._pool_uid, known=known, why=why)
+        why = why_unreadable(node, found, pool_name=self._context.pool_name)
+        known = rights.pools.get(pool_uid, NO_KEYS)
+        lost = lost_on(node, found, pool_uid=pool_uid, known=known, why=why)
 
-        rest = kept if target.keeps_rest else nothing
-        absent = target.absent
-        left_labels = target.left_labels | (rest.labels.keys() - target.labels.keys() - absent)
-        left_annotations = target.left_annotations | (
-            rest.annotations.keys() - target.annotations.keys() - absent
+        rest = kept if desired.keeps_rest else nothing
+        left_labels, left_annotations = labels.left(rest.labels), annotations.left(rest.annotations)
+        left_taints = taints.left(rest.taints)
+        leaves_cordon = desired.unschedulable is KEEP or (
+            desired.keeps_rest and desired.unschedulable is None
         )
-        left_taints = target.left_taints | (rest.taints.keys() - target.taints.keys() - absent)
-        leaves_cordon = target.unschedulable is KEEP or (target.keeps_rest and target.unschedulable is None)
         wanted = undo(
             node,
             old,
-            keep_labels=target.labels.keys() | left_labels if is_ours else (),
-            keep_annotations=target.annotations.keys() | left_annotations if is_ours else (),
-            keep_taints=target.taints.keys() | left_taints if is_ours else (),
-            keep_cordon=is_ours and (target.unschedulable is True or leaves_cordon),
+            keep_labels=labels.recorded.keys() | left_labels if is_ours else (),
+            keep_annotations=annotations.recorded.keys() | left_annotations if is_ours else (),
+            keep_taints=taints.recorded.keys() | left_taints if is_ours else (),
+            keep_cordon=is_ours and (desired.unschedulable is True or leaves_cordon),
         )
-        own_labels = put(wanted.labels, target.labels, kept.labels)
+        own_labels = put(wanted.labels, labels.recorded, kept.labels)
         own_labels.update(still_ours(wanted.labels, left_labels, kept.labels))
-        own_annotations = put(wanted.annotations, target.annotations, kept.annotations)
+        own_annotations = put(wanted.annotations, annotations.recorded, kept.annotations)
         own_annotations.update(still_ours(wanted.annotations, left_annotations, kept.annotations))
-        own_taints = with_times(node, put(wanted.taints, target.taints, kept.taints), kept.taints)
+        own_taints = with_times(node, put(wanted.taints, taints.recorded, kept.taints), kept.taints)
         own_taints.update(still_ours(wanted.taints, left_taints, kept.taints))
         lost = stays_behind(lost, labels=own_labels, taints=own_taints)
-        is_cordon_ours = _cordon(wanted, target, kept=kept, leaves=leaves_cordon)
-        named = conditions_to_name(node, found, target)
-        goal = (target.goal, named)
+        is_cordon_ours = _cordon(wanted, desired, kept=kept, leaves=leaves_cordon)
+        named = conditions_to_name(node, found, desired)
+        goal = (self._goal, named)
         left = standing(found.left, node) if isinstance(found, Record) else NO_KEYS
         text = text_of(
             Record(
-                pool_uid=self._pool_uid,
+                pool_uid=pool_uid,
                 labels=own_labels,
                 annotations=own_annotations,
                 taints=own_taints,
@@ -476,9 +512,9 @@ class PatchMaker:
                 guard=rights.guard or kept.guard,
                 left=left
                 - Keys(
-                    frozenset(target.labels),
-                    frozenset(target.taints),
-                    frozenset(target.annotations),
+                    frozenset(labels.recorded),
+                    frozenset(taints.recorded),
+                    frozenset(annotations.recorded),
                     unschedulable=is_cordon_ours,
                 ),
                 lost=lost,
@@ -486,12 +522,12 @@ class PatchMaker:
             doubted=doubted,
             goes_on=is_ours and not rights.guard,
         )
-        self._put_own(wanted, target)
+        self._put_own(wanted)
         wanted.annotations[APPLIED_ANNOTATION] = text
-        taints = as_list(node, wanted.taints, old, times=times_of(target.timed, now=self._now))
-        patch = difference(node, wanted, taints=taints, goal=goal)
+        times = times_of(desired.timed, now=self._context.now)
+        patch = difference(node, wanted, taints=as_list(node, wanted.taints, old, times=times), goal=goal)
         unchanged = text == node.annotations.get(APPLIED_ANNOTATION)
-        is_repeat = unchanged and self._has_written(node.uid, goal)
+        is_repeat = unchanged and self._context.has_written(node.uid, goal)
         return NodeDiff(
             patch=patch,
             drifted=drifted(node, patch, is_repeat=is_repeat) if unchanged and patch else (),
@@ -505,79 +541,71 @@ class PatchMaker:
             left_alone=left | names(doubted),
         )
 
-    def is_as_wanted(self, member: Member, target: Target) -> bool:
-        """Whether there is nothing to do: the quick check, since this is so for thousands of nodes in a pass.
-
-        The node has all that is wanted, and exactly what is ours of it is recorded.
-        """
-        return self.brief_of(target).is_met_by(member)
-
-    def brief_of(self, target: Target) -> Brief:
-        """Return ``target`` in the form in which many nodes are compared with it."""
-        brief = self._briefs.get(target)
-        if brief is None:
-            brief = self._briefs[target] = Brief(
-                target,
-                pool_name=self._pool_name,
-                fits=partial(self._fits, target=target),
-                is_as_wanted=partial(self._is_as_wanted_the_long_way, target=target),
+    def _stands_on(self, member: Member) -> bool:
+        # Views, not any(): a pass does this for every node, and the generators cost more than the comparison.
+        labels, annotations, taints = member.node.labels, member.node.annotations, member.taints
+        stands = self._taints_fit.get(id(taints))
+        if stands is None:
+            is_met = self._all_taints <= taints.items() and taints.keys().isdisjoint(self._no_taints)
+            stands = self._taints_fit[id(taints)] = (taints, is_met)
+        return (
+            stands[1]
+            and self._all_labels <= labels.items()
+            and labels.keys().isdisjoint(self._no_labels)
+            and (
+                (len(annotations) == 1 and not self._all_annotations)  # only the record
+                or (
+                    self._all_annotations <= annotations.items()
+                    and annotations.keys().isdisjoint(self._no_annotations)
+                )
             )
-        return brief
-
-    def _is_as_wanted_the_long_way(self, node: Node, record: Record, *, target: Target) -> bool:
-        return self.compare(node, record, target) == NO_DIFF
-
-    def release(self, node: Node) -> NodeDiff:
-        """Return the patch that removes from ``node`` exactly what the pool set; none if there is nothing.
-
-        Where the record cannot be read, only keys under ``winpool.dev/`` are the pool's, and only if
-        the pool label names it.
-        """
-        return release(node, pool_uid=self._pool_uid, pool_name=self._pool_name, rights=self._rights)
-
-    def _put_own(self, wanted: Standing, target: Target) -> None:
-        put_own(
-            wanted.labels,
-            {**target.own_labels, POOL_LABEL: self._pool_name},
-            keys=OWN_LABELS,
-            left={*OWN_LABELS} - target.absent if target.keeps_rest else target.left_labels,
         )
-        put_own(
-            wanted.annotations,
-            target.own_annotations,
-            keys=FEATURE_ANNOTATIONS,
-            left={*OWN_ANNOTATIONS} - target.absent if target.keeps_rest else target.left_annotations,
-        )
-        put_own(
-            wanted.taints,
-            target.own_taints,
-            keys=OWN_TAINTS,
-            left={*OWN_TAINTS} - target.absent if target.keeps_rest else target.left_taints,
-        )
-        for key in target.cleared:
-            wanted.annotations.pop(key, None)
 
-    def _fits(self, record: Record, *, target: Target) -> bool:
-        """Whether ``record`` is what we would write for a node that has all that is wanted.
+    def _fits(self, record: Record) -> bool:
+        """Whether ``record`` is what we would write for a node that has all that is desired.
 
         Without a guard a record may name any guard: there is no better one.
         """
-        guard = self._rights.guard
+        guard = self._context.rights.guard
         return (
             record.is_canonical
             and not record.left
             and not record.lost
             and (not guard or record.guard == guard)
-            and record.pool_uid == self._pool_uid
-            and _are_of(record.labels, target.labels)
-            and _are_of(record.annotations, target.annotations)
-            and _are_of(record.taints, target.taints)
+            and record.pool_uid == self._context.pool_uid
+            and _are_of(record.labels, self._labels.recorded)
+            and _are_of(record.annotations, self._annotations.recorded)
+            and _are_of(record.taints, self._taints.recorded)
         )
 
+    def _put_own(self, wanted: Standing) -> None:
+        labels, annotations, taints = self._labels, self._annotations, self._taints
+        keeps_rest = self.desired.keeps_rest
+        put_own(
+            wanted.labels,
+            {**labels.own, POOL_LABEL: self._context.pool_name},
+            keys=OWN_LABELS,
+            left=labels.left_own(OWN_LABELS, keeps_rest=keeps_rest),
+        )
+        put_own(
+            wanted.annotations,
+            annotations.own,
+            keys=FEATURE_ANNOTATIONS,
+            left=annotations.left_own(OWN_ANNOTATIONS, keeps_rest=keeps_rest),
+        )
+        put_own(
+            wanted.taints,
+            taints.own,
+            keys=OWN_TAINTS,
+            left=taints.left_own(OWN_TAINTS, keeps_rest=keeps_rest),
+        )
+        for key in self._cleared:
+            wanted.annotations.pop(key, None)
 
-def _cordon(wanted: Standing, target: Target, *, kept: Record, leaves: bool) -> bool:
-    """Cordon where that is wanted; return whether the resulting cordon is ours."""
-    if target.unschedulable is True:
+
+def _cordon(wanted: Standing, desired: Desired, *, kept: Record, leaves: bool) -> bool:
+    """Cordon where that is desired; return whether the resulting cordon is ours."""
+    if desired.unschedulable is True:
         is_ours = kept.unschedulable or not wanted.unschedulable
         wanted.unschedulable = True
         return is_ours
@@ -603,7 +631,7 @@ def diffs_of(
     Nodes of other pools are not among them, nor nodes with nothing to do. Raises FeaturesDisagreeError.
     """
     pool = snapshot.pool
-    maker = PatchMaker(
+    context = PatchContext(
         pool_name=pool.name,
         pool_uid=pool.uid,
         rights=members.rights,
@@ -611,21 +639,21 @@ def diffs_of(
         now=snapshot.now,
     )
     used = [each for each in desired if each]  # a feature that wants nothing costs nothing
-    briefs: dict[tuple[Desired, ...], Brief] = {}
+    comparers: dict[tuple[Desired, ...], Comparer] = {}
     found: dict[str, NodeDiff] = {}
     for member in members.all:
         uid = member.node.uid
         if member.claim is Claim.OURS and (is_finishing or pool.spec is not None):
             wanted = tuple([each.get(uid, NOTHING_DESIRED) for each in used])
-            brief = briefs.get(wanted)
-            if brief is None:
-                brief = briefs[wanted] = maker.brief_of(merged(wanted))
-            if brief.is_unchanged(member):
+            comparer = comparers.get(wanted)
+            if comparer is None:
+                comparer = comparers[wanted] = Comparer(context, merged(wanted))
+            if comparer.is_unchanged(member):
                 continue  # in each pass, this is so for thousands of nodes
-            target, written = brief.target, snapshot.written_conditions.get(uid)
-            diff = _with_conditions(maker.conform(member, target), member, target, members, written)
+            written = snapshot.written_conditions.get(uid)
+            diff = _with_conditions(comparer, member, members, written)
         elif member.claim is Claim.LEFT:
-            diff = _of_left(member, maker, members, written=snapshot.written_conditions.get(uid))
+            diff = _of_left(member, context, members, written=snapshot.written_conditions.get(uid))
         else:
             continue
         if diff != NO_DIFF or member.claim is Claim.LEFT:
@@ -634,14 +662,10 @@ def diffs_of(
 
 
 def _with_conditions(
-    diff: NodeDiff,
-    member: Member,
-    target: Target,
-    members: Members,
-    written: tuple[NodeCondition, ...] | None,
+    comparer: Comparer, member: Member, members: Members, written: tuple[NodeCondition, ...] | None
 ) -> NodeDiff:
-    """Return ``diff`` with the conditions to write: now, where the record names them, or after it does."""
-    record, wanted = member.record, target.conditions
+    """Return the difference; with the conditions to write now, where the record names them, or after that."""
+    diff, record, wanted = comparer.conform(member), member.record, comparer.desired.conditions
     if _are_named(member, wanted, pool_uid=members.pool_uid):
         conditions = _conditions_due(member, wanted, ours=_ours(record, members, written))
         return msgspec.structs.replace(diff, conditions=conditions) if conditions else diff
@@ -650,7 +674,7 @@ def _with_conditions(
 
 def _of_left(
     member: Member,
-    maker: PatchMaker,
+    context: PatchContext,
     members: Members,
     *,
     written: tuple[NodeCondition, ...] | None,
@@ -664,7 +688,7 @@ def _of_left(
     is_doubtful = isinstance(record, Record) and members.rights.is_undecided(record)
     stale = written != () and bool(_ours(record, members, written) & _types(member.node))
     return msgspec.structs.replace(
-        maker.release(member.node),
+        release(member.node, pool_uid=context.pool_uid, pool_name=context.pool_name, rights=context.rights),
         conditions=ConditionsPatch(member.node, ()) if stale else None,
         awaits_guard=is_doubtful,
         awaits_conditions=stale,

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.api.keys import APPLIED_ANNOTATION, HOLD_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.api.selector import (
     NodeSelector,
     PodRequirement,
@@ -27,7 +27,7 @@ from winpool.api.selector import (
     SelectorOperator,
     SelectorRequirement,
 )
-from winpool.model.node import Node, Taint
+from winpool.model.node import Node, Taint, is_held
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.record import Record, TaintIdentity, Unreadable, parse, record_of
@@ -257,6 +257,24 @@ def _divided(snapshot: Snapshot, rights: RecordTrust) -> Iterator[Member]:
             others = asking(rivals, node) if found.claim is Claim.OURS else ()
             rival = others[0].name if others else found.rival
             yield Member(node, found.claim, record, values, rival, found.is_gone)
+
+
+def held_nodes(snapshot: Snapshot, members: Members) -> frozenset[str]:
+    """Return the names of the nodes of the pool that people hold: nothing is written to them.
+
+    The release of a deleted pool does not wait for people.
+    """
+    if snapshot.pool.deleting:
+        return frozenset()
+    return frozenset(
+        [
+            each.node.name
+            for each in members.all
+            if HOLD_ANNOTATION in each.node.annotations
+            and each.claim in (Claim.OURS, Claim.LEFT)
+            and is_held(each.node, now=snapshot.now)
+        ]
+    )
 
 
 _name_of: Final = attrgetter("name")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,7 +15,7 @@ from winpool.features.contract.taints import Held
 from winpool.features.contract.validation import Startup
 from winpool.features.feature import FeatureResult, Progress, Stage
 from winpool.features.reserved_memory import Reserved
-from winpool.model.node import NO_KEYS, ConditionsPatch, Keys, Node, NodePatch, is_held
+from winpool.model.node import NO_KEYS, ConditionsPatch, Keys, Node, NodePatch
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import NO_DIFF, NodeDiff
 from winpool.ownership.members import Claim, Members
@@ -149,16 +149,20 @@ _WRITTEN: Final = (Claim.OURS, Claim.LEFT)
 
 
 def assessed(
-    snapshot: Snapshot, members: Members, results: Iterable[FeatureResult], diffs: Mapping[str, NodeDiff]
+    snapshot: Snapshot,
+    members: Members,
+    contract: ContractResult,
+    diffs: Mapping[str, NodeDiff],
+    *,
+    held: Collection[str],
 ) -> Assessed:
-    """Put together what is known of each node. A refusal is one as long as its patch is due."""
-    found: Mapping[str, NodeContract] = {}
-    for result in results:
-        if isinstance(result, ContractResult):
-            found = result.nodes
+    """Put together what is known of each node. A refusal is one as long as its patch is due.
+
+    ``held`` are the names of the nodes that people hold.
+    """
+    found = contract.nodes
     refused, contested = snapshot.attempts.refused, snapshot.attempts.contested
-    is_deleting, now = snapshot.pool.deleting, snapshot.now
-    is_readable = snapshot.pool.spec is not None or is_deleting
+    is_readable = snapshot.pool.spec is not None or snapshot.pool.deleting
     notable: list[Assessment] = []
     usual: dict[int, tuple[NodeContract, list[Node]]] = {}
     for member in members.all:
@@ -168,7 +172,7 @@ def assessed(
         is_usual = (
             claim is Claim.OURS
             and uid not in diffs
-            and HOLD_ANNOTATION not in node.annotations
+            and (not held or node.name not in held)
             and not member.rival
             and (not contested or uid not in contested)
         )
@@ -180,7 +184,6 @@ def assessed(
             if of_contract.is_settled:
                 usual[id(of_contract)] = (of_contract, [node])
                 continue
-        held = not is_deleting and claim in _WRITTEN and is_held(node, now=now)
         diff = diffs.get(uid, NO_DIFF)
         notable.append(
             Assessment(
@@ -202,7 +205,7 @@ def assessed(
                 following=diff.following,
                 awaits_guard=diff.awaits_guard,
                 awaits_conditions=diff.awaits_conditions,
-                is_held=held,
+                is_held=node.name in held,
             )
         )
     return Assessed(tuple(notable), tuple(usual.values()), is_readable)

@@ -84,9 +84,9 @@ class Tale:
         found = self.decide()
         if found.finalizers is not None:
             self.pool = replace(self.pool, finalizers=found.finalizers)
-        if not found.reports_first:
+        if not found.writes.status_first:
             self.nodes = acted(found, self.nodes)
-        self.pool = with_status(self.pool, (found if found.reports_first else self.decide()).status)
+        self.pool = with_status(self.pool, (found if found.writes.status_first else self.decide()).status)
         return found
 
     def settle(self) -> None:
@@ -172,12 +172,12 @@ def test_the_deletion_leaves_them_and_the_status_says_so_before(damage: str | No
     tale.damage(damage)
     tale.delete()
     first = tale.step()
-    assert first.reports_first
+    assert first.writes.status_first
     [issue] = tale.told
     assert names_all(issue)
     assert "kubectl label node w1" in issue.fix
     then = tale.step()
-    assert not then.reports_first
+    assert not then.writes.status_first
     [event] = then.node_events.values()
     assert event.reason == "OwnershipRecordUnreadable"
     assert "kubectl taint node w1 os:NoSchedule-" in event.note
@@ -194,7 +194,7 @@ def test_it_is_said_once_more_when_a_pool_goes_that_has_got_over_it() -> None:
     tale.settle()
     tale.delete()
     first = tale.step()
-    assert first.reports_first, "it says now that they stay, with the command"
+    assert first.writes.status_first, "it says now that they stay, with the command"
     [event] = tale.step().node_events.values()
     assert "team" in event.note
     assert APPLIED_ANNOTATION not in tale.node.annotations
@@ -208,7 +208,7 @@ def test_the_nodes_of_which_all_is_told_are_released_at_once() -> None:
     tale.delete()
     first = tale.step()
     assert [each.node.name for each in first.patches] == ["w2"]
-    assert not first.reports_first
+    assert not first.writes.status_first
     assert POOL_LABEL not in tale.nodes["w2"].labels
     assert told(tale.pool.status)[0].nodes == ("w1",)
     assert [each.node.name for each in tale.step().patches] == ["w1"]
@@ -220,10 +220,10 @@ def test_a_kubelet_that_toggles_a_label_does_not_hold_up_the_deletion() -> None:
     tale = Tale()
     tale.damage()
     tale.delete()
-    assert tale.step().reports_first
+    assert tale.step().writes.status_first
     tale.node = relabelled(tale.node, team=None)
     then = tale.step()
-    assert not then.reports_first
+    assert not then.writes.status_first
     assert POOL_LABEL not in tale.node.labels
 
 
@@ -237,14 +237,14 @@ def test_a_node_waits_ten_seconds_at_most_for_the_status() -> None:
         found = decide(
             a_snapshot(tale.pool, tale.nodes, guard=tale.guard, now=NOON + timedelta(seconds=seconds))
         )
-        assert found.reports_first is waits
+        assert found.writes.status_first is waits
         assert found.patches
 
 
 def test_a_release_without_anything_lost_waits_for_no_status() -> None:
     tale = Tale()
     tale.delete()
-    assert not tale.step().reports_first
+    assert not tale.step().writes.status_first
     assert comparable(tale.node) == comparable(BEFORE)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.builders import SUPPORTED, a_node, a_pool, a_snapshot, by_name, with_cluster_rows
 from harness.writes import settled
-from winpool.allowed import allowed_actions
+from winpool.acceptance import allowed_actions
 from winpool.api.conditions import ConditionType
 from winpool.api.issues import IssueReason
 from winpool.decide import Decision, decide

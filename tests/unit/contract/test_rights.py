@@ -160,7 +160,7 @@ def test_a_guard_that_cannot_be_one_is_none(guard: object) -> None:
 
 def test_keys_are_remembered_before_the_first_node_is_written() -> None:
     decision = decide(a_snapshot(a_pool(labels={"team": "a"}, taints=["os:NoSchedule"]), [a_node()]))
-    assert decision.reports_first
+    assert decision.writes.status_first
     assert decision.status.set_keys is not None
     assert decision.status.set_keys.labels == ("team",)
     assert decision.status.set_keys.taints == ("os:NoSchedule",)
@@ -390,7 +390,7 @@ def test_an_edit_of_all_keys_forgets_none_that_stands_on_a_node() -> None:
     first = decide(a_snapshot(pool, [a_node()], guard=""))
     node, pool = acted(first, {"w1": a_node()})["w1"], edited(with_status(pool, first.status), new)
     second = decide(a_snapshot(pool, [node], guard=""))
-    assert second.reports_first
+    assert second.writes.status_first
     node = after_pass(node, with_status(pool, second.status))
     assert not [key for key in node.labels if key.startswith("old-")]
     assert not [taint for taint in node.taints if taint.key.startswith("old-")]
@@ -422,11 +422,11 @@ def forging_a_condition() -> Node:
 def test_a_forged_record_has_us_write_no_conditions() -> None:
     """The right to write them may be missing, and then the whole pool would stop at one node."""
     node = forging_a_condition()
-    assert decide(a_snapshot(a_pool(), [node], guard="")).acts.conditions == ()
-    assert decide(a_snapshot(a_pool(), [node], guard=GUARD)).acts.conditions == ()
+    assert decide(a_snapshot(a_pool(), [node], guard="")).writes.conditions == ()
+    assert decide(a_snapshot(a_pool(), [node], guard=GUARD)).writes.conditions == ()
 
 
 def test_a_forged_record_keeps_no_pool_waiting_for_conditions() -> None:
     pool = deleted(a_pool(finalizers=(RELEASE_FINALIZER,)))
     decision = decide(a_snapshot(pool, [forging_a_condition()], guard=""))
-    assert (decision.acts.conditions, len(decision.patches)) == ((), 1)
+    assert (decision.writes.conditions, len(decision.patches)) == ((), 1)

@@ -28,8 +28,9 @@ from winpool.kube.request import Request
 from winpool.kubelet.outcome import Outcome as PollOutcome
 from winpool.kubelet.outcome import PollError
 from winpool.loops import Clock
-from winpool.model.node import Acts, Eviction, Node, Premise
+from winpool.model.node import Eviction, Node, Premise
 from winpool.model.pressure import Axis
+from winpool.plan_writes import Writes
 from winpool.status.pods import Deletions
 
 EVICTED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
@@ -94,7 +95,7 @@ class Scene:
     async def perform(self, eviction: Eviction) -> None:
         decision = cast(
             Decision,
-            SimpleNamespace(acts=Acts(evictions=(eviction,)), node_events={}, deletions=NO_DELETIONS),
+            SimpleNamespace(writes=Writes(evictions=(eviction,)), node_events={}, deletions=NO_DELETIONS),
         )
         self.executor.follow(decision)
         is_wanted = self._is_of(self.generation)
@@ -178,7 +179,7 @@ def edited(scene: Scene) -> None:
 
 
 def decided_otherwise(scene: Scene) -> None:
-    scene.executor.follow(cast(Decision, SimpleNamespace(acts=Acts())))
+    scene.executor.follow(cast(Decision, SimpleNamespace(writes=Writes())))
 
 
 def not_watched(scene: Scene) -> None:
@@ -224,7 +225,7 @@ def test_an_eviction_that_a_later_pass_decided_on_the_changed_node_is_sent() -> 
     def written(scene: Scene) -> None:
         scene.change(annotations={"winpool.dev/memory": "as the pass has written it"})
         again = scene.eviction(scene.nodes[scene.node.name])
-        scene.executor.follow(cast(Decision, SimpleNamespace(acts=Acts(evictions=(again,)))))
+        scene.executor.follow(cast(Decision, SimpleNamespace(writes=Writes(evictions=(again,)))))
 
     async def play() -> None:
         async with a_scene() as scene:

@@ -455,7 +455,7 @@ def test_nothing_is_written_twice_for_the_same_knowledge(
         run_all(house, each)
         stood = house.pool.status
         decision = house.decide()
-        assert not decision.acts
+        assert not decision.writes
         assert decision.finalizers is None
         assert decision.status == stood
         assert decision.pool_events == ()

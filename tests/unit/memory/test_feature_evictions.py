@@ -77,7 +77,7 @@ def issues(decision: Decision) -> set[str]:
 
 
 def evicted(decision: Decision) -> list[str]:
-    return [each.uid for each in decision.acts.evictions]
+    return [each.uid for each in decision.writes.evictions]
 
 
 def test_the_pods_are_listed_then_the_intent_is_written_with_the_taint_and_then_the_pod_is_evicted() -> None:
@@ -96,7 +96,7 @@ def test_the_pods_are_listed_then_the_intent_is_written_with_the_taint_and_then_
     assert evicted(second) == []
     third = house.run()
     assert evicted(third) == ["uid-hog"]
-    assert third.acts.evictions[0].node_uid == UID
+    assert third.writes.evictions[0].node_uid == UID
 
 
 @pytest.mark.parametrize("is_listed", [False, True])
@@ -276,7 +276,7 @@ def test_the_event_of_an_eviction_says_why_this_pod() -> None:
     press(house)
     house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
     listing(house, HOG)
-    told = list(evicted_pods("win-2022", house.decide().acts.evictions))
+    told = list(evicted_pods("win-2022", house.decide().writes.evictions))
     assert [(each.reason, each.name) for each in told] == [(EventReason.POD_EVICTED, "w1")]
     assert told[0].note == (
         "Pool win-2022: the operator evicted pod shop/hog. The pod has committed 4Gi, 4Gi more than it "

@@ -74,7 +74,7 @@ class Story:
             self.written = self.pool.generation
         later = self.look()
         # The pass that lets the pool go says so itself, and nothing is left to look at after it.
-        quick = self.quick and not decision.releases_pool and not later.releases_pool
+        quick = self.quick and not decision.writes.releases_pool and not later.writes.releases_pool
         reported = later if quick else decision
         self.pool = with_status(self.pool, reported.status)
         return decision, [*reported.pool_events]

@@ -46,7 +46,7 @@ def said(decision: Decision, *earlier: Decision) -> list[str]:
 def test_people_are_warned_with_a_count_before_the_first_node_is_written() -> None:
     pool = a_pool(**a_spec_with())
     first = decide(seen(pool))
-    assert first.reports_first
+    assert first.writes.status_first
     [note] = said(first)
     assert TAINT in note
     assert "3 pods on 2 nodes" in note
@@ -55,7 +55,7 @@ def test_people_are_warned_with_a_count_before_the_first_node_is_written() -> No
     assert (event.reason, event.name, event.uid) == (SAID[0], pool.name, pool.uid)
 
     second = decide(seen(reported(pool, first)))
-    assert not second.reports_first
+    assert not second.writes.status_first
     assert {each.node.name for each in second.patches} == {"w1", "w2", "w3"}
     assert said(second, first) == [], "they were"
 
@@ -101,9 +101,9 @@ def test_a_mode_that_writes_nothing_warns_of_nothing_and_the_way_out_of_it_does(
         pool = reported(pool, decision)
     pool = edited(pool, a_spec(**a_spec_with()))
     active = decide(seen(pool))
-    assert active.reports_first, "although the issue stands there already"
+    assert active.writes.status_first, "although the issue stands there already"
     assert len(said(active)) == 1
-    assert not decide(seen(reported(pool, active))).reports_first
+    assert not decide(seen(reported(pool, active))).writes.status_first
 
 
 def test_a_process_that_dies_before_the_event_leaves_the_warning_to_the_next() -> None:
@@ -175,7 +175,7 @@ def test_pods_that_come_later_are_warned_of_anew() -> None:
     pool = reported(pool, decide(seen(pool, nodes, pods=())))
     joined = {**nodes, "w9": a_node("w9")}
     decision = decide(seen(pool, joined, pods=("w9/shop/web-9",)))
-    assert decision.reports_first
+    assert decision.writes.status_first
     [note] = said(decision, first)
     assert "1 pod on 1 node" in note
 

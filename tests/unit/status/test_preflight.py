@@ -74,9 +74,9 @@ def test_pods_that_do_not_tolerate_a_taint_are_named_with_what_becomes_of_them(
 def test_they_stand_in_the_status_before_the_first_node_is_written() -> None:
     pool, nodes = a_pool(taints=[GENTLE]), [a_node()]
     first = decide(meeting(pool, nodes, intolerant={GENTLE: [WEB]}))
-    assert first.reports_first
+    assert first.writes.status_first
     second = decide(meeting(with_status(pool, first.status), nodes, intolerant={GENTLE: [WEB]}))
-    assert not second.reports_first
+    assert not second.writes.status_first
     assert second.patches
 
 
@@ -91,7 +91,7 @@ def test_of_many_taints_and_worse_troubles_every_taint_is_told_before_it_is_writ
     survey = a_survey(pool, nodes, intolerant=meets)
     features = (*FEATURES, lambda *_: FeatureResult(findings=tuple(worse)))
     found = decide(a_snapshot(pool, nodes, survey=survey), features)
-    assert found.reports_first
+    assert found.writes.status_first
     [(_, message, _)] = told(found, "IntolerantPods")
     assert all(taint in message for taint in meets)
     assert len(found.status.issues) == 10
@@ -128,10 +128,10 @@ def test_people_are_told_again_before_a_taint_goes_on_further_nodes(
 ) -> None:
     pool = deleting("os")
     first = with_pods_on(pool, *before)
-    assert first.reports_first
+    assert first.writes.status_first
     second = with_pods_on(pool, *now, before=first.status)
     assert second.patches
-    assert second.reports_first is is_news
+    assert second.writes.status_first is is_news
     [issue] = second.status.issues
     assert (issue.node_count, issue.nodes) == (len(now), now[:3])
 
@@ -142,7 +142,7 @@ def test_under_a_crd_of_an_earlier_version_nodes_are_written_all_the_same() -> N
     stored = with_pods_on(pool, "w1").status.to_object()
     for issue in stored["issues"]:
         del issue["nodeCount"], issue["nodes"]
-    assert not with_pods_on(pool, "w1", before=read_status({"status": stored})).reports_first
+    assert not with_pods_on(pool, "w1", before=read_status({"status": stored})).writes.status_first
 
 
 def test_further_nodes_with_agents_that_are_known_keep_no_node_waiting() -> None:
@@ -150,7 +150,7 @@ def test_further_nodes_with_agents_that_are_known_keep_no_node_waiting() -> None
     nodes = [a_node("w1"), a_node("w2")]
     survey = with_agents(a_survey(pool, nodes), "monitoring/exporter")
     first = decide(a_snapshot(pool, nodes, survey=survey, looks=()))
-    assert first.reports_first
+    assert first.writes.status_first
     both = {
         taint: replace(found, daemon_set_nodes=frozenset({"w1", "w2"}))
         for taint, found in survey.intolerant.items()
@@ -158,7 +158,7 @@ def test_further_nodes_with_agents_that_are_known_keep_no_node_waiting() -> None
     known = with_status(pool, first.status)
     second = decide(a_snapshot(known, nodes, survey=replace(survey, intolerant=both), looks=()))
     assert second.patches
-    assert not second.reports_first
+    assert not second.writes.status_first
     assert [each.node_count for each in second.status.issues] == [2]
 
 
@@ -199,7 +199,7 @@ def test_only_pods_on_nodes_that_are_to_get_the_taint_are_counted_and_named() ->
 
 def test_where_there_is_nothing_to_tell_no_write_comes_before_the_nodes() -> None:
     remembered = WindowsNodePoolStatus.model_validate({"setKeys": {"taints": ["os:NoSchedule"]}})
-    assert not decide(meeting(a_pool(taints=[GENTLE], status=remembered), [a_node()])).reports_first
+    assert not decide(meeting(a_pool(taints=[GENTLE], status=remembered), [a_node()])).writes.status_first
 
 
 def test_once_the_taint_stands_pods_are_named_no_more_but_agents_are() -> None:
