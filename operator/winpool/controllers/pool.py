@@ -1,20 +1,23 @@
-"""Reconciles one pool: takes a snapshot, decides, writes, and reports what is true afterwards.
+"""Reconciles one pool: takes one snapshot, decides once, and writes what the decision says.
 
-The order within a pass makes it safe to be killed at any point:
+A pass that writes nodes does not report what came of it. The next one comes at once: the answers are in the
+cache by then, so its decision knows what became of the writes. It writes the status of that decision, and
+then continues with what is left. A pass that has nothing to write reports what it has seen.
 
-1. our finalizer is on the pool before the first node is written, so that no deletion can complete
-   while something of ours is on a node; and the status has what people must know beforehand;
+The order of the writes makes it safe to be killed at any point:
+
+1. our finalizer is on the pool before the first node is written, so that no deletion can complete while
+   something of ours is on a node; and the status has what people must know beforehand;
 2. each node patch has labels, taints and the record of them together;
-3. the status is computed from a new snapshot, never from what the pass intended to do;
-4. the finalizer is removed only when no known node has anything of ours, and then the API server,
-   asked once more, knows no node with our label either: after that nothing checks again.
+3. the status is never computed from what a pass intended to do, and never claims a generation for which no
+   write was tried;
+4. the finalizer is removed only when no known node has anything of ours, and then the API server, asked once
+   more, knows no node with our label either: after that nothing checks again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -113,8 +116,7 @@ class NextLook:
     def seconds(self, *, has_progressed: bool) -> float | None:
         """Return in how many seconds the next pass comes; None for not before something changes.
 
-        ``has_progressed`` says that the pass has tried to write nodes, each of which has pauses of its own,
-        or that the pool has changed: what is left may then be done at once.
+        ``has_progressed`` says that the pool has changed: what is left may then be done at once.
         """
         return soonest(
             (0.0 if has_progressed else LEAST_SECONDS) if self.is_unfinished else None,
@@ -125,6 +127,7 @@ class NextLook:
 
 NOTHING_LEFT: Final = NextLook()
 UNFINISHED: Final = NextLook(is_unfinished=True)
+AT_ONCE: Final = NextLook(paced=0.0)
 
 
 def soonest(*waits: float | None) -> float | None:
@@ -152,13 +155,14 @@ class Reconciler:
     _conflicts: ConflictBackoff = field(init=False)
     _status: StatusWriter = field(init=False)
     _finalizers: Finalizers = field(init=False)
-    _patience: WriteBackoff = field(init=False)
+    _backoff: WriteBackoff = field(init=False)
     _intent: tuple[str, int] = field(default=("", 0), init=False)
     _is_deleting: bool = field(default=False, init=False)
     _written_generation: int = field(default=0, init=False)
     _missing_permission: str = field(default="", init=False)
     _status_problem: str = field(default="", init=False)
-    _has_tried_nodes: bool = field(default=False, init=False)
+    _has_written: bool = field(default=False, init=False)
+    """Whether the pass before has tried to write, for the generation that is known now."""
 
     def __post_init__(self) -> None:
         services, monotonic = self.services, self.services.clock.monotonic
@@ -167,7 +171,7 @@ class Reconciler:
         self._conflicts = ConflictBackoff(ask_for_pools=services.relister.ask, monotonic=monotonic)
         self._status = StatusWriter(services, self._announcer, self._conflicts)
         self._finalizers = Finalizers(services, self._announcer)
-        self._patience = WriteBackoff(monotonic=monotonic)
+        self._backoff = WriteBackoff(monotonic=monotonic)
 
     def close(self) -> None:
         """Emit the events that still wait. Call it when no pass runs any more."""
@@ -182,16 +186,15 @@ class Reconciler:
         if pool is None:
             return None
         self._begin_anew_with(pool)
-        snapshot = self._observe()
-        assert snapshot is not None, "nothing was awaited since the pool was there"
-        left = await self._perform(snapshot)
+        snapshot = self._observe(pool)
+        left = await self._perform(snapshot, self._decide(snapshot))
         held = self.services.pools.get(self.pool_name)
         has_news = held is not None and held.resource_version != pool.resource_version
-        return left.seconds(has_progressed=has_news or self._has_tried_nodes)
+        return left.seconds(has_progressed=has_news)
 
-    async def _perform(self, snapshot: Snapshot) -> NextLook:
+    async def _perform(self, snapshot: Snapshot, decision: Decision) -> NextLook:
         try:
-            return await self._act(snapshot, self._decide(snapshot))
+            return await self._act(snapshot, decision)
         except Conflict:  # on the pool itself
             return NextLook(paced=self._conflicts.note(snapshot.pool))
         except NotFound:
@@ -199,45 +202,55 @@ class Reconciler:
             return NOTHING_LEFT
         except Forbidden as error:
             self._missing_permission = explain(error)
-            with self._before_raising():
-                await self._report(snapshot.pool, even_at_the_end=True)
+            await self._report_fault(snapshot.pool, even_at_the_end=True)
             raise
 
     async def _act(self, snapshot: Snapshot, decision: Decision) -> NextLook:
-        pool = snapshot.pool
+        pool, writes = snapshot.pool, decision.writes
+        follows_writes, self._has_written = self._has_written, False
         if error := self._executor.take_eviction_error():
             raise error
         self._announcer.warn(decision.deletions)
-        if not decision.writes and decision.finalizers is None and not snapshot.missing_permission:
-            # Nothing is written to nodes, so nothing is awaited: the snapshot is still up to date (P9).
-            return self._left(decision, reported=await self._status.write(snapshot, decision))
         if (wait := self._finalizers.seconds_to_next(pool, decision)) is not None:
             return NextLook(paced=soonest(wait, await self._status.write(snapshot, decision)))
-        if decision.finalizers is not None:
-            if decision.writes.releases_pool:
-                return await self._let_go(snapshot, decision)
+        if writes.releases_pool:
+            return await self._let_go(snapshot, decision)
+        if writes.finalizers is not None:
             await self._finalizers.write(pool, decision)
-        if decision.writes.status_first:
+        if writes.status_first:
             # The next snapshot has what was just written to the pool, and the status is written over that.
             return (
-                UNFINISHED
-                if decision.finalizers is not None
-                else await self._report_first(snapshot, decision)
+                UNFINISHED if writes.finalizers is not None else await self._report_first(snapshot, decision)
             )
+        is_due = bool(writes.patches) or self._executor.has_due_conditions(writes)
+        problem: ApiError | None = None
+        if is_due and follows_writes and writes.finalizers is None:
+            try:
+                await self._status.write(snapshot, decision)
+            except ApiError as error:  # no node waits for a report
+                problem = error
         outcome = await self._executor.perform(
-            decision, backoff=self._patience, is_wanted=lambda: self._is_latest(pool)
+            decision, backoff=self._backoff, is_wanted=lambda: self._is_latest(pool)
         )
-        self._has_tried_nodes = outcome.has_tried
         if outcome.patches.done:
             self._written_generation = pool.generation
         if outcome.error is not None:
             if not isinstance(outcome.error, Forbidden):  # that is reported with the rule that is missing
-                with self._before_raising():
-                    await self._report(pool)  # a fault that lasts must not leave people with an old status
+                await self._report_fault(pool)
             raise outcome.error
         self._missing_permission = ""
-        left = await self._report(pool)
-        return NextLook(paced=HALTED_SECONDS) if outcome.is_halted else left
+        if problem is not None:
+            raise problem
+        if outcome.is_halted:
+            await self._report_fault(pool)
+            return NextLook(paced=HALTED_SECONDS)
+        if outcome.has_tried or snapshot.missing_permission:
+            self._has_written = True
+            return AT_ONCE
+        if is_due or writes.finalizers is not None:
+            return UNFINISHED
+        # Nothing was written to nodes, so nothing was awaited: the snapshot is still up to date (P9).
+        return self._left(decision, reported=await self._status.write(snapshot, decision))
 
     async def _report_first(self, snapshot: Snapshot, decision: Decision) -> NextLook:
         """Write the status before any node, and end this pass: the next one writes nodes."""
@@ -246,30 +259,32 @@ class Reconciler:
             return NOTHING_LEFT  # the list of all pods that it waits for wakes the pool
         return UNFINISHED if early is None else NextLook(paced=early)
 
-    @contextmanager
-    def _before_raising(self) -> Iterator[None]:
-        """Log an ApiError of the block, so that it does not replace the error that is about to be raised.
+    async def _report_fault(self, pool: Pool, *, even_at_the_end: bool = False) -> None:
+        """Write the status that is true after a fault, since the next pass comes after a pause.
+
+        Not for a generation that came meanwhile: nothing was done for it yet (P9).
+        """
+        current = self.services.pools.get(self.pool_name)
+        if current is not None and self._is_latest(pool):
+            snapshot = self._observe(current)
+            await self._try_to_report(snapshot, self._decide(snapshot), even_at_the_end=even_at_the_end)
+
+    async def _try_to_report(self, snapshot: Snapshot, decision: Decision, *, even_at_the_end: bool) -> None:
+        """Write the status; log an ApiError, so that it does not replace the one that is about to be raised.
 
         The latter says how long to wait, and what the problem is.
         """
         try:
-            yield
+            await self._status.write(snapshot, decision, even_at_the_end=even_at_the_end)
         except ApiError as error:
             log.debug("pool %s: its status cannot be written after an error: %s", self.pool_name, error)
 
     def _left(self, decision: Decision, *, reported: float | None) -> NextLook:
-        """Return what ``decision``, the latest, leaves; its status can be written in ``reported`` seconds."""
-        is_due = (
-            bool(decision.patches)
-            or decision.finalizers is not None
-            or self._executor.has_due_conditions(decision.writes)
-        )
-        awaits_status = decision.writes.status_first and (decision.keeps_status or reported is not None)
+        """Return what a ``decision`` without writes leaves; its status is written in ``reported`` seconds."""
         return NextLook(
-            is_unfinished=is_due and not awaits_status,
-            paced=soonest(reported, self._patience.seconds_to_newer_state()),
+            paced=soonest(reported, self._backoff.seconds_to_newer_state()),
             time=soonest(
-                self._patience.seconds_to_next(),
+                self._backoff.seconds_to_next(),
                 self._executor.seconds_to_next(decision.writes),
                 self.services.clock.seconds_to(decision.look_again),
             ),
@@ -302,8 +317,7 @@ class Reconciler:
         except (Conflict, NotFound, Forbidden):
             raise
         except ApiError:
-            with self._before_raising():
-                await self._status.write(snapshot, decision, even_at_the_end=True)
+            await self._try_to_report(snapshot, decision, even_at_the_end=True)
             raise
         self.services.nodes.ask_for_list()
         await self._status.write(snapshot, decision, even_at_the_end=True)
@@ -315,7 +329,6 @@ class Reconciler:
 
     def _begin_anew_with(self, pool: Pool) -> None:
         """Forget all pauses for a changed spec or a deletion: they lie between writes of the same goal."""
-        self._has_tried_nodes = False
         if pool.status_problem and not self._status_problem:
             said = "pool %s: its status cannot be read: %s; it is replaced before any node is written"
             log.warning(said, pool.name, pool.status_problem)
@@ -324,31 +337,14 @@ class Reconciler:
             was_there = self._intent[0] == pool.uid and not self._is_deleting
             self._intent, self._is_deleting = (pool.uid, pool.generation), pool.deleting
             self._written_generation = 0
-            self._patience = WriteBackoff(monotonic=self.services.clock.monotonic, is_from_start=was_there)
+            self._has_written = False  # not for this generation, which no report may claim yet (P9)
+            self._backoff = WriteBackoff(monotonic=self.services.clock.monotonic, is_from_start=was_there)
 
-    def _observe(self) -> Snapshot | None:
-        """Return what is known now; None where there is no such pool any more."""
-        pool = self.services.pools.get(self.pool_name)
-        if pool is None:
-            return None
+    def _observe(self, pool: Pool) -> Snapshot:
         nodes = self.services.nodes.objects
         return self.observer.snapshot(
             pool,
-            attempts=self._patience.attempts(nodes, written_generation=self._written_generation),
+            attempts=self._backoff.attempts(nodes, written_generation=self._written_generation),
             missing_permission=self._missing_permission,
             known_issues=self._status.known_issues.get(pool.uid, ()),
         )
-
-    async def _report(self, pool: Pool, *, even_at_the_end: bool = False) -> NextLook:
-        """Observe again, since the pass has written, and write the status that is true now.
-
-        Not for a generation that came meanwhile: nothing was done for it yet, and its pass is next (P9).
-        """
-        snapshot = self._observe()
-        if snapshot is None:
-            return NOTHING_LEFT
-        if not self._is_latest(pool):
-            return UNFINISHED
-        decision = self._decide(snapshot)
-        written = await self._status.write(snapshot, decision, even_at_the_end=even_at_the_end)
-        return self._left(decision, reported=written)

@@ -268,10 +268,13 @@ class Pools:
             return gone.was_deleting
         return any(pool.deleting for pool in self._pools.values() if pool.uid == uid)
 
-    def accept(self, body: Mapping[str, Any], *, even_older: bool = False) -> None:
+    def accept(
+        self, body: Mapping[str, Any], *, even_older: bool = False, is_own_status: bool = False
+    ) -> None:
         """Store an object that was read, watched, or returned by a write of ours.
 
-        ``even_older`` is for a server that was restored to an earlier state.
+        ``even_older`` is for a server that was restored to an earlier state. With ``is_own_status`` it is the
+        answer to our write of the status, which no pass has to follow: it says what a pass has just seen.
         """
         pool = self._read(body)
         held = self._pools.get(pool.name)
@@ -281,7 +284,9 @@ class Pools:
             return
         self._pools[pool.name] = pool
         self._newest = newer_of(pool.resource_version, self._newest)
-        self.on_change(pool.name, for_rivals=held is None or _claims(held) != _claims(pool))
+        for_rivals = held is None or _claims(held) != _claims(pool)
+        if for_rivals or not is_own_status:
+            self.on_change(pool.name, for_rivals=for_rivals)
 
     def _read(self, body: Mapping[str, Any]) -> Pool:
         try:

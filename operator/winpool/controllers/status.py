@@ -188,7 +188,7 @@ class StatusWriter:
         self.known_issues = {pool.uid: decision.issues}
         if not pool.status_problem:  # otherwise every condition would count as a new one
             log_transitions(pool, decision.status)
-        self.services.pools.accept(body)
+        self.services.pools.accept(body, is_own_status=True)
         if not decision.writes.releases_pool:
             self.announcer.announce(decision.pool_events)
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -18,8 +19,12 @@ from harness.stage import (
     until,
     writes_since,
 )
+from harness.writes import retainted
 from winpool.api.keys import RELEASE_FINALIZER
+from winpool.decide import Decision, decide
+from winpool.features.feature import Feature
 from winpool.kube.errors import Unavailable
+from winpool.model.snapshot import Snapshot
 
 NOTHING: Object = {}
 LABELS: Object = {"labels": {"team": "payments"}}
@@ -142,6 +147,40 @@ def test_a_taint_that_is_held_back_is_told_before_anything_else_is_written_there
         assert [bool(node.taints) for node in cluster.nodes.values()] == [False, True]
 
     on_stage(scene, a_node("w1"), a_node("w2"), spec={**LABELS, **HARSH})
+
+
+def test_what_someone_takes_off_is_decided_on_once_to_write_it_and_once_to_report_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decided: list[Decision] = []
+
+    def counting(snapshot: Snapshot, features: Sequence[Feature]) -> Decision:
+        decided.append(decide(snapshot, features))
+        return decided[-1]
+
+    monkeypatch.setattr("winpool.controllers.pool.decide", counting)
+
+    async def scene(cluster: MemoryCluster, _: MemoryOperator) -> None:
+        await asyncio.sleep(SETTLE_SECONDS)
+        standing = cluster.nodes["w1"]
+        assert standing.taints
+        decided.clear()
+        begun = cluster.time
+        cluster.put_node(retainted(standing))
+        await until(lambda: cluster.nodes["w1"].taints == standing.taints, seconds=0.2)
+        await asyncio.sleep(1)
+        assert [write.kind for write in writes_since(cluster, begun)] == ["node"]
+        assert [len(each.patches) for each in decided] == [1, 0]
+
+        decided.clear()
+        begun = cluster.time
+        cluster.edit_pool("pool", labels={"team": "billing"}, taints=GENTLE["taints"])
+        await asyncio.sleep(1)
+        assert [write.kind for write in writes_since(cluster, begun)] == ["node", "status"]
+        assert [len(each.patches) for each in decided[:2]] == [1, 0]
+        assert len(decided) <= 3, "the third comes from the list of all pods for the new generation"
+
+    on_stage(scene, a_node("w1"), spec={**LABELS, **GENTLE})
 
 
 class Deadly(MemoryCluster):
