@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -29,6 +30,9 @@ from harness.operator import Operator
 from harness.waiting import eventually
 from testbed.cluster import Testbed
 from testbed.options import Options
+
+COMMAND_SECONDS: Final = 900.0
+"""A guard: `make demo` takes a minute on an idle machine, and the other tests have the cores too."""
 
 TROUBLED = """\
 apiVersion: winpool.dev/v1alpha1
@@ -150,7 +154,7 @@ def typed(
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=COMMAND_SECONDS,
         check=False,
     )
 
@@ -164,7 +168,7 @@ def test_make_up_leaves_a_cluster_and_make_down_ends_it(tmp_path: Path) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=240,
+            timeout=COMMAND_SECONDS,
             check=False,
         )
         assert done.returncode == 0, done.stdout

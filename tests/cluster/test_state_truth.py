@@ -166,10 +166,12 @@ def taints_held(world: World) -> Iterator[str]:
 def validating(*, seconds: int) -> Scene:
     @contextmanager
     def scene(world: World) -> Iterator[str]:
-        world.fleet(windows=1)
         rules = {"readySeconds": 0, "timeoutSeconds": seconds, "requiredPods": [NEVER_THERE]}
         with pods_in(world):
-            yield a_pool(world, startupTaints=[STARTUP], validation=rules)
+            pool = a_pool(world, startupTaints=[STARTUP], validation=rules)
+            # Only now: a node that is older than the timeout when the operator sees it has not just joined.
+            world.fleet(windows=1)
+            yield pool
 
     return scene
 
@@ -237,7 +239,7 @@ SCENES: Final[dict[str, Scene]] = {
     "Paused": in_mode("Paused"),
     "DryRun": in_mode("DryRun"),
     "TaintsHeld": taints_held,
-    "ValidationTimedOut": validating(seconds=5),
+    "ValidationTimedOut": validating(seconds=10),
     "PodListFailing": pod_list_failing,
     "RolloutInProgress": rollout_in_progress,
     "ValidatingNodes": validating(seconds=3600),

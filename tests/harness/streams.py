@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from harness.faulty import through_proxy
 from harness.nodes import labels_of, wanted_spec
-from harness.waiting import eventually
+from harness.waiting import GUARD_SECONDS, eventually
 from harness.world import World
 from testbed.cluster import Testbed
 from testbed.faults import FaultProxy, Record, error_line, insert, on
@@ -71,7 +71,7 @@ class Stage:
         """Whether the node carries the label that ``drift`` takes away."""
         return LABEL in labels_of(self.world.node(name))
 
-    def wait_repaired(self, name: str, *, seconds: float = 60) -> None:
+    def wait_repaired(self, name: str, *, seconds: float = GUARD_SECONDS) -> None:
         """Return when the node carries the label again."""
         eventually(lambda: self.is_repaired(name), what=f"{name} repaired", seconds=seconds, every=0.05)
 

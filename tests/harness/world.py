@@ -16,7 +16,7 @@ from harness.forked import Forked
 from harness.gate import WriteGate
 from harness.nodes import carried, is_settled, taints_of
 from harness.operator import USER, Operator
-from harness.waiting import HopelessError, eventually
+from harness.waiting import GUARD_SECONDS, HopelessError, eventually
 from harness.watcher import Watcher
 from testbed.api import ApiError
 from testbed.audit import AuditRecord
@@ -187,7 +187,9 @@ class World:
         conditions = self.status(name).get("conditions", [])
         return next((each for each in conditions if each["type"] == type_), {})
 
-    def wait_up_to_date(self, name: str, *, nodes: int | None = None, seconds: float = 60) -> Object:
+    def wait_up_to_date(
+        self, name: str, *, nodes: int | None = None, seconds: float = GUARD_SECONDS
+    ) -> Object:
         """Return the status once it tells of the current generation and all nodes are up to date."""
 
         def check() -> Object | None:
@@ -201,7 +203,7 @@ class World:
 
         return eventually(check, what=f"pool {name} up to date", seconds=seconds) or {}
 
-    def wait_written(self, name: str, *, nodes: int, seconds: float = 60) -> Object:
+    def wait_written(self, name: str, *, nodes: int, seconds: float = GUARD_SECONDS) -> Object:
         """Return the status once all labels and taints are on, whatever Windows the nodes run."""
 
         def check() -> Object | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool import __version__
 from winpool.cli.kubectl_flags import FlagError, split
-from winpool.cli.parsing import HANDED_THROUGH, EndError, Exit, HelpFormatter, add_help, note
+from winpool.cli.parsing import HANDED_THROUGH, EndError, Exit, HelpFormatter, add_help, add_verb, note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
     )
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
     for name in VERBS if verb is None else (verb,):
-        import_module(f"winpool.cli.{name.replace('-', '_')}").add_to(verbs)
+        add_verb(verbs, name, import_module(f"winpool.cli.{name.replace('-', '_')}"))
     return top
 
 
@@ -78,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = run(given)
         sys.stdout.flush()
     except EndError as error:
-        note(f"{PROG} {given.verb}: {error}" if error.names_verb else str(error))
+        for line in error.lines:
+            note(f"{PROG} {given.verb}: {line}" if error.names_verb else line)
         return error.code
     except BrokenPipeError:
         # Whoever read has enough, as in `| head`. At its end Python would flush once more, and complain.

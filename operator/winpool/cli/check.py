@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from winpool.api.matrix import Verdict
 from winpool.api.text import printable
 from winpool.cli.counts import listed
-from winpool.cli.manifests import UnreadableError, read
-from winpool.cli.parsing import Exit, add_filename, add_verb, note, offline_note, pool_name
+from winpool.cli.manifests import Manifest, read
+from winpool.cli.parsing import EndError, Exit, RefusedError, add_filename, note, note_offline, pool_name
 from winpool.cli.workloads import BUILD_ANNOTATION, Host, Workload, judged, version_named, workload_of
 from winpool.support.compat import Isolation
 from winpool.support.matrix import built_in
@@ -18,14 +18,11 @@ from winpool.support.matrix import built_in
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from winpool.cli.manifests import Manifest
-    from winpool.cli.parsing import Subparsers
-
     Hosts: TypeAlias = Mapping[Host, Sequence[str]]
 
-_NAME: Final = "check"
+SUMMARY: Final = "Check whether pods can run on a Windows version or on a pool."
 
-_DESCRIPTION: Final = f"""\
+DESCRIPTION: Final = f"""\
 Check whether pods can run on a Windows version or on the nodes of a pool, by
 Microsoft's rules for container images and hosts.
 
@@ -37,13 +34,13 @@ The Windows version of an image is the first of these that is given:
 
 It contacts no registry, and with --host-build no cluster."""
 
-_EXITS: Final = {
+EXITS: Final = {
     Exit.DONE: "every pod can run, or it is unknown whether it can",
     Exit.REFUSED: "a pod cannot run, a document cannot be read, or there is no pod",
     Exit.USAGE: "the command line is wrong, or a file or the API server cannot be read",
 }
 
-_EXAMPLES: Final = (
+EXAMPLES: Final = (
     (
         "kubectl winpool check -f deployment.yaml --host-build 10.0.26100",
         "before you add nodes with this version",
@@ -62,16 +59,8 @@ _EXAMPLES: Final = (
 _ISOLATIONS: Final[Mapping[str, Isolation]] = {"process": Isolation.PROCESS, "hyperv": Isolation.HYPER_V}
 
 
-def add_to(subparsers: Subparsers) -> None:
-    """Add the verb to the command line."""
-    parser = add_verb(
-        subparsers,
-        _NAME,
-        summary="Check whether pods can run on a Windows version or on a pool.",
-        description=_DESCRIPTION,
-        exits=_EXITS,
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes on its command line."""
     add_filename(parser)
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument(
@@ -100,24 +89,17 @@ def add_to(subparsers: Subparsers) -> None:
         default="process",
         help="Use this isolation mode of containers. Default: process.",
     )
-    parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Check the pods; return the exit code."""
-    if given.pool is None and (said := offline_note(given, why="without --pool no cluster is contacted")):
-        note(said)
-    if given.pool is not None and given.runtime:
-        return _usage("--runtime needs --host-build: the nodes of a pool report their runtime")
-    try:
-        found = read(given.filename, recursive=given.recursive)
-    except UnreadableError as error:
-        return _usage(str(error))
-    by_name: dict[Host, list[str]] = {Host(each, given.runtime): [] for each in given.host_build or ()}
-    hosts = by_name if given.pool is None else _of_pool(given)
-    if isinstance(hosts, Exit):
-        return hosts
-    return _check(found, hosts, given)
+    if given.pool is None:
+        note_offline(given, why="without --pool no cluster is contacted")
+    elif given.runtime:
+        raise EndError("--runtime needs --host-build: the nodes of a pool report their runtime")
+    found = read(given.filename, recursive=given.recursive)
+    hosts: Hosts = {Host(each, given.runtime): [] for each in given.host_build or ()}
+    return _check(found, hosts if given.pool is None else _of_pool(given), given)
 
 
 def _version(text: str) -> str:
@@ -129,23 +111,15 @@ def _version(text: str) -> str:
     return found
 
 
-def _of_pool(given: argparse.Namespace) -> Hosts | Exit:
+def _of_pool(given: argparse.Namespace) -> Hosts:
     # Imported here: what asks a server takes half a second to load, and with a build it is not needed.
-    from winpool.cli.kubectl import NoSuchPoolError, NotAskedError
     from winpool.cli.reader import read_hosts
 
-    try:
-        found = read_hosts(given.pool, given.flags)
-    except NoSuchPoolError as error:
-        note(str(error))
-        return Exit.REFUSED
-    except NotAskedError as error:
-        return _usage(str(error))
+    found = read_hosts(given.pool, given.flags)
     for each in found.unread:
         note(f"skipped: {each}")
     if not found.hosts:
-        note(f"the pool {given.pool} selects no Windows node that can be read")
-        return Exit.REFUSED
+        raise RefusedError(f"the pool {given.pool} selects no Windows node that can be read")
     return found.hosts
 
 
@@ -191,8 +165,3 @@ def _workload(where: str, workload: Workload, hosts: Hosts, given: argparse.Name
 
 def _say(text: str) -> None:
     sys.stdout.write(f"{printable(text)}\n")
-
-
-def _usage(text: str) -> Exit:
-    note(f"kubectl winpool {_NAME}: {text}")
-    return Exit.USAGE

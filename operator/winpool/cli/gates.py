@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
 from winpool.api.text import written_moment
-from winpool.cli.console import Ink
+from winpool.cli.console import Ink, Paper
 from winpool.cli.counts import listed
-from winpool.features.upgrade.records import Stand
+from winpool.features.upgrade.records import DueReason, GateFinding, Stand, Stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from winpool.cli.console import Paper
     from winpool.features.upgrade.capacity import Fit
-    from winpool.features.upgrade.plan import PlannedGate
-    from winpool.features.upgrade.records import DueReason, GateFinding, Stop
-    from winpool.model.pods import Block, Workload
+    from winpool.model.pods import Workload
 
 LONGEST: Final = 1024
 """Characters of a text of others that are shown: as many as an issue has."""
@@ -79,48 +76,37 @@ def overridable(gates: Iterable[GateFinding]) -> tuple[Gate, ...]:
     return tuple(each.gate for each in gates if each.gate not in NEVER_OVERRIDDEN)
 
 
-def written_workload(workload: Workload, fit: Fit | None) -> str:
-    """Say how many pods move, which of them fit nowhere or are lost, and what blocks them."""
-    return "; ".join((*_parts(workload), *(_of_fit(fit) if fit is not None else ())))
-
-
-def _of_fit(fit: Fit) -> Iterator[str]:
+def misfits(fit: Fit) -> Iterator[str]:
+    """Yield how many of the pods that move fit on no other node, or perhaps on none."""
     if fit.unfit:
         yield f"{fit.unfit} or more fit on no other node: {clipped('; '.join(fit.examples))}"
     if fit.unclear:
         yield f"{fit.unclear} of which it cannot be known which nodes take them"
 
 
-def _parts(workload: Workload) -> Iterator[str]:
-    if not workload.is_complete:
-        yield "not all could be read"
-    moving = workload.moving_pods
-    yield f"{moving} to move" if moving else "none to move"
+def lost(workload: Workload) -> Iterator[str]:
+    """Yield how many pods a drain deletes for good, or with their data."""
     if workload.unmanaged:
         yield f"{workload.unmanaged} without a controller: a drain deletes them for good"
     if workload.local:
         yield f"{workload.local} with an emptyDir: a drain deletes its content"
-    if workload.blocked:
-        yield f"{workload.blocked} cannot be evicted now: " + blocked(workload.blocks, workload.blocked)
-    if workload.longest_grace:
-        yield f"longest grace {workload.longest_grace} s"
 
 
-def blocked(blocks: tuple[Block, ...], count: int) -> str:
+def blocked(workload: Workload) -> str:
     """Name the first pods that cannot be evicted now, each with its budgets."""
-    named = [f"{each.pod} ({each.why}: {', '.join(each.budgets) or 'unknown'})" for each in blocks]
-    return clipped(listed(named, most=len(named), count=count))
+    named = [f"{each.pod} ({each.why}: {', '.join(each.budgets) or 'unknown'})" for each in workload.blocks]
+    return clipped(listed(named, most=len(named), count=workload.blocked))
 
 
-def gate_content(gate: PlannedGate) -> dict[str, Any]:
+def gate_content(gate: GateFinding) -> dict[str, Any]:
     """Return how a gate stands, why, and what opens it."""
     return {
         "gate": str(gate.gate),
-        "stand": gate.stand.capitalize(),
+        "stand": gate.stand.value.capitalize(),
         "permits": gate.permits,
         "message": gate.message,
         "opens": gate.opens,
-        **({"overriddenUntil": gate.override} if gate.override else {}),
+        **({"overriddenUntil": written_moment(gate.override.until)} if gate.override else {}),
     }
 
 

@@ -15,13 +15,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from winpool.api.fields import is_restricted_label
 from winpool.api.keys import KIND
 from winpool.api.model import InvalidSpecError
 from winpool.api.quantity import bytes_of
 from winpool.api.selector import SelectorOperator
 from winpool.api.v1alpha1 import WindowsNodePool
-from winpool.cli.manifests import UnreadableError, not_a_pool, read, told_faults, without_nulls
-from winpool.cli.parsing import Exit, add_filename, add_output, add_verb, note, offline_note, pool_name
+from winpool.cli.manifests import not_a_pool, read, told_faults, without_nulls
+from winpool.cli.parsing import (
+    EndError,
+    Exit,
+    RefusedError,
+    add_filename,
+    add_output,
+    note,
+    note_offline,
+    pool_name,
+)
 from winpool.support.versions import Minor, parse_minor
 
 if TYPE_CHECKING:
@@ -29,26 +39,26 @@ if TYPE_CHECKING:
 
     from winpool.api.spec import ReservedMemory, WindowsNodePoolSpec
     from winpool.api.taints import PoolTaint
-    from winpool.cli.parsing import Subparsers
 
-_NAME: Final = "join-config"
 _FLAGS: Final = "flags"
 """The output that any kubelet understands."""
 
-_DESCRIPTION: Final = """\
+SUMMARY: Final = "Print the kubelet settings that a node needs to join a pool."
+
+DESCRIPTION: Final = """\
 Print the kubelet settings that a node needs to join a pool.
 
 These are the reserved memory, the taints and the labels of the pool. Set them
 before the kubelet starts: the operator never changes settings of a kubelet.
 What the settings cannot include is printed to standard error."""
 
-_EXITS: Final = {
+EXITS: Final = {
     Exit.DONE: "the settings are printed",
     Exit.REFUSED: "there is no such pool, or it is not valid",
     Exit.USAGE: "the command line is wrong, or a file or the API server cannot be read",
 }
 
-_EXAMPLES: Final = (
+EXAMPLES: Final = (
     ("kubectl winpool join-config win-2022", "part of a KubeletConfiguration"),
     ("kubectl winpool join-config win-2022 -o flags", "flags of the kubelet, one per line"),
     ("kubectl winpool join-config win-2022 -o powershell > join.ps1", "a script that writes the file"),
@@ -87,19 +97,6 @@ _BY_ITSELF: Final = frozenset(
 )
 """Labels that a kubelet sets without being told."""
 
-_KUBELET_LABELS: Final = frozenset(
-    (
-        *_BY_ITSELF,
-        "beta.kubernetes.io/instance-type",
-        "failure-domain.beta.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
-        "topology.kubernetes.io/region",
-        "topology.kubernetes.io/zone",
-    )
-)
-_KUBELET_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
-_KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
-
 _WIDTH: Final = 100
 _NEVER_FOLDED: Final = 10_000
 """A key and a value stay on one line, however long."""
@@ -130,28 +127,8 @@ _TAINTS: Final = (
 )
 
 
-class _RefusedError(Exception):
-    """There is no such pool, or it is one that nobody can act on. ``lines`` say why."""
-
-    def __init__(self, *lines: str) -> None:
-        super().__init__("; ".join(lines))
-        self.lines = lines
-
-
-class _UsageError(Exception):
-    """What was asked for makes no sense, or cannot be read; the text says why."""
-
-
-def add_to(subparsers: Subparsers) -> None:
-    """Add the verb to the command line."""
-    parser = add_verb(
-        subparsers,
-        _NAME,
-        summary="Print the kubelet settings that a node needs to join a pool.",
-        description=_DESCRIPTION,
-        exits=_EXITS,
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes on its command line."""
     parser.add_argument(
         "pool", type=pool_name, metavar="POOL", help="Print the settings for this pool: NAME or wnp/NAME."
     )
@@ -163,22 +140,20 @@ def add_to(subparsers: Subparsers) -> None:
         help="Print for this kubelet version, such as 1.34. Default: the version of the API server.",
     )
     add_filename(parser, required=False)
-    parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Print the settings; return the exit code."""
+    content, kubelet = _from_file(given) if given.filename else _from_server(given)
+    if given.output != _FLAGS and kubelet < OLDEST_FILE:
+        raise EndError(
+            f"the configuration file of a kubelet {kubelet} has no registerWithTaints, which {OLDEST_FILE} "
+            f"added: use -o {_FLAGS}"
+        )
     try:
-        content, kubelet = _from_file(given) if given.filename else _from_server(given)
-        _check_form(given.output, kubelet)
         pool = WindowsNodePool.from_object(content)
-    except _UsageError as error:
-        note(f"kubectl winpool {_NAME}: {error}")
-        return Exit.USAGE
-    except (_RefusedError, InvalidSpecError) as error:
-        for line in error.lines if isinstance(error, _RefusedError) else error.problems:
-            note(line)
-        return Exit.REFUSED
+    except InvalidSpecError as error:
+        raise RefusedError(*error.problems) from None
     settings = settings_of(pool.spec, pool=pool.metadata.name, kubelet=kubelet)
     sys.stdout.write(render(settings, given.output))
     for each in notes(settings):
@@ -197,30 +172,15 @@ def _minor(text: str) -> Minor:
     return minor
 
 
-def _check_form(output: str, kubelet: Minor) -> None:
-    """Refuse a file for a kubelet whose file lacks a field that it would need."""
-    if output != _FLAGS and kubelet < OLDEST_FILE:
-        raise _UsageError(
-            f"the configuration file of a kubelet {kubelet} has no registerWithTaints, which {OLDEST_FILE} "
-            f"added: use -o {_FLAGS}"
-        )
-
-
 def _from_server(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
     """Return the pool of the cluster, and the minor of its kubelets."""
     # Imported here: what asks a server takes half a second to load, and with a file it is not needed.
-    from winpool.cli.kubectl import NoSuchPoolError, NotAskedError
-    from winpool.cli.reader import read_pool
+    from winpool.cli.reader import pool_and_version
 
-    try:
-        content, version = read_pool(given.pool, given.flags)
-    except NoSuchPoolError as error:
-        raise _RefusedError(str(error)) from None
-    except NotAskedError as error:
-        raise _UsageError(str(error)) from None
+    content, version = pool_and_version(given.pool, given.flags)
     kubelet = given.kubelet_version or parse_minor(version)
     if kubelet is None:
-        raise _UsageError(
+        raise EndError(
             f"the API server's version {version!r} is not a Kubernetes version: use --kubelet-version"
         )
     return content, kubelet
@@ -228,23 +188,19 @@ def _from_server(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
 
 def _from_file(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
     """Return the pool of that name in the file, and the minor of its kubelets."""
-    if said := offline_note(given, why="with -f no cluster is contacted"):
-        note(said)
+    note_offline(given, why="with -f no cluster is contacted")
     if given.kubelet_version is None:
-        raise _UsageError("-f needs --kubelet-version too, such as --kubelet-version 1.34")
-    try:
-        manifests = read(given.filename, recursive=given.recursive)
-    except UnreadableError as error:
-        raise _UsageError(str(error)) from None
+        raise EndError("-f needs --kubelet-version too, such as --kubelet-version 1.34")
+    manifests = read(given.filename, recursive=given.recursive)
     if broken := [each for each in manifests if each.content is None]:
-        raise _RefusedError(*(line for each in broken for line in told_faults(each)))
+        raise RefusedError(*(line for each in broken for line in told_faults(each)))
     named = [each for each in manifests if each.name == given.pool and not_a_pool(each.content) is None]
     if len(named) != 1:
         where = ", ".join("stdin" if name == "-" else name for name in given.filename)
         many = f'{KIND} "{given.pool}" is in {where} {len(named)} times'
-        raise _RefusedError(many if named else f'there is no {KIND} "{given.pool}" in {where}')
+        raise RefusedError(many if named else f'there is no {KIND} "{given.pool}" in {where}')
     if faults := told_faults(named[0]):
-        raise _RefusedError(*faults)
+        raise RefusedError(*faults)
     return without_nulls(named[0].content), given.kubelet_version
 
 
@@ -306,27 +262,10 @@ def settings_of(spec: WindowsNodePoolSpec, *, pool: str, kubelet: Minor) -> Kube
         kubelet=kubelet,
         reserved=spec.reserved_memory,
         taints=spec.taints,
-        labels={key: value for key, value in wanted.items() if may_set(key)},
-        withheld=tuple(key for key in wanted if not may_set(key)),
+        labels={key: value for key, value in wanted.items() if not is_restricted_label(key)},
+        withheld=tuple(key for key in wanted if is_restricted_label(key)),
         unmet=unmet,
     )
-
-
-def may_set(key: str) -> bool:
-    """Whether a kubelet may set the label ``key`` on its own node.
-
-    With another one under kubernetes.io or k8s.io the kubelet does not start, and the admission plugin
-    NodeRestriction refuses it. KEP-279,
-    https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
-    """
-    domain = key.rpartition("/")[0]
-    if not _is_under(domain, _KUBERNETES_DOMAINS):
-        return True
-    return key in _KUBELET_LABELS or _is_under(domain, _KUBELET_DOMAINS)
-
-
-def _is_under(domain: str, parents: tuple[str, ...]) -> bool:
-    return any(domain == parent or domain.endswith(f".{parent}") for parent in parents)
 
 
 def _selected(spec: WindowsNodePoolSpec) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote, urlencode
@@ -23,7 +23,6 @@ from winpool.kube.wire import BROKEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
 
 AT_ONCE: Final = 4
 """Calls of kubectl at the same time."""
@@ -135,6 +134,10 @@ class Kubectl:
             token = page.continue_token
             if not token:
                 return
+
+    def whole(self, path: str, decode: Callable[[bytes], PageT], **query: str) -> list[PageT]:
+        """Return all pages of a list. Raises NotAskedError."""
+        return complete(lambda: list(self.pages(path, decode, **query)))
 
     def watch(self, path: str, **query: str) -> Iterator[bytes]:
         """Yield the lines of a watch until the API server ends it. Raises KubectlError."""

@@ -5,36 +5,35 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from winpool.api.text import table
 from winpool.cli.console import aligned
-from winpool.cli.parsing import Exit, add_output, add_verb, offline_note
+from winpool.cli.parsing import EndError, Exit, add_output, note_offline
 from winpool.support.compat import release_named
-from winpool.support.matrix import built_in, features_in, stages_of
+from winpool.support.matrix import Matrix, built_in, features_in, stages_of
 from winpool.support.table import Entry, entries, kep116_says, links, render_markdown
 from winpool.support.versions import Minor, parse_minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import date
 
-    from winpool.cli.parsing import Subparsers
-    from winpool.support.matrix import Matrix
 
-_DESCRIPTION: Final = """\
+SUMMARY: Final = "Print which Windows releases run with which Kubernetes versions."
+
+DESCRIPTION: Final = """\
 Print which Windows Server releases run with which Kubernetes versions.
 
 For each combination it prints whether it is supported today, until when,
 where KEP-116 differs, and the sources. The matrix is built into winpool. It
 does not include the rows of your cluster and your pools. It needs no cluster."""
 
-_EXITS: Final = {Exit.DONE: "the matrix is printed"}
+EXITS: Final = {Exit.DONE: "the matrix is printed"}
 
-_EXAMPLES: Final = (
+EXAMPLES: Final = (
     ("kubectl winpool matrix", "the whole matrix"),
     ("kubectl winpool matrix --kubernetes 1.35", "one Kubernetes minor version"),
     ("kubectl winpool matrix --kubernetes 1.34 --os 2019", "one combination, with the reasons"),
@@ -44,16 +43,8 @@ _EXAMPLES: Final = (
 )
 
 
-def add_to(subparsers: Subparsers) -> None:
-    """Add the verb to the command line."""
-    parser = add_verb(
-        subparsers,
-        "matrix",
-        summary="Print which Windows releases run with which Kubernetes versions.",
-        description=_DESCRIPTION,
-        exits=_EXITS,
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes on its command line."""
     parser.add_argument(
         "--kubernetes", type=_minor, metavar="MINOR", help="Print only this minor version, such as 1.35."
     )
@@ -70,16 +61,13 @@ def add_to(subparsers: Subparsers) -> None:
         help="Print Windows features and the minor versions that have them, instead of releases.",
     )
     add_output(parser, ("table", "json", "yaml", "markdown"))
-    parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Print what was asked for, as of today in UTC; return the exit code."""
     if given.features and given.os:
-        sys.stderr.write("kubectl winpool matrix: --os cannot be used with --features\n")
-        return Exit.USAGE
-    if note := offline_note(given, why="the matrix is built in, and no cluster is contacted"):
-        sys.stderr.write(f"{note}\n")
+        raise EndError("--os cannot be used with --features")
+    note_offline(given, why="the matrix is built in, and no cluster is contacted")
     today = datetime.now(UTC).date()
     sys.stdout.write(
         render_features(given.output, kubernetes=given.kubernetes)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from winpool.api.keys import SHORT_NAME
-from winpool.cli.console import Ink, Paper, Screen, look_of
+from winpool.cli.console import Ink, Look, Paper, Screen, look_of
 from winpool.cli.kubectl import NotAskedError
 from winpool.cli.memory_report import MemoryReader, Way
 from winpool.cli.memory_text import counted, render_node, render_nodes
@@ -24,7 +24,6 @@ from winpool.cli.parsing import (
     Exit,
     RefusedError,
     add_output,
-    add_verb,
     add_watch,
     note,
     pool_name,
@@ -33,14 +32,14 @@ from winpool.cli.parsing import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from winpool.cli.console import Look
-    from winpool.cli.parsing import Subparsers
     from winpool.model.memory_report import MemoryReport
 
 REFRESH_SECONDS: Final = 5.0
 """From one reading to the next. A node under pressure has a new sample every ten seconds."""
 
-_DESCRIPTION: Final = """\
+SUMMARY: Final = "Show how much memory is left on nodes, the worst first."
+
+DESCRIPTION: Final = """\
 Show commit and RAM of nodes whose memory the operator watches, the worst first.
 
 The operator watches nodes of pools with spec.memoryPressure. COMMIT and RAM
@@ -54,13 +53,13 @@ that you need. If the operator requires a token, the plugin gets one for the
 ServiceAccount winpool-memory-reader; it never sends your own credentials to
 the operator."""
 
-_EXITS: Final = {
+EXITS: Final = {
     Exit.DONE: "the memory is shown, however little is left",
     Exit.REFUSED: "the operator watches no node of that name, and of no such pool",
     Exit.USAGE: "the command line is wrong, or the operator cannot be asked",
 }
 
-_EXAMPLES: Final = (
+EXAMPLES: Final = (
     ("kubectl winpool memory", "all nodes that are watched, one line each"),
     ("kubectl winpool memory wnp/win-2022 -w", "the nodes of a pool, again and again until Ctrl-C"),
     ("kubectl winpool memory node/akswin000003", "all about one node"),
@@ -70,16 +69,8 @@ _EXAMPLES: Final = (
 NO_NODES: Final = "the operator watches the memory of no node: it does so for pools with spec.memoryPressure"
 
 
-def add_to(subparsers: Subparsers) -> None:
-    """Add the verb to the command line."""
-    parser = add_verb(
-        subparsers,
-        "memory",
-        summary="Show how much memory is left on nodes, the worst first.",
-        description=_DESCRIPTION,
-        exits=_EXITS,
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes on its command line."""
     parser.add_argument(
         "name",
         type=choice,
@@ -106,7 +97,6 @@ def add_to(subparsers: Subparsers) -> None:
         metavar="FILE",
         help="Send the bearer token in this file. Default: none for --url, otherwise see above.",
     )
-    parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:

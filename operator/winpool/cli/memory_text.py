@@ -9,15 +9,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.text import printable
-from winpool.cli.console import Ink, Paper
+from winpool.cli.console import Ink, Look, Paper
 from winpool.cli.counts import NONE, amount, listed, percent, rate, seconds
-from winpool.model.memory_report import PROBLEM_CHARACTERS
+from winpool.model.memory_report import PROBLEM_CHARACTERS, MemoryReport, NodeReport, PhysicalReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from winpool.cli.console import Look
-    from winpool.model.memory_report import MemoryReport, NodeReport, PhysicalReport
 
 PROBLEMS_SHOWN: Final = 5
 """Different problems: each is a cause, and a fleet has few at once."""

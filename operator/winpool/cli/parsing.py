@@ -6,13 +6,13 @@ import argparse
 import sys
 import textwrap
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from winpool.api.keys import GROUP, PLURAL, SHORT_NAME, SINGULAR, VERSION
 from winpool.api.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Subparsers: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - has no other name
 
@@ -51,13 +51,17 @@ class Exit(IntEnum):
 
 
 class EndError(Exception):
-    """A verb ends without an answer; the text says why. ``code`` is the exit code of the plugin.
+    """A verb ends without an answer; each of ``lines`` says why. ``code`` is the exit code of the plugin.
 
-    ``names_verb`` says that the text is shown behind the name of the verb.
+    ``names_verb`` says that a line is shown behind the name of the verb.
     """
 
     code = Exit.USAGE
     names_verb = True
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("; ".join(lines))
+        self.lines = lines
 
 
 class RefusedError(EndError):
@@ -76,33 +80,36 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         self._action_max_length = _HELP_COLUMN - 2
 
 
-def add_verb(
-    subparsers: Subparsers,
-    name: str,
-    *,
-    summary: str,
-    description: str,
-    exits: Mapping[Exit, str],
-    examples: Sequence[tuple[str, str]],
-) -> argparse.ArgumentParser:
-    """Add the parser of a verb.
+class Verb(Protocol):
+    """What the module of a verb has.
 
-    ``exits`` says what each exit code means, beside those that mean the same for all verbs. Each example is
-    a command and what it does.
+    ``EXITS`` says what each exit code means, beside those that mean the same for all verbs. Each of
+    ``EXAMPLES`` is a command and what it does. ``run`` returns the exit code.
     """
-    lines = [f"  # {meaning}\n  {command}" for command, meaning in examples]
+
+    SUMMARY: str
+    DESCRIPTION: str
+    EXITS: Mapping[Exit, str]
+    EXAMPLES: Sequence[tuple[str, str]]
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+def add_verb(subparsers: Subparsers, name: str, verb: Verb) -> None:
+    """Add the parser of a verb."""
+    lines = [f"  # {meaning}\n  {command}" for command, meaning in verb.EXAMPLES]
     parser: argparse.ArgumentParser = subparsers.add_parser(
         name,
-        help=summary,
-        description=f"{description}\n\n{_exit_codes(exits)}",
+        help=verb.SUMMARY,
+        description=f"{verb.DESCRIPTION}\n\n{_exit_codes(verb.EXITS)}",
         epilog="\n\n".join(("examples:", *lines, HANDED_THROUGH)),
         formatter_class=HelpFormatter,
         add_help=False,
         allow_abbrev=False,
     )
     add_help(parser)
-    parser.set_defaults(verb=name)
-    return parser
+    verb.add_arguments(parser)
+    parser.set_defaults(verb=name, run=verb.run)
 
 
 def _exit_codes(exits: Mapping[Exit, str]) -> str:
@@ -174,12 +181,11 @@ def pool_name(text: str) -> str:
     return name
 
 
-def offline_note(given: argparse.Namespace, *, why: str) -> str:
-    """Say that flags of kubectl have no effect, and why; empty where none was given."""
-    names = list(dict.fromkeys(each.partition("=")[0] for each in getattr(given, "flags", ())))
-    if not names:
-        return ""
-    return f"{' and '.join(names)} {'have' if len(names) > 1 else 'has'} no effect: {why}"
+def note_offline(given: argparse.Namespace, *, why: str) -> None:
+    """Tell a person that the flags of kubectl that are given have no effect, and why."""
+    names = list(dict.fromkeys(each.partition("=")[0] for each in given.flags))
+    if names:
+        note(f"{' and '.join(names)} {'have' if len(names) > 1 else 'has'} no effect: {why}")
 
 
 def note(text: str) -> None:

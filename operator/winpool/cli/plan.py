@@ -6,11 +6,9 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from winpool.api.keys import KIND
 from winpool.cli import gates
-from winpool.cli.console import Ink, Paper, look_of
+from winpool.cli.console import Ink, Look, Paper, look_of
 from winpool.cli.counts import counted, listed, span
 from winpool.cli.kubectl import Kubectl, NoSuchPoolError
 from winpool.cli.manifests import named_twice, pools_in
@@ -21,30 +19,28 @@ from winpool.cli.parsing import (
     add_filename,
     add_output,
     add_settings,
-    add_verb,
     note,
     pool_name,
 )
-from winpool.cli.upgrades import judged, planned_pool, read_cluster, rows_of_settings
-from winpool.features.upgrade.plan import PlannedAction
-from winpool.features.upgrade.records import Stand
+from winpool.cli.upgrades import Cluster, Judged, judged, planned_pool, read_cluster, rows_of_settings
+from winpool.features.upgrade.capacity import NOT_KNOWN, Fit
+from winpool.features.upgrade.plan import Batch, PlannedAction, PlannedNode, UpgradePlan
+from winpool.features.upgrade.records import GateFinding, Stand, UpgradeOverview
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from winpool.cli.console import Look
-    from winpool.cli.parsing import Subparsers
-    from winpool.cli.upgrades import Cluster, Judged
-    from winpool.features.upgrade.plan import Batch, PlannedGate, PlannedNode, UpgradePlan
-    from winpool.features.upgrade.records import UpgradeOverview
+    from winpool.model.pods import Workload
     from winpool.model.pool import Pool
     from winpool.support.rows import Row
 
 NODES_SHOWN: Final = 20
 """Nodes of a plan that are shown without ``--all``: as many as fit a terminal."""
 
-_DESCRIPTION: Final = f"""\
+SUMMARY: Final = "Show how the nodes of a pool would be upgraded, and what keeps them."
+
+DESCRIPTION: Final = f"""\
 Show in which order the due nodes of a pool would be upgraded, in batches, and
 why in that order: which gates are closed and what opens each, which pods would
 not fit on other nodes, which pods would be lost, and how long it would take.
@@ -56,13 +52,13 @@ It judges the gates itself, from what the API server has now, by the rules of
 the operator. It needs the rights to list windowsnodepools, nodes, pods and
 poddisruptionbudgets. The first {NODES_SHOWN} nodes are shown; --all shows all."""
 
-_EXITS: Final = {
+EXITS: Final = {
     Exit.DONE: "the plan is shown, whatever gates are closed",
     Exit.REFUSED: "there is no such pool, or a manifest is not valid or has no pool",
     Exit.USAGE: "the command line is wrong, or a file or the API server cannot be read",
 }
 
-_EXAMPLES: Final = (
+EXAMPLES: Final = (
     ("kubectl winpool plan win-2022", "what would happen, and what keeps it"),
     ("kubectl winpool plan -f pool.yaml --all", "before you apply a manifest; all nodes"),
     ("kubectl winpool plan wnp/win-2022 -o json", "for programs; always all nodes"),
@@ -70,16 +66,8 @@ _EXAMPLES: Final = (
 )
 
 
-def add_to(subparsers: Subparsers) -> None:
-    """Add the verb to the command line."""
-    parser = add_verb(
-        subparsers,
-        "plan",
-        summary="Show how the nodes of a pool would be upgraded, and what keeps them.",
-        description=_DESCRIPTION,
-        exits=_EXITS,
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes on its command line."""
     parser.add_argument(
         "pool", type=pool_name, nargs="?", metavar="POOL", help="Plan this pool: NAME or wnp/NAME."
     )
@@ -87,7 +75,6 @@ def add_to(subparsers: Subparsers) -> None:
     add_output(parser)
     parser.add_argument("--all", action="store_true", help="Show all nodes of the plan.")
     add_settings(parser)
-    parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -176,61 +163,67 @@ def _pool_content(judged: Judged) -> Mapping[str, Any]:
     }
 
 
-_BATCH: Final = {
-    **{name: name for name in ("number", "zone", "nodes")},
-    "canary": "is_canary",
-    "likelySeconds": "likely_seconds",
-    "worstCaseSeconds": "worst_case_seconds",
-}
-_PLAN: Final = {
-    "target": "target",
-    "upToDateNodes": "up_to_date",
-    "unknownNodes": "unknown",
-    "maxUnavailable": "max_unavailable",
-    "unavailableNodes": "unavailable",
-    "batchSize": "batch_size",
-    "likelySeconds": "likely_seconds",
-    "worstCaseSeconds": "worst_case_seconds",
-}
-_NODE: Final = {name: name for name in ("node", "place", "batch", "zone", "action", "why")}
-_PODS: Final = {
-    "moving": "moving_pods",
-    "unfit": "unfit_pods",
-    "unfitExamples": "unfit_examples",
-    "unclear": "unclear_pods",
-    "fitUnknown": "is_fit_unknown",
-    "unmanaged": "unmanaged_pods",
-    "emptyDir": "local_pods",
-    "blocked": "blocked_pods",
-}
-"""Fields of the JSON, and of the records that they are from."""
-
-
 def _plan_content(plan: UpgradePlan, overview: UpgradeOverview) -> Mapping[str, Any]:
     return {
-        **_content(plan, _PLAN),
+        "target": plan.target,
+        "upToDateNodes": plan.up_to_date,
+        "unknownNodes": list(plan.unknown),
+        "maxUnavailable": plan.max_unavailable,
+        "unavailableNodes": plan.unavailable,
+        "batchSize": plan.batch_size,
+        "likelySeconds": plan.likely_seconds,
+        "worstCaseSeconds": plan.worst_case_seconds,
         "permittedNodes": len(overview.permitted),
         "stops": list(map(gates.stop_content, plan.stops)),
         "gates": list(map(gates.gate_content, plan.gates)),
-        "batches": [_content(each, _BATCH) for each in plan.batches],
+        "batches": list(map(_batch_content, plan.batches)),
         "steps": list(map(_node_content, plan.nodes)),
     }
 
 
-def _content(record: object, fields: Mapping[str, str]) -> dict[str, Any]:
-    return {name: msgspec.to_builtins(getattr(record, field)) for name, field in fields.items()}
+def _batch_content(batch: Batch) -> Mapping[str, Any]:
+    return {
+        "number": batch.number,
+        "zone": batch.zone,
+        "nodes": list(batch.nodes),
+        "canary": batch.is_canary,
+        "likelySeconds": batch.likely_seconds,
+        "worstCaseSeconds": batch.worst_case_seconds,
+    }
 
 
 def _node_content(node: PlannedNode) -> Mapping[str, Any]:
-    blockers = [
-        {"pod": each.pod, "reason": str(each.why), "budgets": list(each.budgets)} for each in node.blockers
-    ]
+    upgrade = node.upgrade
     return {
-        **_content(node, _NODE),
-        "due": list(map(gates.due_content, node.due)),
-        "stops": list(map(gates.stop_content, node.stops)),
+        "node": node.node,
+        "place": node.place,
+        "batch": node.batch,
+        "zone": node.zone,
+        "action": str(node.action),
+        "why": node.why,
+        "due": list(map(gates.due_content, upgrade.due)),
+        "stops": list(map(gates.stop_content, upgrade.stops)),
         "closedGates": list(map(gates.gate_content, node.closed)),
-        "pods": {**_content(node, _PODS), "blockers": blockers} if node.pods_known else None,
+        "pods": _pods_content(upgrade.workload, upgrade.fit or NOT_KNOWN),
+    }
+
+
+def _pods_content(workload: Workload | None, fit: Fit) -> Mapping[str, Any] | None:
+    if workload is None:
+        return None
+    return {
+        "moving": workload.moving_pods,
+        "unfit": fit.unfit,
+        "unfitExamples": list(fit.examples),
+        "unclear": fit.unclear,
+        "fitUnknown": fit.unknown,
+        "unmanaged": workload.unmanaged,
+        "emptyDir": workload.local,
+        "blocked": workload.blocked,
+        "blockers": [
+            {"pod": each.pod, "reason": str(each.why), "budgets": list(each.budgets)}
+            for each in workload.blocks
+        ],
     }
 
 
@@ -326,48 +319,40 @@ def _batch(batch: Batch) -> str:
 
 
 def _write_node(paper: Paper, node: PlannedNode) -> None:
-    due = ", ".join(each.trigger for each in node.due)
+    due = ", ".join(each.trigger for each in node.upgrade.due)
     ink = Ink.GOOD if node.action is PlannedAction.UPGRADE else Ink.BAD
     first = f"  {paper.look.mark(ink)} {node.place}. "
     paper.wrapped(f"{node.node}: {due}. {gates.clipped(node.why)}", first=first, rest="      ", ink=ink)
-    closed = (*(each.name for each in node.stops), *(_named(each) for each in node.closed))
+    closed = (*(each.name for each in node.upgrade.stops), *(_named(each) for each in node.closed))
     if closed:
         paper.wrapped(f"Closed: {', '.join(closed)}", first="      ", rest="        ")
-    for line in _pods(node):
+    for line in _pods(node.upgrade.workload, node.upgrade.fit or NOT_KNOWN):
         paper.wrapped(line, first="      ", rest="        ")
 
 
-def _named(gate: PlannedGate) -> str:
-    return f"{gate.gate} (unknown)" if gate.stand == Stand.UNKNOWN.value else str(gate.gate)
+def _named(gate: GateFinding) -> str:
+    return f"{gate.gate} (unknown)" if gate.stand is Stand.UNKNOWN else str(gate.gate)
 
 
-def _pods(node: PlannedNode) -> Iterator[str]:
+def _pods(workload: Workload | None, fit: Fit) -> Iterator[str]:
     """Yield what is known of the pods of a node, a line for each kind of trouble."""
-    if not node.pods_known:
+    if workload is None:
         yield "Pods: not known"
         return
-    yield f"Pods: {node.moving_pods} to move"
-    if node.unfit_pods:
-        said = "; ".join(gates.clipped(each) for each in node.unfit_examples)
-        yield f"{node.unfit_pods} or more fit on no other node: {said}"
-    if node.unclear_pods:
-        yield f"{node.unclear_pods} of which it cannot be known which nodes take them"
-    if node.is_fit_unknown:
+    yield f"Pods: {workload.moving_pods} to move"
+    yield from gates.misfits(fit)
+    if fit.unknown:
         yield "Whether the others fit on other nodes is not known"
-    if node.unmanaged_pods:
-        yield f"{node.unmanaged_pods} without a controller: a drain deletes them for good"
-    if node.local_pods:
-        yield f"{node.local_pods} with an emptyDir: a drain deletes its content"
-    if node.blocked_pods:
-        named = gates.blocked(node.blockers, node.blocked_pods)
-        yield f"{node.blocked_pods} that cannot be evicted now: {named}"
+    yield from gates.lost(workload)
+    if workload.blocked:
+        yield f"{workload.blocked} that cannot be evicted now: {gates.blocked(workload)}"
 
 
 def _write_closed_for_nodes(paper: Paper, plan: UpgradePlan) -> None:
     """Write each cause that keeps nodes of their own, once, with what opens it and the first of the nodes."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for node in plan.nodes:
-        for stop in node.stops:
+        for stop in node.upgrade.stops:
             found.setdefault((stop.name, stop.message, stop.opens), []).append(node.node)
         for gate in node.closed:
             found.setdefault((_named(gate), gate.message, gate.opens), []).append(node.node)

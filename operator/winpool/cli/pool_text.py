@@ -20,13 +20,13 @@ from winpool.api.keys import (
     RESERVED_MEMORY_TAINT,
 )
 from winpool.api.model import InvalidSpecError
-from winpool.api.spec import Mode
+from winpool.api.spec import Mode, WindowsNodePoolSpec
 from winpool.api.status import NOT_OBSERVED, PlanAction
 from winpool.api.v1alpha1 import WindowsNodePool
-from winpool.cli import lenient
-from winpool.cli.console import Ink, Paper
+from winpool.cli.console import Ink, Look, Paper
 from winpool.cli.counts import age, counted, listed
-from winpool.model.node import is_held
+from winpool.cli.lenient import Fields
+from winpool.model.node import Node, is_held
 from winpool.ownership.members import selects
 from winpool.support.matrix import built_in
 
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from winpool.api.spec import WindowsNodePoolSpec
-    from winpool.cli.console import Look
-    from winpool.model.node import Node
 
 _POLARITY: Final[Mapping[str, Polarity]] = {kind.type: kind.polarity for kind in CONDITIONS}
 _ORDER: Final = [str(kind.type) for kind in CONDITIONS]
@@ -49,41 +46,6 @@ _COUNTS: Final = (
     ("heldNodes", "held", False),
 )
 """Counts of the status, how they are told, and whether 0 is told too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """The fields of an object, by the names of the API; one of another type counts as absent."""
-
-    content: Mapping[str, Any]
-
-    def text(self, name: str) -> str:
-        """Return a text, printable, or an empty one."""
-        return lenient.text(self.content.get(name))
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """Return the texts of a list that are not empty."""
-        return tuple(filter(None, map(lenient.text, lenient.items(self.content.get(name)))))
-
-    def number(self, name: str) -> int | None:
-        """Return an integer of 64 bits, or None."""
-        return lenient.number(self.content.get(name))
-
-    def count(self, name: str) -> int:
-        """Return a positive integer, or 0."""
-        return lenient.count(self.content.get(name))
-
-    def moment(self, name: str) -> datetime | None:
-        """Return a time, or None."""
-        return lenient.moment(self.content.get(name))
-
-    def one(self, name: str) -> Fields:
-        """Return the fields of an object, none where it is absent."""
-        return Fields(lenient.mapping(self.content.get(name)))
-
-    def all(self, name: str) -> tuple[Fields, ...]:
-        """Return the fields of each object of a list."""
-        return tuple(Fields(lenient.mapping(each)) for each in lenient.items(self.content.get(name)))
 
 
 class PoolView:
@@ -201,7 +163,7 @@ def _of_any_pool(now: datetime) -> tuple[_Sign, ...]:
 
 def _signs(pool: Mapping[str, Any], *, now: datetime) -> tuple[_Sign, ...]:
     """Return by what each state shows, the worst first."""
-    if lenient.mapping(pool.get("metadata")).get("deletionTimestamp"):
+    if Fields.of(pool.get("metadata")).content.get("deletionTimestamp"):
         return ((NodeState.TO_BE_RELEASED, lambda _: True),)
     try:
         spec = WindowsNodePool.from_object(pool).spec

@@ -10,18 +10,19 @@ import msgspec
 from winpool.api.model import InvalidSpecError
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.kubectl import (
+    GARBLED,
     POOLS,
     Kubectl,
     KubectlError,
     NoSuchPoolError,
     NotAskedError,
-    complete,
     decoded,
 )
 from winpool.cli.workloads import Host
 from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page
 from winpool.kube.pools import PoolObject, decode_pool_page
 from winpool.kube.wire import server_version
+from winpool.model.pool import Pool, read_pool
 from winpool.ownership.members import selects
 
 if TYPE_CHECKING:
@@ -57,9 +58,17 @@ class PoolHosts:
 def list_pools(kubectl: Kubectl, name: str | None = None) -> Pools:
     """Return all pools, or the one of that name, if there is one. Raises NotAskedError."""
     query = {} if name is None else {"fieldSelector": f"metadata.name={name}"}
-    pages = complete(lambda: list(kubectl.pages(POOLS, decode_pool_page, **query)))
+    pages = kubectl.whole(POOLS, decode_pool_page, **query)
     found = (pool for page in pages for pool in page.items)
     return Pools(tuple(sorted(found, key=lambda each: each["metadata"]["name"])), pages[0].resource_version)
+
+
+def read_pools(kubectl: Kubectl) -> tuple[Pool, ...]:
+    """Return all pools, read. Raises NotAskedError."""
+    try:
+        return tuple(map(read_pool, list_pools(kubectl).pools))
+    except InvalidSpecError as error:
+        raise NotAskedError(f"{GARBLED} ({error})") from error
 
 
 def list_nodes(kubectl: Kubectl, selector: str = "", *, name: str = "") -> Nodes:
@@ -67,7 +76,7 @@ def list_nodes(kubectl: Kubectl, selector: str = "", *, name: str = "") -> Nodes
     query = {"fieldSelector": f"metadata.name={name}"} if name else {}
     if selector:
         query["labelSelector"] = selector
-    pages = complete(lambda: list(kubectl.pages(NODES_PATH, decode_page, **query)))
+    pages = kubectl.whole(NODES_PATH, decode_page, **query)
     return Nodes(
         tuple(sorted((node for page in pages for node in page.items), key=lambda each: each.name)),
         tuple(sorted(str(error) for page in pages for error in page.unreadable)),
@@ -79,7 +88,7 @@ def read_version(kubectl: Kubectl) -> str:
     return decoded(server_version.decode, kubectl.get("/version")).git_version
 
 
-def read_pool(name: str, flags: Sequence[str]) -> tuple[Mapping[str, Any], str]:
+def pool_and_version(name: str, flags: Sequence[str]) -> tuple[Mapping[str, Any], str]:
     """Return the pool, and the version of the API server. Raises NoSuchPoolError and NotAskedError."""
     with Kubectl(flags) as kubectl:
         return _pool(kubectl, name), read_version(kubectl)

@@ -13,20 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from winpool.api.keys import KIND, POOL_LABEL
-from winpool.cli.console import Ink, Paper, Screen, look_of
+from winpool.cli.console import Ink, Look, Paper, Screen, look_of
 from winpool.cli.kubectl import POOLS, Kubectl, KubectlError, NoSuchPoolError, NotAskedError, decoded
-from winpool.cli.lenient import items, mapping, text
-from winpool.cli.parsing import Exit, add_output, add_verb, add_watch, note, pool_name
-from winpool.cli.pool_text import PoolView, node_groups, render_pool, render_pools
+from winpool.cli.lenient import Fields
+from winpool.cli.parsing import Exit, add_output, add_watch, note, pool_name
+from winpool.cli.pool_text import NodeGroup, PoolView, node_groups, render_pool, render_pools
 from winpool.cli.reader import list_nodes, list_pools
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping, Sequence
 
-    from winpool.cli.console import Look
-    from winpool.cli.parsing import Subparsers
-    from winpool.cli.pool_text import NodeGroup
     from winpool.model.node import Node
 
 REFRESH_SECONDS: Final = 10.0
@@ -48,7 +45,9 @@ LASTING_SECONDS: Final = 5.0
 PAUSES: Final = (1.0, 30.0)
 """Seconds until pools are read again after a failure: the first time, and at most."""
 
-_DESCRIPTION: Final = f"""\
+SUMMARY: Final = "Show the state of pools, their issues and the fixes."
+
+DESCRIPTION: Final = f"""\
 Show the state of a pool, its issues and their fixes.
 
 It also shows the node counts, the conditions that need attention, the Windows
@@ -57,13 +56,13 @@ builds, and the nodes by state. Without POOL it prints one line for each
 the rights to list windowsnodepools and nodes, and for -w to watch
 windowsnodepools."""
 
-_EXITS: Final = {
+EXITS: Final = {
     Exit.DONE: "the pools are shown, in whatever state they are",
     Exit.REFUSED: "there is no such pool",
     Exit.USAGE: "the command line is wrong, or the API server cannot be read",
 }
 
-_EXAMPLES: Final = (
+EXAMPLES: Final = (
     ("kubectl winpool status", "all pools, one line each"),
     ("kubectl winpool status win-2022", "one pool in detail"),
     ("kubectl winpool status wnp/win-2022 -w", "update with every change, until Ctrl-C"),
@@ -71,22 +70,13 @@ _EXAMPLES: Final = (
 )
 
 
-def add_to(subparsers: Subparsers) -> None:
-    """Add the verb to the command line."""
-    parser = add_verb(
-        subparsers,
-        "status",
-        summary="Show the state of pools, their issues and the fixes.",
-        description=_DESCRIPTION,
-        exits=_EXITS,
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes on its command line."""
     parser.add_argument(
         "pool", type=pool_name, nargs="?", metavar="POOL", help="Show this pool: NAME or wnp/NAME."
     )
     add_watch(parser, help_text="Update the output with every change, until Ctrl-C.")
     add_output(parser)
-    parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -198,22 +188,20 @@ class PoolFeed:
 
     def _take(self, line: bytes) -> None:
         """Take in one line of the watch."""
-        event = mapping(decoded(msgspec.json.decode, line))
-        pool = mapping(event.get("object"))
-        metadata = mapping(pool.get("metadata"))
-        name = text(metadata.get("name"))
-        match event.get("type"):
+        event = Fields.of(decoded(msgspec.json.decode, line))
+        pool = event.one("object")
+        metadata = pool.one("metadata")
+        name = metadata.text("name")
+        match event.text("type"):
             case "ERROR":
-                raise KubectlError(
-                    f"Error from server ({text(pool.get('reason'))}): {text(pool.get('message'))}"
-                )
+                raise KubectlError(f"Error from server ({pool.text('reason')}): {pool.text('message')}")
             case "DELETED":
                 self._pools.pop(name, None)
                 self.changed.set()
             case "ADDED" | "MODIFIED":
-                self._pools[name] = pool
+                self._pools[name] = pool.content
                 self.changed.set()
-        self._position = text(metadata.get("resourceVersion")) or self._position
+        self._position = metadata.text("resourceVersion") or self._position
 
     def _tell(self, trouble: str) -> None:
         if trouble != self._trouble:
@@ -311,9 +299,9 @@ def content_of(
         "ready": ready.text("status") if ready is not None else "Unknown",
         "message": ready.text("message") if ready is not None else "",
         **{name: status.count(name) for name in _COUNTS},
-        "conditions": [each for each in items(status.content.get("conditions")) if each in notable],
+        "conditions": [each for each in status.items("conditions") if each in notable],
         "issueCount": pool.issue_count,
-        **{name: items(status.content.get(name)) for name in ("issues", "builds")},
+        **{name: status.items(name) for name in ("issues", "builds")},
         **({"plan": status.content["plan"]} if "plan" in status.content else {}),
         **({} if groups is None else {"nodeGroups": [_group(each) for each in groups]}),
         **({"nodesProblem": nodes_problem} if nodes_problem else {}),

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from winpool.cli.console import Ink, Paper, look_of
+from winpool.api.keys import RELEASE_FINALIZER
+from winpool.cli.console import Ink, Look, Paper, look_of
 from winpool.cli.counts import counted, listed
-from winpool.cli.parsing import EndError, Exit, add_output, add_verb
+from winpool.cli.parsing import EndError, Exit, add_output
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from winpool.cli.console import Look
-    from winpool.cli.parsing import Subparsers
     from winpool.cli.uninstall_plan import Facts
 
-T = TypeVar("T")
+SUMMARY: Final = "Show what is to be removed to uninstall winpool, in order."
 
-_NAME: Final = "uninstall"
-
-_DESCRIPTION: Final = """\
+DESCRIPTION: Final = """\
 Show what winpool has in the cluster, and the steps that remove it, in order.
 
 It changes nothing: you run the commands that it prints, and run it again to
@@ -32,13 +29,13 @@ check. It lists pools, all nodes, and what deploy/operator and crds have
 installed, and needs the rights to list windowsnodepools and nodes. If another
 right is missing, a warning says which."""
 
-_EXITS: Final = {
+EXITS: Final = {
     Exit.DONE: "no pool is left and no node has anything of winpool: deploy/operator can be removed",
     Exit.REFUSED: "there are pools, or nodes with something of winpool, or nodes that cannot be read",
     Exit.USAGE: "the command line is wrong, --plan is missing, or pools or nodes cannot be listed",
 }
 
-_EXAMPLES: Final = (
+EXAMPLES: Final = (
     ("kubectl winpool uninstall --plan", "what is there, what to know, and the steps"),
     ("kubectl winpool uninstall --plan -o json", "for programs"),
 )
@@ -54,21 +51,12 @@ _GROUPS: Final[Mapping[str, str]] = {
 }
 
 
-def add_to(subparsers: Subparsers) -> None:
-    """Add the verb to the command line."""
-    parser = add_verb(
-        subparsers,
-        _NAME,
-        summary="Show what is to be removed to uninstall winpool, in order.",
-        description=_DESCRIPTION,
-        exits=_EXITS,
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes on its command line."""
     parser.add_argument(
         "--plan", action="store_true", help="Print the plan. Required, since this verb only plans."
     )
     add_output(parser)
-    parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -88,57 +76,45 @@ def run(given: argparse.Namespace) -> int:
 
 def as_content(facts: Facts) -> dict[str, Any]:
     """Return the plan for programs. What could not be read is null."""
-    from winpool.cli.uninstall_plan import Place, Unread, plan_of
+    from winpool.cli.uninstall_plan import Place, mode_of, other_finalizers, plan_of
 
-    plan = plan_of(facts)
+    plan, guard = plan_of(facts), facts.guard
     groups: dict[tuple[Place, str], list[str]] = {}
     for each in plan.nodes:
         groups.setdefault((each.place, each.pool), []).append(each.node.name)
-
-    def known(found: T | Unread, written: Callable[[T], Any]) -> Any:
-        return None if isinstance(found, Unread) else written(found)
-
-    return {
-        "ready": plan.is_ready,
-        "pools": [
-            {
-                "name": pool.name,
-                "mode": pool.mode,
-                "deleting": pool.deleting,
-                "finalizer": pool.has_finalizer,
-                "otherFinalizers": list(pool.other_finalizers),
-                "nodes": [
-                    name
-                    for place in (Place.OWNED, Place.RECORD_UNREADABLE)
-                    for name in groups.get((place, pool.name), ())
-                ],
-            }
-            for pool in facts.pools
-        ],
-        "nodeGroups": [
-            {"place": str(place), "pool": pool, "count": len(names), "nodes": names}
-            for (place, pool), names in groups.items()
-        ],
-        "unreadNodes": list(facts.unread_nodes),
-        "deployments": known(
-            facts.deployments,
-            lambda found: [
-                {"name": each.name, "replicas": each.replicas, "readyReplicas": each.ready} for each in found
+    content: dict[str, Any] = msgspec.to_builtins(
+        {
+            "ready": plan.is_ready,
+            "pools": [
+                {
+                    "name": pool.name,
+                    "mode": mode_of(pool),
+                    "deleting": pool.deleting,
+                    "finalizer": RELEASE_FINALIZER in pool.finalizers,
+                    "otherFinalizers": other_finalizers(pool),
+                    "nodes": [
+                        name
+                        for place in (Place.OWNED, Place.RECORD_UNREADABLE)
+                        for name in groups.get((place, pool.name), ())
+                    ],
+                }
+                for pool in facts.pools
             ],
-        ),
-        "leases": known(
-            facts.leases,
-            lambda found: [
-                {"name": each.name, "holder": each.holder, "live": each.is_live(now=facts.now)}
-                for each in found
+            "nodeGroups": [
+                {"place": place, "pool": pool, "count": len(names), "nodes": names}
+                for (place, pool), names in groups.items()
             ],
-        ),
-        "guard": known(facts.guard, lambda found: {"found": found.found, "problem": found.problem}),
-        "fence": known(facts.fence, lambda found: {"found": found.found, "missing": list(found.missing)}),
-        "crd": known(facts.crd, bool),
-        "warnings": msgspec.to_builtins(plan.cautions),
-        "steps": msgspec.to_builtins(plan.steps),
-    }
+            "unreadNodes": facts.unread_nodes,
+            "deployments": facts.deployments,
+            "leases": facts.leases,
+            "guard": guard and {"found": guard.found, "problem": guard.problem},
+            "fence": facts.fence,
+            "crd": facts.crd,
+            "warnings": plan.cautions,
+            "steps": plan.steps,
+        }
+    )
+    return content
 
 
 def as_text(content: Mapping[str, Any], *, look: Look) -> str:

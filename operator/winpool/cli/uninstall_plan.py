@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -17,19 +17,17 @@ from winpool.api.keys import APPLIED_ANNOTATION, NAMESPACE, POOL_LABEL, RELEASE_
 from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS, REQUEST_ANNOTATIONS
 from winpool.api.spec import Mode
 from winpool.cli.counts import listed
-from winpool.cli.lenient import count, items, mapping, moment, text
-from winpool.model.node import NO_KEYS, Keys
+from winpool.model.node import NO_KEYS, Keys, Node
 from winpool.ownership.desired import lost_on, stays_behind, why_unreadable
 from winpool.ownership.record import Owned, Record, record_of
-from winpool.ownership.trust import standing
+from winpool.ownership.trust import keys_of, standing
 from winpool.status.assessment import NAMES_SHOWN, counted_nodes
 from winpool.status.events import NODE, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
-    from winpool.model.node import Node
+    from winpool.model.pool import Pool
 
 K = TypeVar("K")
 
@@ -55,55 +53,21 @@ _OWN: Final = Keys(frozenset(OWN_LABELS), frozenset(OWN_TAINTS), frozenset(OWN_A
 # What was read of a cluster
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """Something that could not be read. ``why`` is a sentence for people, such as which right is missing."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolFact:
-    """A pool. ``keys`` are those that its spec asks for or that its status says it has set.
-
-    ``other_finalizers`` are those that are not ours.
-    """
-
-    name: str
-    uid: str
-    mode: str = "Active"
-    deleting: bool = False
-    has_finalizer: bool = True
-    other_finalizers: tuple[str, ...] = ()
-    keys: Keys = NO_KEYS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeploymentFact:
+class DeploymentFact(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A Deployment of the operator: how many replicas it asks for, and how many of them are ready."""
 
     name: str
     replicas: int
-    ready: int
+    ready_replicas: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseFact:
-    """A Lease in the operator's namespace: ``seconds`` is how long it is valid after it was renewed.
-
-    ``renewed`` is None where it does not say.
-    """
+    """A Lease in the operator's namespace; ``live`` says that its holder has renewed it in time."""
 
     name: str
     holder: str
-    renewed: datetime | None
-    seconds: int
-
-    def is_live(self, *, now: datetime) -> bool:
-        """Whether its holder has renewed it in time, as far as the clocks agree."""
-        if not self.holder or self.renewed is None:
-            return False
-        return (now - self.renewed).total_seconds() <= self.seconds
+    live: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,87 +95,40 @@ class Facts:
     """Everything that was read. Pools and nodes are always read, or there is no plan.
 
     ``nodes`` are all nodes of the cluster that can be read, whatever their system; ``unread_nodes`` name the
-    others, each with the reason. ``flags`` choose the cluster in every command that is shown.
+    others, each with the reason. A part of the installation that could not be read is None, and ``unread``
+    says why. ``flags`` choose the cluster in every command that is shown.
     """
 
-    now: datetime
-    pools: tuple[PoolFact, ...]
+    pools: tuple[Pool, ...]
     nodes: tuple[Node, ...]
     unread_nodes: tuple[str, ...] = ()
-    namespace: bool | Unread = False
-    deployments: tuple[DeploymentFact, ...] | Unread = ()
-    leases: tuple[LeaseFact, ...] | Unread = ()
-    guard: GuardFact | Unread = GuardFact(found=False)
-    fence: FenceFact | Unread = FenceFact(found=False)
-    crd: bool | Unread = False
+    namespace: bool | None = False
+    deployments: tuple[DeploymentFact, ...] | None = ()
+    leases: tuple[LeaseFact, ...] | None = ()
+    guard: GuardFact | None = GuardFact(found=False)
+    fence: FenceFact | None = FenceFact(found=False)
+    crd: bool | None = False
+    unread: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
 
     @property
-    def known_deployments(self) -> tuple[DeploymentFact, ...]:
-        """The Deployments of the operator, none where they could not be read."""
-        return () if isinstance(self.deployments, Unread) else self.deployments
-
-    @property
-    def operator_runs(self) -> bool | None:
-        """Whether an operator runs: by a ready replica, or by a Lease that is renewed. None if unknown."""
-        leases = () if isinstance(self.leases, Unread) else self.leases
-        ready = any(each.ready for each in self.known_deployments)
-        if ready or any(each.is_live(now=self.now) for each in leases):
-            return True
-        return False if self.known_deployments else None
+    def operator_runs(self) -> bool:
+        """Whether an operator is known to run: by a ready replica, or by a Lease that is renewed."""
+        is_ready = any(each.ready_replicas for each in self.deployments or ())
+        return is_ready or any(each.live for each in self.leases or ())
 
     @property
     def is_installed(self) -> bool:
         """Whether something of ``deploy/operator`` is there, or may be there."""
-        parts = (self.guard, self.fence)
-        found = any(isinstance(each, Unread) or each.found for each in parts)
-        return bool(self.namespace or self.deployments or self.leases or found)
+        parts = (self.namespace, self.deployments, self.leases)
+        policies = (self.guard, self.fence)
+        return any(each is None or each for each in parts) or any(
+            each is None or each.found for each in policies
+        )
 
     def kubectl(self, *arguments: str) -> str:
         """Return the command with these arguments, for the cluster that was asked."""
         return shlex.join(("kubectl", *arguments, *self.flags))
-
-
-def pool_fact(pool: Mapping[str, Any]) -> PoolFact:
-    """Read a pool as the API server sends it; what is of another type counts as absent."""
-    metadata, spec = mapping(pool.get("metadata")), mapping(pool.get("spec"))
-    was_set = mapping(mapping(pool.get("status")).get("setKeys"))
-    finalizers = [text(each) for each in items(metadata.get("finalizers"))]
-    taints = [mapping(each) for each in (*items(spec.get("taints")), *items(spec.get("startupTaints")))]
-    asked = {(text(each.get("key")), text(each.get("effect"))) for each in taints}
-    remembered = (text(each).rpartition(":") for each in items(was_set.get("taints")))
-    return PoolFact(
-        name=text(metadata.get("name")),
-        uid=text(metadata.get("uid")),
-        mode=text(spec.get("mode")) or "Active",
-        deleting=metadata.get("deletionTimestamp") is not None,
-        has_finalizer=RELEASE_FINALIZER in finalizers,
-        other_finalizers=tuple(each for each in finalizers if each != RELEASE_FINALIZER),
-        keys=Keys(
-            frozenset({*mapping(spec.get("labels")), *map(text, items(was_set.get("labels")))}),
-            frozenset({*asked, *((key, effect) for key, _, effect in remembered)}),
-        ),
-    )
-
-
-def deployment_fact(found: Mapping[str, Any]) -> DeploymentFact:
-    """Read a Deployment."""
-    return DeploymentFact(
-        name=text(mapping(found.get("metadata")).get("name")),
-        replicas=count(mapping(found.get("spec")).get("replicas")),
-        ready=count(mapping(found.get("status")).get("readyReplicas")),
-    )
-
-
-def lease_fact(found: Mapping[str, Any]) -> LeaseFact:
-    """Read a Lease."""
-    spec = mapping(found.get("spec"))
-    return LeaseFact(
-        name=text(mapping(found.get("metadata")).get("name")),
-        holder=text(spec.get("holderIdentity")),
-        renewed=moment(spec.get("renewTime")),
-        seconds=count(spec.get("leaseDurationSeconds")),
-    )
 
 
 # Which nodes have something of winpool
@@ -262,11 +179,11 @@ def findings_of(facts: Facts) -> tuple[NodeFinding, ...]:
     return tuple(sorted(found, key=lambda each: (order.index(each.place), each.pool, each.node.name)))
 
 
-def _finding(node: Node, pools: Iterable[PoolFact]) -> NodeFinding:
+def _finding(node: Node, pools: Iterable[Pool]) -> NodeFinding:
     found, label, own = record_of(node), node.labels.get(POOL_LABEL, ""), standing(_OWN, node)
     if isinstance(found, Record):
         pool = next((each for each in pools if each.uid == found.pool_uid), None)
-        known = found.lost | found.left if pool is None else found.left | (found.lost & pool.keys)
+        known = found.lost | found.left if pool is None else found.left | (found.lost & keys_of(pool))
         taints = {taint.identity: taint.value for taint in node.taints}
         return NodeFinding(
             node=node,
@@ -287,7 +204,7 @@ def _finding(node: Node, pools: Iterable[PoolFact]) -> NodeFinding:
     if pool is None:
         place = Place.POOL_GONE if label else Place.NO_OWNER
         return NodeFinding(node=node, place=place, pool=label, own=own, why=why)
-    lost = lost_on(node, found, pool_uid=pool.uid, known=pool.keys, why=why)
+    lost = lost_on(node, found, pool_uid=pool.uid, known=keys_of(pool), why=why)
     return NodeFinding(node=node, place=Place.RECORD_UNREADABLE, pool=label, own=own, lost=lost, why=why)
 
 
@@ -366,7 +283,8 @@ def removal(facts: Facts, nodes: Sequence[str], keys: Keys) -> Iterator[str]:
 
 
 def _steps(facts: Facts, found: Sequence[NodeFinding], *, is_ready: bool) -> Iterator[Step]:
-    deployments, awake = facts.known_deployments, [each for each in facts.known_deployments if each.replicas]
+    deployments = facts.deployments or ()
+    awake = [each for each in deployments if each.replicas]
     if deployments and not is_ready and not facts.operator_runs and not awake:
         yield Step(
             "StartOperator",
@@ -412,7 +330,7 @@ def _steps(facts: Facts, found: Sequence[NodeFinding], *, is_ready: bool) -> Ite
             (facts.kubectl("delete", "-k", "deploy/operator", "--ignore-not-found"),),
             f"The command returns when the namespace {NAMESPACE} is gone.",
         )
-    if facts.crd:  # also where it could not be read
+    if facts.crd is not False:  # also where it could not be read
         yield Step(
             "RemoveCRD",
             "Remove the CRD last: its deletion deletes all pools",
@@ -441,18 +359,9 @@ def _alike(found: Iterable[NodeFinding], what: str) -> Iterable[tuple[Keys, list
 
 
 def _of_installation(facts: Facts, *, is_needed: bool) -> Iterator[Caution]:
-    parts = {
-        "the namespace": facts.namespace,
-        "the Deployment": facts.deployments,
-        "the Lease": facts.leases,
-        "the guard": facts.guard,
-        "the fence": facts.fence,
-        "the CRD": facts.crd,
-    }
-    for part, value in parts.items():
-        if isinstance(value, Unread):
-            yield Caution("Unread", f"It is unknown whether {part} is there: {value.why}")
-    if not is_needed or isinstance(facts.deployments, Unread) or facts.operator_runs:
+    for part, why in facts.unread.items():
+        yield Caution("Unread", f"It is unknown whether {part} is there: {why}")
+    if not is_needed or facts.deployments is None or facts.operator_runs:
         return
     if facts.deployments:
         names = ", ".join(each.name for each in facts.deployments)
@@ -470,19 +379,29 @@ def _of_installation(facts: Facts, *, is_needed: bool) -> Iterator[Caution]:
         )
 
 
-def _of_pools(found: Iterable[PoolFact]) -> Iterator[Caution]:
-    if quiet := [each for each in found if each.mode != Mode.ACTIVE and not each.deleting]:
-        pools = ", ".join(f"{each.name} ({each.mode})" for each in quiet)
+def mode_of(pool: Pool) -> str:
+    """Return the mode of the pool, that of the default where its spec cannot be read."""
+    return Mode.ACTIVE if pool.spec is None else pool.spec.mode
+
+
+def other_finalizers(pool: Pool) -> tuple[str, ...]:
+    """Return the finalizers of the pool that are of other programs."""
+    return tuple(each for each in pool.finalizers if each != RELEASE_FINALIZER)
+
+
+def _of_pools(found: Iterable[Pool]) -> Iterator[Caution]:
+    if quiet := [each for each in found if mode_of(each) != Mode.ACTIVE and not each.deleting]:
+        pools = ", ".join(f"{each.name} ({mode_of(each)})" for each in quiet)
         yield Caution(
             "PoolPaused",
             f"In their mode, the operator does not write to the nodes of these pools: {pools}. If you delete "
             "them, it still releases the nodes.",
         )
     for each in found:
-        if each.other_finalizers:
+        if others := other_finalizers(each):
             yield Caution(
                 "OtherFinalizers",
-                f"The pool {each.name} has finalizers of other programs: {', '.join(each.other_finalizers)}. "
+                f"The pool {each.name} has finalizers of other programs: {', '.join(others)}. "
                 "Its deletion also waits for these programs.",
             )
 
@@ -516,7 +435,7 @@ def _about(reason: str, found: Iterable[NodeFinding], said: str) -> Iterator[Cau
 
 def _of_records(facts: Facts, recorded: Sequence[NodeFinding]) -> Iterator[Caution]:
     """Say how far the operator trusts the records of nodes."""
-    if isinstance(facts.guard, Unread) or not recorded:
+    if facts.guard is None or not recorded:
         return
     if not facts.guard.identity:
         yield Caution(

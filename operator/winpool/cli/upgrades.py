@@ -18,45 +18,37 @@ from typing import TYPE_CHECKING, Any, Final
 from winpool.acceptance import allowed_actions, refusal_of
 from winpool.api.conditions import ConditionType
 from winpool.api.maintenance import Gate
-from winpool.api.model import InvalidSpecError
 from winpool.api.spec import WindowsNodePoolSpec
-from winpool.api.status import WindowsNodePoolStatus
+from winpool.api.status import Condition, ControlPlaneSeen, WindowsNodePoolStatus
 from winpool.api.upgrade import Upgrade
-from winpool.cli.kubectl import GARBLED, KubectlError, NotAskedError, complete
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, complete
 from winpool.cli.manifests import without_nulls
 from winpool.cli.parsing import EndError
-from winpool.cli.reader import list_nodes, list_pools, read_version
+from winpool.cli.reader import list_nodes, read_pools, read_version
 from winpool.features.contract.taints import question_of
 from winpool.features.upgrade.feature import upgrade
-from winpool.features.upgrade.plan import upgrade_plan
-from winpool.features.upgrade.records import GateFinding, Stand
+from winpool.features.upgrade.plan import UpgradePlan, upgrade_plan
+from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stand, UpgradeOverview
 from winpool.kube.budgets import BUDGETS_PATH, decode_budgets
 from winpool.kube.nodes import WINDOWS_SELECTOR
 from winpool.kube.pods import BOUND, PODS_PATH, decode_pod_page
 from winpool.model.budgets import BudgetIndex
-from winpool.model.pool import GuardState, KnownUpgrades, OtherPools, Pool, read_pool
+from winpool.model.pool import GuardState, KnownUpgrades, OtherPools, Pool
 from winpool.model.snapshot import Snapshot
-from winpool.model.survey import KnownPods
+from winpool.model.survey import KnownPods, PoolQuestion, Survey
 from winpool.model.surveyor import Surveyor, work_nodes
-from winpool.ownership.members import divide
+from winpool.ownership.members import Members, divide
 from winpool.ownership.trust import keys_of
 from winpool.support.data import DataError
 from winpool.support.judge import Basis
 from winpool.support.matrix import built_in
-from winpool.support.rows import read_rows
+from winpool.support.rows import Row, read_rows
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from winpool.api.status import Condition, ControlPlaneSeen
-    from winpool.cli.kubectl import Kubectl
-    from winpool.features.upgrade.plan import UpgradePlan
-    from winpool.features.upgrade.records import NodeUpgrade, UpgradeOverview
     from winpool.model.node import Node
-    from winpool.model.survey import PoolQuestion, Survey
-    from winpool.ownership.members import Members
-    from winpool.support.rows import Row
 
 UNCHANGED: Final = timedelta(days=1)
 """For how long the version of the API server counts as unchanged where that is not known: longer than any
@@ -147,14 +139,10 @@ def read_cluster(kubectl: Kubectl, plans: Callable[[Cluster], Sequence[Pool]], *
     Raises NotAskedError where kubectl cannot ask, or there is no right to list pools or nodes. That pods
     cannot be listed is noted in the result.
     """
-    found = list_pools(kubectl).pools
+    pools = read_pools(kubectl)
     listing = kubectl.begin(lambda: list_nodes(kubectl, WINDOWS_SELECTOR))
     version = kubectl.begin(lambda: read_version(kubectl))
     nodes = listing.result()
-    try:
-        pools = tuple(map(read_pool, found))
-    except InvalidSpecError as error:
-        raise NotAskedError(f"{GARBLED} ({error})") from error
     cluster = Cluster(
         pools=pools,
         nodes=nodes.nodes,
@@ -201,7 +189,7 @@ def _surveys(
 def _budgets(kubectl: Kubectl) -> tuple[BudgetIndex | None, str]:
     """Return all PodDisruptionBudgets, or None and why they are not known."""
     try:
-        pages = complete(lambda: list(kubectl.pages(BUDGETS_PATH, decode_budgets)))
+        pages = kubectl.whole(BUDGETS_PATH, decode_budgets)
     except NotAskedError as error:
         return None, str(error)
     return BudgetIndex(each for page in pages for each in page.items), ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,10 +15,10 @@ from winpool.api.keys import KIND
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import printable
 from winpool.cli.counts import counted
-from winpool.cli.manifests import pools_in, without_nulls
-from winpool.cli.parsing import Exit, add_filename, add_verb, note, offline_note
+from winpool.cli.manifests import Manifest, pools_in, without_nulls
+from winpool.cli.parsing import Exit, add_filename, note, note_offline
 from winpool.features.judge import rows_of, unknown_release
-from winpool.support.matrix import built_in
+from winpool.support.matrix import Matrix, built_in
 from winpool.support.rows import layered
 from winpool.support.servicing import class_reason, ended_reasons
 from winpool.support.verdicts import Layer, worst
@@ -26,12 +26,8 @@ from winpool.support.verdicts import Layer, worst
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-    from datetime import date
 
     from winpool.api.matrix import Verdict
-    from winpool.cli.manifests import Manifest
-    from winpool.cli.parsing import Subparsers
-    from winpool.support.matrix import Matrix
     from winpool.support.versions import Minor
 
 _QUERY: Final = "dryRun=All&fieldValidation=Strict&fieldManager=kubectl-winpool"
@@ -42,7 +38,9 @@ _REFUSALS: Final = frozenset({"Invalid", "BadRequest", "RequestEntityTooLarge"})
 _INVALID: Final = re.compile(r'^The \S+ "[^"]*" is invalid: |^The request is invalid: ')
 _WRAPPING: Final = re.compile(r"^Error from server \(\w+\): ")
 
-_DESCRIPTION: Final = f"""\
+SUMMARY: Final = "Check pool manifests without a cluster."
+
+DESCRIPTION: Final = f"""\
 Check whether the API server and the operator would accept the
 {KIND}s in files.
 
@@ -56,13 +54,13 @@ with the release of the pool.
 It skips objects of other kinds, with a note. The API server can still refuse
 a valid pool: its CRD can have another version, and policies can apply."""
 
-_EXITS: Final = {
+EXITS: Final = {
     Exit.DONE: "every pool is valid",
     Exit.REFUSED: "a pool is not valid, a document cannot be read, or there is no pool",
     Exit.USAGE: "the command line is wrong, or a file or the API server cannot be read",
 }
 
-_EXAMPLES: Final = (
+EXAMPLES: Final = (
     ("kubectl winpool validate -f pool.yaml", "check one file"),
     ("kubectl winpool validate -f pools/ -f more.json", "check a folder (.yaml, .yml, .json) and a file"),
     ("kubectl winpool validate -R -f environments/", "check a folder and all folders below it"),
@@ -74,30 +72,20 @@ _EXAMPLES: Final = (
 )
 
 
-def add_to(subparsers: Subparsers) -> None:
-    """Add the verb to the command line."""
-    parser = add_verb(
-        subparsers,
-        "validate",
-        summary="Check pool manifests without a cluster.",
-        description=_DESCRIPTION,
-        exits=_EXITS,
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes on its command line."""
     add_filename(parser)
     parser.add_argument(
         "--dry-run",
         choices=("server",),
         help="Ask the API server instead, which stores nothing. It needs the right to create pools.",
     )
-    parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Check the files; return the exit code."""
-    why = "without --dry-run=server no cluster is contacted"
-    if not given.dry_run and (said := offline_note(given, why=why)):
-        note(said)
+    if not given.dry_run:
+        note_offline(given, why="without --dry-run=server no cluster is contacted")
     found = pools_in(given.filename, recursive=given.recursive, judged=not given.dry_run)
     faults = found.faults + (_by_server(found.pools, given) if given.dry_run else [])
     sys.stdout.writelines(f"{printable(each)}\n" for each in faults)

@@ -14,28 +14,26 @@ from winpool.api.maintenance import Gate
 from winpool.api.text import written_moment
 from winpool.api.upgrade import UpgradeState
 from winpool.cli import gates
-from winpool.cli.console import Ink, Paper, look_of
+from winpool.cli.console import Ink, Look, Paper, look_of
 from winpool.cli.kubectl import Kubectl, NotAskedError
-from winpool.cli.parsing import NODE_RESOURCES, EndError, Exit, add_output, add_settings, add_verb
-from winpool.cli.upgrades import judged, read_cluster, rows_of_settings, snapshot_of
-from winpool.features.upgrade.plan import planned_gate
-from winpool.model.node import hold_end, is_held
-from winpool.ownership.members import Claim, concerns, divide
+from winpool.cli.parsing import NODE_RESOURCES, EndError, Exit, add_output, add_settings
+from winpool.cli.upgrades import Cluster, Judged, judged, read_cluster, rows_of_settings, snapshot_of
+from winpool.model.node import Node, hold_end, is_held
+from winpool.ownership.members import Claim, Member, concerns, divide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from winpool.cli.console import Look
-    from winpool.cli.parsing import Subparsers
-    from winpool.cli.upgrades import Cluster, Judged
+    from winpool.features.upgrade.capacity import Fit
     from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stop
-    from winpool.model.node import Node
+    from winpool.model.pods import Workload
     from winpool.model.pool import Pool
-    from winpool.ownership.members import Member
     from winpool.support.rows import Row
 
-_DESCRIPTION: Final = """\
+SUMMARY: Final = "Show what is due on a node, and what keeps it from being upgraded."
+
+DESCRIPTION: Final = """\
 Show which pool a node belongs to, which upgrade is due on it and why, which
 gates are closed and what opens each, what happens next, and what you can do.
 
@@ -43,33 +41,24 @@ It judges the gates itself, from what the API server has now, by the rules of
 the operator. It needs the rights to list windowsnodepools and nodes, and, if
 the pool has spec.upgrade, pods and poddisruptionbudgets."""
 
-_EXITS: Final = {
+EXITS: Final = {
     Exit.DONE: "nothing is due, or an upgrade is due and every gate is open",
     Exit.REFUSED: "there is no such node, or the API server cannot be read",
     Exit.USAGE: "the command line is wrong",
     Exit.BLOCKED: "an upgrade is due, or that is not known, and the node must not be upgraded now",
 }
 
-_EXAMPLES: Final = (
+EXAMPLES: Final = (
     ("kubectl winpool why akswin000003", "all about one node"),
     ("kubectl winpool why node/akswin000003 || exit", "in a script: stop if it must not be upgraded now"),
 )
 
 
-def add_to(subparsers: Subparsers) -> None:
-    """Add the verb to the command line."""
-    parser = add_verb(
-        subparsers,
-        "why",
-        summary="Show what is due on a node, and what keeps it from being upgraded.",
-        description=_DESCRIPTION,
-        exits=_EXITS,
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes on its command line."""
     parser.add_argument("node", type=node_name, metavar="NODE", help="Show this node: NAME or node/NAME.")
     add_output(parser)
     add_settings(parser)
-    parser.set_defaults(run=run)
 
 
 def node_name(text: str) -> str:
@@ -317,11 +306,7 @@ def as_json(why: Why) -> str:
         "blocked": why.standing.is_blocked,
         "due": list(map(gates.due_content, due.due)) if due is not None else [],
         "stops": [{**gates.stop_content(stop), "of": of} for of, stops, _ in _levels(why) for stop in stops],
-        "gates": [
-            {**gates.gate_content(planned_gate(gate)), "of": of}
-            for of, _, found in _levels(why)
-            for gate in found
-        ],
+        "gates": [{**gates.gate_content(gate), "of": of} for of, _, found in _levels(why) for gate in found],
         **({"changesAt": written_moment(at)} if (at := changes_at(why)) is not None else {}),
         "next": list(next_of(why)),
         "toDo": list(to_do(why)),
@@ -416,7 +401,7 @@ def _write_node(paper: Paper, why: Why) -> None:
 def _about_node(why: Why) -> Iterator[str]:
     node, due = why.node, why.due
     if due is not None and due.workload is not None:
-        yield f"Pods: {gates.written_workload(due.workload, due.fit)}."
+        yield f"Pods: {'; '.join(_pods(due.workload, due.fit))}."
     if is_held(node, now=why.now) and (due is None or not due.stops):
         end = hold_end(node)
         yield f"Someone holds it ({HOLD_ANNOTATION})" + (f" until {written_moment(end)}." if end else ".")
@@ -430,3 +415,17 @@ def _about_node(why: Why) -> Iterator[str]:
         for issue in why.judged.pool.status.issues:
             if node.name in issue.nodes:
                 yield f"Issue {issue.reason}: {issue.message} {issue.fix}"
+
+
+def _pods(workload: Workload, fit: Fit | None) -> Iterator[str]:
+    """Yield how many pods move, which of them are lost or fit nowhere, and what blocks them."""
+    if not workload.is_complete:
+        yield "not all could be read"
+    yield f"{workload.moving_pods or 'none'} to move"
+    yield from gates.lost(workload)
+    if workload.blocked:
+        yield f"{workload.blocked} cannot be evicted now: {gates.blocked(workload)}"
+    if workload.longest_grace:
+        yield f"longest grace {workload.longest_grace} s"
+    if fit is not None:
+        yield from gates.misfits(fit)

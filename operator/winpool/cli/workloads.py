@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import GROUP, OS_LABEL, WINDOWS_BUILD_LABEL
 from winpool.api.matrix import Verdict
-from winpool.cli.lenient import items, mapping, text
-from winpool.support.compat import compatible, guess_version, release_named
-from winpool.support.matrix import built_in
+from winpool.cli.lenient import Fields
+from winpool.support.compat import Isolation, compatible, guess_version, release_named
+from winpool.support.matrix import Matrix, built_in
 from winpool.support.versions import parse_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from winpool.support.compat import Isolation
-    from winpool.support.matrix import Matrix
 
 BUILD_ANNOTATION: Final = f"{GROUP}/windows-build"
 """On a pod: the Windows its images are built for, such as ``10.0.20348``."""
@@ -80,30 +78,20 @@ class Host:
 
 def workload_of(content: Any) -> Workload | None:
     """Return the pods that ``content`` makes; None where it is no object that makes any."""
-    kind = mapping(content).get("kind")
-    if not isinstance(kind, str) or kind not in _TEMPLATES:
+    fields = Fields.of(content)
+    kind = fields.text("kind")
+    if kind not in _TEMPLATES:
         return None
-    pod = _below(content, *_TEMPLATES[kind])
-    spec, selector, name = (
-        _below(pod, "spec"),
-        _below(pod, "spec", "nodeSelector"),
-        _below(content, "metadata"),
-    )
-    builds = _builds(spec, selector)
+    pod = fields.one(*_TEMPLATES[kind])
+    spec, annotations = pod.one("spec"), pod.one("metadata", "annotations")
+    builds = _builds(spec)
     return Workload(
-        title=f"{kind} {text(name.get('name'))}".rstrip(),
-        is_linux=OS_LINUX in (_below(spec, "os").get("name"), selector.get(OS_LABEL)),
-        declared=_declared(text(_below(pod, "metadata", "annotations").get(BUILD_ANNOTATION)), builds),
+        title=f"{kind} {fields.one('metadata').text('name')}".rstrip(),
+        is_linux=OS_LINUX in (spec.one("os").text("name"), spec.one("nodeSelector").text(OS_LABEL)),
+        declared=_declared(annotations.text(BUILD_ANNOTATION), builds),
         asks_for=builds,
         containers=tuple(_containers(spec)),
     )
-
-
-def _below(content: Any, *fields: str) -> Mapping[str, Any]:
-    """Return the object in those fields, or an empty one."""
-    for each in fields:
-        content = mapping(content).get(each)
-    return mapping(content)
 
 
 def _declared(annotation: str, builds: tuple[str, ...]) -> tuple[str, str] | None:
@@ -115,37 +103,33 @@ def _declared(annotation: str, builds: tuple[str, ...]) -> tuple[str, str] | Non
     return (str(oldest), f"the build that the pod selects by {WINDOWS_BUILD_LABEL}") if oldest else None
 
 
-def _builds(spec: Mapping[str, Any], selector: Mapping[str, Any]) -> tuple[str, ...]:
+def _builds(spec: Fields) -> tuple[str, ...]:
     """Return the values of the build label that the pod's node selector or required affinity allows."""
-    written = selector.get(WINDOWS_BUILD_LABEL)
+    written = spec.one("nodeSelector").content.get(WINDOWS_BUILD_LABEL)
     if isinstance(written, str):
         return (written,)
-    required = _below(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    required = spec.one("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     terms = [
         [
             value
-            for each in map(mapping, items(mapping(term).get("matchExpressions")))
-            if (each.get("key"), each.get("operator")) == (WINDOWS_BUILD_LABEL, "In")
-            for value in items(each.get("values"))
+            for each in term.all("matchExpressions")
+            if (each.text("key"), each.text("operator")) == (WINDOWS_BUILD_LABEL, "In")
+            for value in each.items("values")
             if isinstance(value, str)
         ]
-        for term in items(required.get("nodeSelectorTerms"))
+        for term in required.all("nodeSelectorTerms")
     ]
     # One term is enough for a node, so that one without a build lets the pod go anywhere.
     return tuple(dict.fromkeys(build for term in terms for build in term)) if all(terms) else ()
 
 
-def _containers(spec: Mapping[str, Any]) -> Iterator[Container]:
-    for field in ("initContainers", "containers"):
-        for each in items(spec.get(field)):
-            options = [_below(holder, "securityContext", "windowsOptions") for holder in (each, spec)]
-            said = [value for found in options if isinstance(value := found.get("hostProcess"), bool)]
-            found = mapping(each)
-            yield Container(
-                name=text(found.get("name")) or "?",
-                image=text(found.get("image")),
-                host_process=bool(said and said[0]),
-            )
+def _containers(spec: Fields) -> Iterator[Container]:
+    for each in (*spec.all("initContainers"), *spec.all("containers")):
+        options = [holder.one("securityContext", "windowsOptions").content for holder in (each, spec)]
+        said = [value for found in options if isinstance(value := found.get("hostProcess"), bool)]
+        yield Container(
+            name=each.text("name") or "?", image=each.text("image"), host_process=bool(said and said[0])
+        )
 
 
 def version_named(written: str, *, matrix: Matrix) -> str | None:

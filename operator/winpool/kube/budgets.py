@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from winpool.kube.errors import StreamGarbled, Unavailable
-from winpool.kube.lists import OBJECTS_A_PAGE, Listing, ListPage, ListReader, Pager, list_path
+from winpool.kube.lists import Listing, ListPage, ListReader, Pager
 from winpool.kube.request import Request
 from winpool.kube.wire import Bounded, ListOf
 from winpool.model.budgets import Budget, BudgetIndex, Requirement
@@ -119,16 +119,10 @@ def _budget(found: _Budget) -> Budget:
     )
 
 
-def _request(limit: int, token: str) -> Request:
-    path = list_path(BUDGETS_PATH, limit=limit, token=token)
-    return Request(verb="list", resource="poddisruptionbudgets", path=path, reply_limit=PAGE_BYTES)
-
-
 BUDGET_LISTING: Final = Listing(
     resource="poddisruptionbudgets",
-    request=_request,
+    collection=BUDGETS_PATH,
     decode=decode_budgets,
-    page_limit=OBJECTS_A_PAGE,
     page_bytes=PAGE_BYTES,
 )
 

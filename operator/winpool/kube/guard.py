@@ -47,10 +47,10 @@ NOT_YET: Final = "the operator has not read it yet"
 SETTLING: Final = f"it is younger than {SETTLE_SECONDS:.0f} s, and some API servers may not enforce it yet"
 STALE: Final = "the operator can no longer read it, although it can read nodes"
 
-_POLICY: Final = Target(
+POLICY: Final = Target(
     group=API_GROUP, version=API_VERSION, resource=POLICIES, kind=POLICY_KIND, name=GUARD_NAME
 )
-_BINDING: Final = Target(
+BINDING: Final = Target(
     group=API_GROUP, version=API_VERSION, resource=BINDINGS, kind=BINDING_KIND, name=GUARD_NAME
 )
 
@@ -112,7 +112,7 @@ class Guard:
         self._news = asyncio.Event()
         self._policy, self._binding = self._watches = tuple(
             NamedWatch(transport, target=target, on_change=self._news.set, monotonic=monotonic)
-            for target in (_POLICY, _BINDING)
+            for target in (POLICY, BINDING)
         )
         self._started = float("-inf")
         # The guard that exists, whether it is enforced already or not, and from when on it counts.

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from winpool.kube.errors import Gone, StreamGarbled, TooLarge
-from winpool.kube.request import Request
+from winpool.kube.request import REPLY_LIMIT, Request
 from winpool.kube.wire import BROKEN, ListOf
 
 ItemT = TypeVar("ItemT")
@@ -84,24 +84,6 @@ OBJECTS_A_PAGE: Final = 500
 nothing else."""
 
 
-def list_path(collection: str, *, limit: int = OBJECTS_A_PAGE, token: str = "", **selectors: str) -> str:
-    """Return the path of a page of ``collection``; ``token`` is that of the page before, "" for the first."""
-    query = {**selectors, "limit": str(limit), **({"continue": token} if token else {})}
-    return f"{collection}?{urlencode(query, quote_via=quote)}"
-
-
-def watch_path(collection: str, *, position: str, seconds: float, **selectors: str) -> str:
-    """Return the path of a watch from ``position`` on, which the API server ends after ``seconds``."""
-    query = {
-        **selectors,
-        "watch": "1",
-        "allowWatchBookmarks": "true",
-        "resourceVersion": position,
-        "timeoutSeconds": str(max(1, int(seconds))),
-    }
-    return f"{collection}?{urlencode(query, quote_via=quote)}"
-
-
 class Page(Protocol):
     """One page of a list."""
 
@@ -141,18 +123,40 @@ class PageTooLarge(TooLarge):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing(Generic[PageT]):
-    """What is listed, and the limits of a page.
+    """Which objects are listed and watched, and the limits of a page.
 
-    ``request`` makes the request of one page, given the number of objects and the token of the page before
-    ("" for the first); ``decode`` reads its answer, or raises StreamGarbled. ``page_limit`` is in objects,
-    ``page_bytes`` is what a request allows its answer.
+    ``collection`` is their path, of which ``selectors`` select some, and ``name`` is for messages. ``decode``
+    reads a page, or raises StreamGarbled. ``page_limit`` is in objects, ``page_bytes`` is what a request
+    allows its answer.
     """
 
     resource: str
-    request: Callable[[int, str], Request]
+    collection: str
     decode: Callable[[bytes | bytearray], PageT]
-    page_limit: int
-    page_bytes: int
+    selectors: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+    page_limit: int = OBJECTS_A_PAGE
+    page_bytes: int = REPLY_LIMIT
+
+    def list_request(self, limit: int = OBJECTS_A_PAGE, token: str = "") -> Request:
+        """Return the request of a page of ``limit`` objects; ``token`` is that of the page before."""
+        return self._request("list", {"limit": str(limit), **({"continue": token} if token else {})})
+
+    def watch_request(self, position: str, seconds: float) -> Request:
+        """Return the request of a watch from ``position`` on, which the API server ends after ``seconds``."""
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": position,
+            "timeoutSeconds": str(max(1, int(seconds))),
+        }
+        return self._request("watch", query)
+
+    def _request(self, verb: str, query: Mapping[str, str]) -> Request:
+        path = f"{self.collection}?{urlencode({**self.selectors, **query}, quote_via=quote)}"
+        return Request(
+            verb=verb, resource=self.resource, name=self.name, path=path, reply_limit=self.page_bytes
+        )
 
 
 class Pager(Generic[PageT]):
@@ -217,7 +221,7 @@ class Pager(Generic[PageT]):
 
         When this returns, nothing but ``take`` may still have a reference to it.
         """
-        answer = await self._send(self._listing.request(self._limit, token))
+        answer = await self._send(self._listing.list_request(self._limit, token))
         size = len(answer)
         page = self._listing.decode(answer)
         del answer

@@ -15,8 +15,8 @@ import msgspec
 
 from winpool.api.text import read_moment
 from winpool.kube.errors import StreamGarbled, error_of
-from winpool.kube.lists import OBJECTS_A_PAGE, Listing, ListPage, ListReader, list_path, watch_path
-from winpool.kube.request import REPLY_LIMIT, ApiServer, Request
+from winpool.kube.lists import Listing, ListPage, ListReader
+from winpool.kube.request import ApiServer
 from winpool.kube.watch import RELIST_SECONDS, SILENCE_SECONDS, ListWatch, Source, WatchEvent
 from winpool.kube.wire import BROKEN, ListOf, error_status, raw_event
 
@@ -77,17 +77,22 @@ class Target:
     name: str
     namespace: str = ""
 
-    def list_request(self, limit: int = OBJECTS_A_PAGE, token: str = "") -> Request:
-        """Return the request of the list that holds this object or nothing."""
-        return self._request("list", list_path(self._collection, limit=limit, token=token, **self._selector))
-
-    def watch_request(self, position: str, seconds: float) -> Request:
-        """Return the request of a watch of it from ``position`` on, which ends after ``seconds``."""
-        path = watch_path(self._collection, position=position, seconds=seconds, **self._selector)
-        return self._request("watch", path)
+    @property
+    def listing(self) -> Listing[ListPage[NamedObject]]:
+        """The list and the watch that hold this object or nothing."""
+        inside = f"namespaces/{self.namespace}/" if self.namespace else ""
+        return Listing(
+            resource=self.resource,
+            collection=f"/apis/{self.group}/{self.version}/{inside}{self.resource}",
+            # RBAC permits list and watch by resourceNames only with exactly this field selector:
+            # https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
+            selectors={"fieldSelector": f"metadata.name={self.name}"},
+            decode=self.decode_page,
+            name=self.name,
+        )
 
     def decode_page(self, body: bytes | bytearray) -> ListPage[NamedObject]:
-        """Read the answer to ``list_request``. Raises StreamGarbled for anything that is not such a list."""
+        """Read a page of the list. Raises StreamGarbled for anything that is not such a list."""
         reader = ListReader(
             _list, resource=self.resource, kind=f"{self.kind}List", api_version=f"{self.group}/{self.version}"
         )
@@ -111,32 +116,6 @@ class Target:
             raise StreamGarbled(f"watch {self.resource}: unreadable line: {error}") from None
         is_change = event.type in {"ADDED", "MODIFIED", "DELETED"}  # BOOKMARK, and what may be added
         return WatchEvent(event.type, found.resource_version, found if is_change else None)
-
-    @property
-    def source(self) -> Source[NamedObject]:
-        """What to list and to watch."""
-        listing = Listing(
-            resource=self.resource,
-            request=self.list_request,
-            decode=self.decode_page,
-            page_limit=OBJECTS_A_PAGE,
-            page_bytes=REPLY_LIMIT,
-        )
-        return Source(listing=listing, watch_request=self.watch_request, decode_event=self.decode_event)
-
-    @property
-    def _collection(self) -> str:
-        inside = f"namespaces/{self.namespace}/" if self.namespace else ""
-        return f"/apis/{self.group}/{self.version}/{inside}{self.resource}"
-
-    @property
-    def _selector(self) -> Mapping[str, str]:
-        # RBAC permits list and watch by resourceNames only with exactly this field selector:
-        # https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
-        return {"fieldSelector": f"metadata.name={self.name}"}
-
-    def _request(self, verb: str, path: str) -> Request:
-        return Request(verb=verb, resource=self.resource, path=path, name=self.name)
 
 
 def _found(item: _Object) -> NamedObject:
@@ -172,7 +151,7 @@ class NamedWatch(ListWatch[NamedObject]):
     ) -> None:
         super().__init__(
             transport,
-            target.source,
+            Source(listing=target.listing, decode_event=target.decode_event),
             on_change=lambda _old, _new: on_change(),
             on_state=on_change,
             monotonic=monotonic,

@@ -22,17 +22,8 @@ from winpool.api.node_keys import CONDITIONS
 from winpool.api.quantity import bytes_of, milli_of
 from winpool.api.text import read_moment
 from winpool.kube.errors import ApiError, StreamGarbled, error_of
-from winpool.kube.lists import (
-    OBJECTS_A_PAGE,
-    Listing,
-    ListPage,
-    ListReader,
-    Pager,
-    UnreadableObjectError,
-    list_path,
-    watch_path,
-)
-from winpool.kube.request import ApiServer, Request
+from winpool.kube.lists import Listing, ListPage, ListReader, Pager, UnreadableObjectError
+from winpool.kube.request import ApiServer
 from winpool.kube.watch import Source, WatchEvent
 from winpool.kube.wire import (
     BROKEN,
@@ -341,29 +332,16 @@ for smaller pages."""
 
 def listing_of(selector: str) -> Listing[ListPage[Node]]:
     """Return the listing of the nodes that ``selector`` selects."""
-
-    def request(limit: int, token: str) -> Request:
-        path = list_path(NODES_PATH, limit=limit, token=token, labelSelector=selector)
-        return Request(verb="list", resource="nodes", path=path, reply_limit=PAGE_BYTES)
-
     return Listing(
         resource="nodes",
-        request=request,
+        collection=NODES_PATH,
+        selectors={"labelSelector": selector},
         decode=decode_page,
-        page_limit=OBJECTS_A_PAGE,
         page_bytes=PAGE_BYTES,
     )
 
 
-def watch_request(position: str, seconds: float) -> Request:
-    """Return the request of a watch of Windows nodes from ``position`` on, which ends after ``seconds``."""
-    path = watch_path(NODES_PATH, position=position, seconds=seconds, labelSelector=WINDOWS_SELECTOR)
-    return Request(verb="watch", resource="nodes", path=path)
-
-
-WINDOWS_NODES: Final = Source(
-    listing=listing_of(WINDOWS_SELECTOR), watch_request=watch_request, decode_event=decode_event
-)
+WINDOWS_NODES: Final = Source(listing=listing_of(WINDOWS_SELECTOR), decode_event=decode_event)
 """What the operator keeps in memory: all Windows nodes of the cluster."""
 
 STRAYS: Final = f"{POOL_LABEL},{OS_LABEL}!={OS_WINDOWS}"

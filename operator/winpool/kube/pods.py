@@ -23,13 +23,34 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from winpool.api.keys import WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
+from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.quantity import bytes_of, milli_of
 from winpool.api.text import read_moment
 from winpool.kube.errors import StreamGarbled, Unavailable
-from winpool.kube.lists import Listing, ListReader, Pager, list_path
+from winpool.kube.lists import Listing, ListReader, Pager
 from winpool.kube.request import Request
-from winpool.kube.wire import BROKEN, Bounded, ListOf
+from winpool.kube.wire import (
+    BROKEN,
+    Affinity,
+    Amounts,
+    Bounded,
+    BoundPod,
+    Container,
+    ContainerResources,
+    FullPodObject,
+    FullPodSpec,
+    FullPodStatus,
+    ListOf,
+    NodeSelectorTerm,
+    PodMetadata,
+    PodObject,
+    PodStatus,
+    SecurityContext,
+    SelectorExpression,
+    SpreadConstraint,
+    TolerationObject,
+    Waiting,
+)
 from winpool.model.pods import (
     DEFAULT_GRACE_SECONDS,
     MOST_GRACE_SECONDS,
@@ -45,227 +66,26 @@ from winpool.support.versions import parse_windows
 
 log = logging.getLogger(__name__)
 
-# The parts of core/v1 Pod that are read. ``_Full…`` are read of pods that are asked for with more than
-# ``Pod`` has for all.
-
-_ABSENT: Final = msgspec.Raw()
-Amounts = dict[str, str | int]
-"""core/v1 ResourceList."""
-
-
-class _Base(msgspec.Struct, rename="camel", gc=False):
-    """Names as in JSON. The records live for microseconds, without cycles, so ``gc`` is off."""
-
-
-class _Owner(_Base):
-    kind: str = ""
-    name: str = ""
-    controller: bool | None = None
-
-
-class _Annotations(_Base):
-    """The kubelet sets ``mirror`` on the mirror pods of static pods. The others may be any text."""
-
-    mirror: str | None = msgspec.field(default=None, name="kubernetes.io/config.mirror")
-    windows_build: str | None = msgspec.field(default=None, name=WINDOWS_BUILD_ANNOTATION)
-    deletion_cost: str | None = msgspec.field(default=None, name="controller.kubernetes.io/pod-deletion-cost")
-
-
-class _Metadata(_Base):
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    labels: dict[str, str] | None = None
-    annotations: _Annotations | None = None
-    owner_references: list[_Owner] | None = None
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-
-
-class _Toleration(msgspec.Struct, rename="camel", gc=False, frozen=True):
-    """Frozen, so that equal ones can be shared: most pods have the same."""
-
-    key: str | None = None
-    operator: str | None = None
-    value: str | None = None
-    effect: str | None = None
-    toleration_seconds: int | None = None
-
-
-class _OS(_Base):
-    name: str = ""
-
-
-class _Spec(_Base):
-    node_name: str | None = None
-    os: _OS | None = None
-    priority_class_name: str | None = None
-    tolerations: tuple[_Toleration, ...] | None = None
-
-
-class _FullSpec(_Spec):
-    priority: int | None = None
-    node_selector: msgspec.Raw = _ABSENT
-    affinity: msgspec.Raw = _ABSENT
-    topology_spread_constraints: msgspec.Raw = _ABSENT
-    volumes: msgspec.Raw = _ABSENT
-    containers: msgspec.Raw = _ABSENT
-    init_containers: msgspec.Raw = _ABSENT
-    ephemeral_containers: msgspec.Raw = _ABSENT
-    resources: msgspec.Raw = _ABSENT
-    overhead: msgspec.Raw = _ABSENT
-    resource_claims: msgspec.Raw = _ABSENT
-    scheduler_name: msgspec.Raw = _ABSENT
-    security_context: msgspec.Raw = _ABSENT
-    termination_grace_period_seconds: msgspec.Raw = _ABSENT
-
-
-class _Waiting(_Base):
-    reason: str | None = None
-    message: str | None = None
-
-
-class _State(_Base):
-    waiting: _Waiting | None = None
-
-
-class _ContainerStatus(_Base):
-    state: _State | None = None
-
-
-class _FullContainerStatus(_ContainerStatus):
-    """``resources`` are those that the node has granted."""
-
-    name: str = ""
-    resources: msgspec.Raw = _ABSENT
-
-
-class _Condition(_Base):
-    type: str = ""
-    status: str = ""
-
-
-class _Status(_Base):
-    phase: str | None = None
-    reason: str | None = None
-    message: str | None = None
-    conditions: list[_Condition] | None = None
-    init_container_statuses: Sequence[_ContainerStatus] | None = None
-    container_statuses: Sequence[_ContainerStatus] | None = None
-
-
-class _FullStatus(_Status):
-    init_container_statuses: Sequence[_FullContainerStatus] | None = None
-    container_statuses: Sequence[_FullContainerStatus] | None = None
-    resources: msgspec.Raw = _ABSENT
-
-
-class _Pod(_Base):
-    metadata: _Metadata
-    spec: _Spec
-    status: _Status | None = None
-
-
-class _FullPod(_Pod):
-    spec: _FullSpec
-    status: _FullStatus | None = None
-
-
-class _BoundSpec(_Base):
-    node_name: str
-
-
-class _BoundPod(_Base):
-    """A pod of which only the node is read."""
-
-    spec: _BoundSpec
-
-
-class _Resources(_Base):
-    requests: Amounts | None = None
-
-
-class _Port(_Base):
-    host_port: int | None = None
-
-
-class _WindowsOptions(_Base):
-    host_process: bool | None = None
-
-
-class _SecurityContext(_Base):
-    windows_options: _WindowsOptions | None = None
-
-
-class _Container(_Base):
-    """``restart_policy`` is that of a sidecar."""
-
-    name: str = ""
-    resources: _Resources | None = None
-    ports: list[_Port] | None = None
-    restart_policy: str | None = None
-    security_context: _SecurityContext | None = None
-
-
-class _Expression(_Base):
-    key: str = ""
-    operator: str = ""
-    values: list[str] | None = None
-
-
-class _Term(_Base):
-    match_expressions: list[_Expression] | None = None
-    match_fields: list[_Expression] | None = None
-
-
-class _NodeSelector(_Base):
-    node_selector_terms: list[_Term] | None = None
-
-
-class _NodeAffinity(_Base):
-    """What is only preferred keeps a pod from no node."""
-
-    required: _NodeSelector | None = msgspec.field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
-
-
-class _PodAffinity(_Base):
-    required: list[msgspec.Raw] | None = msgspec.field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
-
-
-class _Affinity(_Base):
-    node_affinity: _NodeAffinity | None = None
-    pod_affinity: _PodAffinity | None = None
-    pod_anti_affinity: _PodAffinity | None = None
-
-
-class _Spread(_Base):
-    when_unsatisfiable: str = ""
-
-
-_pod: Final = msgspec.json.Decoder(_Pod)
-_full_pod: Final = msgspec.json.Decoder(_FullPod)
-_bound_pod: Final = msgspec.json.Decoder(_BoundPod)
-_containers: Final = msgspec.json.Decoder(list[_Container] | None)
-_resources: Final = msgspec.json.Decoder(_Resources | None)
+_pod: Final = msgspec.json.Decoder(PodObject)
+_full_pod: Final = msgspec.json.Decoder(FullPodObject)
+_bound_pod: Final = msgspec.json.Decoder(BoundPod)
+_containers: Final = msgspec.json.Decoder(list[Container] | None)
+_resources: Final = msgspec.json.Decoder(ContainerResources | None)
 _amounts: Final = msgspec.json.Decoder(Amounts | None)
-_affinity: Final = msgspec.json.Decoder(_Affinity | None)
-_spreads: Final = msgspec.json.Decoder(list[_Spread] | None)
+_affinity: Final = msgspec.json.Decoder(Affinity | None)
+_spreads: Final = msgspec.json.Decoder(list[SpreadConstraint] | None)
 _volumes: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | None)
 _selector: Final = msgspec.json.Decoder(dict[str, str] | None)
 _claims: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
-_context: Final = msgspec.json.Decoder(_SecurityContext | None)
+_context: Final = msgspec.json.Decoder(SecurityContext | None)
 _name: Final = msgspec.json.Decoder(Bounded | None)
 _number: Final = msgspec.json.Decoder(int | None)
 
 _list: Final = ListReader(
-    msgspec.json.Decoder(ListOf[_Pod]), resource="pods", kind="PodList", api_version="v1"
+    msgspec.json.Decoder(ListOf[PodObject]), resource="pods", kind="PodList", api_version="v1"
 )
 _full_list: Final = ListReader(
-    msgspec.json.Decoder(ListOf[_FullPod]), resource="pods", kind="PodList", api_version="v1"
+    msgspec.json.Decoder(ListOf[FullPodObject]), resource="pods", kind="PodList", api_version="v1"
 )
 
 ReadT = TypeVar("ReadT")
@@ -349,8 +169,8 @@ def decode_pod_page(
     unreadable: list[UnreadablePod] = []
     pods: list[Pod] = []
     for item in page.items or ():
-        found = item if isinstance(item, _Pod) else _decoded(item, _full_pod if is_full else _pod)
-        read = _pod_of(found, with_work, for_eviction) if isinstance(found, _Pod) else found
+        found = item if isinstance(item, PodObject) else _decoded(item, _full_pod if is_full else _pod)
+        read = _pod_of(found, with_work, for_eviction) if isinstance(found, PodObject) else found
         if isinstance(read, Pod):
             pods.append(read)
         else:
@@ -359,8 +179,8 @@ def decode_pod_page(
 
 
 def _decoded(
-    raw: msgspec.Raw, decoder: msgspec.json.Decoder[_FullPod] | msgspec.json.Decoder[_Pod]
-) -> _Pod | UnreadablePod:
+    raw: msgspec.Raw, decoder: msgspec.json.Decoder[FullPodObject] | msgspec.json.Decoder[PodObject]
+) -> PodObject | UnreadablePod:
     try:
         return decoder.decode(raw)
     except BROKEN as error:
@@ -372,16 +192,17 @@ def _decoded(
     return UnreadablePod(node if len(node) <= _LONGEST_NAME else "", problem)
 
 
-def _pod_of(found: _Pod, with_work: Collection[str], for_eviction: bool) -> Pod | UnreadablePod:
+def _pod_of(found: PodObject, with_work: Collection[str], for_eviction: bool) -> Pod | UnreadablePod:
     metadata, spec, status = found.metadata, found.spec, found.status
     if not (metadata.namespace and metadata.name and spec.node_name):
         # Only pods on nodes are requested: one without a node must not count as "on no node of ours".
         return UnreadablePod(spec.node_name or "", "namespace, name or spec.nodeName is missing")
     kind, controller = _controller(metadata)
     annotations = metadata.annotations
-    tolerations = _tolerations(spec.tolerations) if spec.tolerations else ()
+    found_tolerations = spec.tolerations or ()
+    tolerations = (_made_once if len(found_tolerations) <= TOLERATIONS_KEPT else _made)(found_tolerations)
     work = eviction = None
-    if isinstance(found, _FullPod):
+    if isinstance(found, FullPodObject):
         if spec.node_name in with_work:
             work = _work(found, tolerations)
         if for_eviction:
@@ -411,41 +232,31 @@ def _pod_of(found: _Pod, with_work: Collection[str], for_eviction: bool) -> Pod 
     )
 
 
-def _controller(metadata: _Metadata) -> tuple[str, str]:
+def _controller(metadata: PodMetadata) -> tuple[str, str]:
     for owner in metadata.owner_references or ():
         if owner.controller:
             return (owner.kind, owner.name)
     return ("", "")
 
 
-def _tolerations(found: tuple[_Toleration, ...]) -> tuple[Toleration, ...]:
-    return _made_once(found) if len(found) <= TOLERATIONS_KEPT else _make(found)
-
-
-def _make(found: tuple[_Toleration, ...]) -> tuple[Toleration, ...]:
+def _made(found: tuple[TolerationObject, ...]) -> tuple[Toleration, ...]:
     return tuple(
-        Toleration(
-            each.key or "",
-            each.operator or "",
-            each.value or "",
-            each.effect or "",
-            each.toleration_seconds,
-        )
+        Toleration(each.key or "", each.operator or "", each.value or "", each.effect or "", each.seconds)
         for each in found
     )
 
 
-_made_once: Final = lru_cache(maxsize=_SETS_KEPT)(_make)
+_made_once: Final = lru_cache(maxsize=_SETS_KEPT)(_made)
 
 
-def _is_ready(status: _Status) -> bool:
+def _is_ready(status: PodStatus) -> bool:
     for condition in status.conditions or ():
         if condition.type == "Ready":
             return condition.status == "True"
     return False
 
 
-def _platform_problem(status: _Status) -> str:
+def _platform_problem(status: PodStatus) -> str:
     """Return why the kubelet reports that a pod is for another platform; empty where it does not."""
     if status.phase in _FINISHED:
         return _in_one_line(status.reason, status.message or "") if status.reason in _REFUSALS else ""
@@ -459,7 +270,7 @@ def _platform_problem(status: _Status) -> str:
     return ""
 
 
-def _waiting(status: _Status) -> Iterator[_Waiting]:
+def _waiting(status: PodStatus) -> Iterator[Waiting]:
     for containers in (status.init_container_statuses, status.container_statuses):
         for container in containers or ():
             if container.state and container.state.waiting:
@@ -481,7 +292,7 @@ _SIDECAR: Final = "Always"
 
 
 def _peak(
-    containers: Iterable[_Container], inits: Iterable[_Container], amount_of: Callable[[_Container], int]
+    containers: Iterable[Container], inits: Iterable[Container], amount_of: Callable[[Container], int]
 ) -> int:
     """Return what all containers request at most at one time.
 
@@ -497,7 +308,7 @@ def _peak(
     return max(first, beside + sum(map(amount_of, containers)))
 
 
-def _requests_of(container: _Container) -> Amounts:
+def _requests_of(container: Container) -> Amounts:
     return (container.resources and container.resources.requests) or {}
 
 
@@ -529,12 +340,12 @@ _IN: Final = "In"
 _DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
 
 
-def _work(found: _FullPod, tolerations: tuple[Toleration, ...]) -> PodWork | None:
+def _work(found: FullPodObject, tolerations: tuple[Toleration, ...]) -> PodWork | None:
     """Return what is read of a pod whose tolerations are read already; None where a part cannot be read."""
     spec, annotations = found.spec, found.metadata.annotations
     try:
         volumes = _read(_volumes, spec.volumes) or ()
-        affinity = _read(_affinity, spec.affinity) or _Affinity()
+        affinity = _read(_affinity, spec.affinity) or Affinity()
         required = affinity.node_affinity and affinity.node_affinity.required
         terms = (required.node_selector_terms or ()) if required else ()
         labels = (_read(_selector, spec.node_selector) or {}).items()
@@ -573,7 +384,7 @@ def _work(found: _FullPod, tolerations: tuple[Toleration, ...]) -> PodWork | Non
     )
 
 
-def _requests(spec: _FullSpec) -> tuple[Requests, dict[Unclear, bool]]:
+def _requests(spec: FullPodSpec) -> tuple[Requests, dict[Unclear, bool]]:
     """Return what the containers request, and what else they need that not every node may have."""
     containers = _read(_containers, spec.containers) or []
     inits = _read(_containers, spec.init_containers) or []
@@ -595,18 +406,18 @@ def _requests(spec: _FullSpec) -> tuple[Requests, dict[Unclear, bool]]:
     }
 
 
-def _is_simple(terms: Sequence[_Term]) -> bool:
+def _is_simple(terms: Sequence[NodeSelectorTerm]) -> bool:
     """Whether the required affinity is one term that names labels only, as a nodeSelector does."""
     if len(terms) != 1 or terms[0].match_fields:
         return False
     return all(_is_one_label(each) for each in terms[0].match_expressions or ())
 
 
-def _is_one_label(each: _Expression) -> bool:
+def _is_one_label(each: SelectorExpression) -> bool:
     return each.operator == _IN and len(each.values or ()) == 1
 
 
-def _labels_of(terms: Sequence[_Term]) -> Iterator[tuple[str, str]]:
+def _labels_of(terms: Sequence[NodeSelectorTerm]) -> Iterator[tuple[str, str]]:
     """Yield the labels that a node must have by the affinity; of several terms any may hold, so none."""
     if len(terms) == 1:
         for each in terms[0].match_expressions or ():
@@ -635,7 +446,7 @@ _COST: Final = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 """A deletion cost is an int32. The controller of ReplicaSets takes anything else for 0."""
 
 
-def _eviction_facts(found: _FullPod) -> EvictionFacts:
+def _eviction_facts(found: FullPodObject) -> EvictionFacts:
     """Return what decides on the eviction of a pod. Raises one of BROKEN where a part cannot be read."""
     metadata, spec = found.metadata, found.spec
     containers = _read(_containers, spec.containers) or []
@@ -657,13 +468,13 @@ def _eviction_facts(found: _FullPod) -> EvictionFacts:
     )
 
 
-def _granted_memory(found: _FullPod, containers: Iterable[_Container], inits: Iterable[_Container]) -> int:
+def _granted_memory(found: FullPodObject, containers: Iterable[Container], inits: Iterable[Container]) -> int:
     """Return the memory that the pod requests and its node has granted, as the scheduler counts it.
 
     The spec of a running pod has what its author wishes now (KEP-1287): who writes a large number there, and
     gets it not, would not be evicted. Kubelets before 1.33 report nothing, and then the wish counts.
     """
-    status = found.status or _FullStatus()
+    status = found.status or FullPodStatus()
     whole = _memory(_read(_resources, found.spec.resources))
     if whole is not None:
         return _smaller(whole, _memory(_read(_resources, status.resources)))
@@ -676,7 +487,7 @@ def _smaller(wished: int | None, granted: int | None) -> int:
     return (wished or 0) if granted is None else min(wished or 0, granted)
 
 
-def _memory(resources: _Resources | None) -> int | None:
+def _memory(resources: ContainerResources | None) -> int | None:
     """Return the memory that is requested; None where none is, or it is no amount."""
     found = (resources and resources.requests) or {}
     try:
@@ -692,9 +503,6 @@ PODS_PATH: Final = "/api/v1/pods"
 BOUND: Final = "spec.nodeName!=,status.phase!=Succeeded"
 """Pods that are on a node and have not succeeded. Failed ones are needed: a kubelet that refuses a pod for
 its operating system sets it to Failed."""
-
-PAGE_LIMIT: Final = 500
-"""Pods per page: what client-go and kubectl ask for. A page takes the event loop some 10 ms."""
 
 POD_PAGE_BYTES: Final = 16 * 1024 * 1024
 """In memory at once. Real pods have 5 to 20 kB, so a page of 500 fits; where it does not, the next list asks
@@ -730,9 +538,9 @@ class PodLister:
         self._with_work: Collection[str] = ()
         listing = Listing(
             resource="pods",
-            request=lambda limit, token: list_request(limit=limit, token=token),
+            collection=PODS_PATH,
+            selectors={"fieldSelector": BOUND},
             decode=self._decode,
-            page_limit=PAGE_LIMIT,
             page_bytes=POD_PAGE_BYTES,
         )
         self._pager = Pager(request, listing)
@@ -791,12 +599,6 @@ class PodLister:
         if page.unreadable:
             log.warning("%s: %s; the pods of the node count as unknown", asked.label, page.unreadable[0])
         return page
-
-
-def list_request(*, limit: int = PAGE_LIMIT, token: str = "") -> Request:
-    """Return the request of one page of all pods; ``token`` is that of the page before."""
-    path = list_path(PODS_PATH, limit=limit, token=token, fieldSelector=BOUND)
-    return Request(verb="list", resource="pods", path=path, reply_limit=POD_PAGE_BYTES)
 
 
 def node_request(node: str, *, with_failed: bool = True) -> Request:

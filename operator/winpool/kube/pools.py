@@ -17,9 +17,9 @@ import msgspec
 from winpool.api.crd import FieldPath, lacking_fields, name_of, schema
 from winpool.api.keys import API_VERSION, CRD_NAME, GROUP, KIND, PLURAL, VERSION
 from winpool.kube.errors import StreamGarbled
-from winpool.kube.lists import OBJECTS_A_PAGE, Listing, ListPage, ListReader, list_path
+from winpool.kube.lists import Listing, ListPage, ListReader
 from winpool.kube.named import NamedObject, NamedWatch, Target
-from winpool.kube.request import ApiServer, Request
+from winpool.kube.request import ApiServer
 from winpool.kube.wire import BROKEN, ListOf
 
 POOLS_PATH: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
@@ -89,16 +89,10 @@ def _read(item: msgspec.Raw) -> dict[str, Any]:
     return dict(pool)
 
 
-def _request(limit: int, token: str) -> Request:
-    path = list_path(POOLS_PATH, limit=limit, token=token)
-    return Request(verb="list", resource=PLURAL, path=path, reply_limit=PAGE_BYTES)
-
-
 LISTING: Final = Listing(
     resource=PLURAL,
-    request=_request,
+    collection=POOLS_PATH,
     decode=decode_pool_page,
-    page_limit=OBJECTS_A_PAGE,
     page_bytes=PAGE_BYTES,
 )
 

@@ -30,7 +30,7 @@ from winpool.kube.errors import (
     explained,
 )
 from winpool.kube.lists import Listing, ListPage, Pager, PageTooLarge, UnreadableObjectError
-from winpool.kube.request import ApiServer, Request
+from winpool.kube.request import ApiServer
 from winpool.kube.wire import is_older
 
 log = logging.getLogger(__name__)
@@ -74,13 +74,11 @@ class WatchEvent(Generic[ObjectT]):
 class Source(Generic[ObjectT]):
     """What is listed and watched.
 
-    ``watch_request`` makes the request of a watch, given the version to continue from and how many seconds it
-    may last. ``decode_event`` reads a line: it raises StreamGarbled for one that is no event, and
-    UnreadableObjectError for an event about an object that cannot be read.
+    ``decode_event`` reads a line: it raises StreamGarbled for one that is no event, and UnreadableObjectError
+    for an event about an object that cannot be read.
     """
 
     listing: Listing[ListPage[ObjectT]]
-    watch_request: Callable[[str, float], Request]
     decode_event: Callable[[bytes], WatchEvent[ObjectT]]
 
 
@@ -419,7 +417,7 @@ class ListWatch(Generic[ObjectT]):
         self._opens_at = started + SHORT_LIFE_SECONDS
         lines = 0
         seconds = min(_uniform(*WATCH_SECONDS), self._relist_at - started)
-        request = self._source.watch_request(self._position, seconds)
+        request = self._source.listing.watch_request(self._position, seconds)
         async with self._transport.stream(request, silence_seconds=self._silence_seconds) as stream:
             self._note_watching()
             await self._make_contact()  # only now: the API server is known to answer

@@ -8,11 +8,12 @@ failure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Generic, TypeVar
 
 import msgspec
 
-from winpool.api.keys import APPLIED_ANNOTATION, PREFIX
+from winpool.api.keys import APPLIED_ANNOTATION, PREFIX, WINDOWS_BUILD_ANNOTATION
 
 
 def is_older(version: str, than: str) -> bool | None:
@@ -53,11 +54,11 @@ a time. A longer one is none of them, and is not kept."""
 ItemT = TypeVar("ItemT")
 
 
-class _Base(msgspec.Struct, rename="camel", gc=False):
+class Base(msgspec.Struct, rename="camel", gc=False):
     """Names as in JSON. The records live for microseconds, without cycles, so ``gc`` is off."""
 
 
-class NodeAnnotations(_Base):
+class NodeAnnotations(Base):
     """The annotations that are read of a node, those of ``api.node_keys``.
 
     Any client that may annotate a node can add any number of others.
@@ -74,7 +75,7 @@ class NodeAnnotations(_Base):
     do_not_disrupt: str | None = msgspec.field(default=None, name="karpenter.sh/do-not-disrupt")
 
 
-class Metadata(_Base):
+class Metadata(Base):
     """The part of meta/v1 ObjectMeta that is read, for events also of ListMeta."""
 
     name: Bounded = ""
@@ -86,7 +87,7 @@ class Metadata(_Base):
     deletion_timestamp: str | None = None
 
 
-class TaintObject(_Base):
+class TaintObject(Base):
     """core/v1 Taint."""
 
     key: Bounded = ""
@@ -95,14 +96,14 @@ class TaintObject(_Base):
     time_added: Bounded | None = None
 
 
-class NodeSpec(_Base):
+class NodeSpec(Base):
     """The part of core/v1 NodeSpec that is read."""
 
     taints: list[TaintObject] | None = None
     unschedulable: bool | None = None
 
 
-class Condition(_Base):
+class Condition(Base):
     """The part of core/v1 NodeCondition that is read."""
 
     type: str = ""
@@ -112,7 +113,7 @@ class Condition(_Base):
     message: str | None = None
 
 
-class NodeInfo(_Base):
+class NodeInfo(Base):
     """The part of core/v1 NodeSystemInfo that is read."""
 
     kernel_version: str = ""
@@ -121,7 +122,7 @@ class NodeInfo(_Base):
     boot_id: str = msgspec.field(default="", name="bootID")
 
 
-class Resources(_Base):
+class Resources(Base):
     """The part of a core/v1 ResourceList that is read."""
 
     memory: str | None = None
@@ -129,14 +130,14 @@ class Resources(_Base):
     pods: str | None = None
 
 
-class NodeAddress(_Base):
+class NodeAddress(Base):
     """core/v1 NodeAddress."""
 
     type: str = ""
     address: str = ""
 
 
-class DaemonEndpoint(_Base):
+class DaemonEndpoint(Base):
     """core/v1 DaemonEndpoint, whose field has a capital in JSON. It is an int32 in the API."""
 
     port: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] | None = msgspec.field(
@@ -144,13 +145,13 @@ class DaemonEndpoint(_Base):
     )
 
 
-class DaemonEndpoints(_Base):
+class DaemonEndpoints(Base):
     """core/v1 NodeDaemonEndpoints."""
 
     kubelet_endpoint: DaemonEndpoint | None = None
 
 
-class NodeStatus(_Base):
+class NodeStatus(Base):
     """The part of core/v1 NodeStatus that is read."""
 
     capacity: Resources | None = None
@@ -161,7 +162,7 @@ class NodeStatus(_Base):
     node_info: NodeInfo | None = None
 
 
-class NodeObject(_Base):
+class NodeObject(Base):
     """core/v1 Node; in an ERROR event a meta/v1 Status, whose ``status`` is a word."""
 
     metadata: Metadata = msgspec.field(default_factory=Metadata)
@@ -170,14 +171,14 @@ class NodeObject(_Base):
     code: int | None = None
 
 
-class NodeEvent(_Base):
+class NodeEvent(Base):
     """A line of a watch."""
 
     type: str
     object: NodeObject
 
 
-class Identity(_Base):
+class Identity(Base):
     """The identity of an object, for objects of which nothing else can be read."""
 
     name: Bounded = ""
@@ -185,27 +186,271 @@ class Identity(_Base):
     resource_version: Bounded = ""
 
 
-class IdentifiedObject(_Base):
+class IdentifiedObject(Base):
     """An object of which only the identity is read."""
 
     metadata: Identity
 
 
-class IdentifiedEvent(_Base):
+class IdentifiedEvent(Base):
     """A line of a watch of which only the identity of the object is read."""
 
     type: str
     object: IdentifiedObject
 
 
-class ListMetadata(_Base):
+# core/v1 Pod. What only some lists need is raw, which costs as little as not to read it.
+
+ABSENT: Final = msgspec.Raw()
+Amounts = dict[str, str | int]
+"""core/v1 ResourceList."""
+
+
+class OwnerReference(Base):
+    """The part of meta/v1 OwnerReference that is read."""
+
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+
+class PodAnnotations(Base):
+    """The kubelet sets ``mirror`` on the mirror pods of static pods. The others may be any text."""
+
+    mirror: str | None = msgspec.field(default=None, name="kubernetes.io/config.mirror")
+    windows_build: str | None = msgspec.field(default=None, name=WINDOWS_BUILD_ANNOTATION)
+    deletion_cost: str | None = msgspec.field(default=None, name="controller.kubernetes.io/pod-deletion-cost")
+
+
+class PodMetadata(Base):
+    """The part of the metadata of a pod that is read."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    annotations: PodAnnotations | None = None
+    owner_references: list[OwnerReference] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class TolerationObject(msgspec.Struct, gc=False, frozen=True):
+    """core/v1 Toleration. Frozen, so that equal ones can be shared: most pods have the same."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+    seconds: int | None = msgspec.field(default=None, name="tolerationSeconds")
+
+
+class PodOS(Base):
+    """core/v1 PodOS."""
+
+    name: str = ""
+
+
+class PodSpec(Base):
+    """The part of core/v1 PodSpec that is read of every pod."""
+
+    node_name: str | None = None
+    os: PodOS | None = None
+    priority_class_name: str | None = None
+    tolerations: tuple[TolerationObject, ...] | None = None
+
+
+class FullPodSpec(PodSpec):
+    """What else is read of a pod whose node may be upgraded, or that may be evicted."""
+
+    priority: int | None = None
+    node_selector: msgspec.Raw = ABSENT
+    affinity: msgspec.Raw = ABSENT
+    topology_spread_constraints: msgspec.Raw = ABSENT
+    volumes: msgspec.Raw = ABSENT
+    containers: msgspec.Raw = ABSENT
+    init_containers: msgspec.Raw = ABSENT
+    ephemeral_containers: msgspec.Raw = ABSENT
+    resources: msgspec.Raw = ABSENT
+    overhead: msgspec.Raw = ABSENT
+    resource_claims: msgspec.Raw = ABSENT
+    scheduler_name: msgspec.Raw = ABSENT
+    security_context: msgspec.Raw = ABSENT
+    termination_grace_period_seconds: msgspec.Raw = ABSENT
+
+
+class Waiting(Base):
+    """core/v1 ContainerStateWaiting."""
+
+    reason: str | None = None
+    message: str | None = None
+
+
+class ContainerState(Base):
+    """The part of core/v1 ContainerState that is read."""
+
+    waiting: Waiting | None = None
+
+
+class ContainerStatus(Base):
+    """The part of core/v1 ContainerStatus that is read of every pod."""
+
+    state: ContainerState | None = None
+
+
+class FullContainerStatus(ContainerStatus):
+    """``resources`` are those that the node has granted."""
+
+    name: str = ""
+    resources: msgspec.Raw = ABSENT
+
+
+class PodCondition(Base):
+    """The part of core/v1 PodCondition that is read."""
+
+    type: str = ""
+    status: str = ""
+
+
+class PodStatus(Base):
+    """The part of core/v1 PodStatus that is read of every pod."""
+
+    phase: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    conditions: list[PodCondition] | None = None
+    init_container_statuses: Sequence[ContainerStatus] | None = None
+    container_statuses: Sequence[ContainerStatus] | None = None
+
+
+class FullPodStatus(PodStatus):
+    """What else is read of a pod that may be evicted."""
+
+    init_container_statuses: Sequence[FullContainerStatus] | None = None
+    container_statuses: Sequence[FullContainerStatus] | None = None
+    resources: msgspec.Raw = ABSENT
+
+
+class PodObject(Base):
+    """core/v1 Pod."""
+
+    metadata: PodMetadata
+    spec: PodSpec
+    status: PodStatus | None = None
+
+
+class FullPodObject(PodObject):
+    """core/v1 Pod, of a pod that is asked for with more than ``Pod`` has for all."""
+
+    spec: FullPodSpec
+    status: FullPodStatus | None = None
+
+
+class BoundSpec(Base):
+    """The name of the node of a pod."""
+
+    node_name: str
+
+
+class BoundPod(Base):
+    """A pod of which only the node is read."""
+
+    spec: BoundSpec
+
+
+class ContainerResources(Base):
+    """core/v1 ResourceRequirements without its limits."""
+
+    requests: Amounts | None = None
+
+
+class ContainerPort(Base):
+    """The part of core/v1 ContainerPort that is read."""
+
+    host_port: int | None = None
+
+
+class WindowsOptions(Base):
+    """The part of core/v1 WindowsSecurityContextOptions that is read."""
+
+    host_process: bool | None = None
+
+
+class SecurityContext(Base):
+    """The part of a security context, of a pod or a container, that is read."""
+
+    windows_options: WindowsOptions | None = None
+
+
+class Container(Base):
+    """``restart_policy`` is that of a sidecar."""
+
+    name: str = ""
+    resources: ContainerResources | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+    security_context: SecurityContext | None = None
+
+
+class SelectorExpression(Base):
+    """core/v1 NodeSelectorRequirement."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(Base):
+    """core/v1 NodeSelectorTerm."""
+
+    match_expressions: list[SelectorExpression] | None = None
+    match_fields: list[SelectorExpression] | None = None
+
+
+class NodeSelector(Base):
+    """core/v1 NodeSelector."""
+
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+class NodeAffinity(Base):
+    """What is only preferred keeps a pod from no node."""
+
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class PodAffinity(Base):
+    """core/v1 PodAffinity and PodAntiAffinity, as far as they are required."""
+
+    required: list[msgspec.Raw] | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Base):
+    """core/v1 Affinity."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class SpreadConstraint(Base):
+    """The part of core/v1 TopologySpreadConstraint that is read."""
+
+    when_unsatisfiable: str = ""
+
+
+class ListMetadata(Base):
     """The part of meta/v1 ListMeta that is read."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class ListOf(_Base, Generic[ItemT]):
+class ListOf(Base, Generic[ItemT]):
     """A page of a list. No field is optional: an answer that lacks one of these is not such a list."""
 
     kind: str
@@ -215,24 +460,24 @@ class ListOf(_Base, Generic[ItemT]):
     """Null where there are none, but never absent."""
 
 
-class RawEvent(_Base):
+class RawEvent(Base):
     """A line of a watch whose object is read by itself."""
 
     type: str
     object: msgspec.Raw
 
 
-class _ErrorObject(_Base):
+class _ErrorObject(Base):
     code: int | None = None
 
 
-class WrittenObject(_Base):
+class WrittenObject(Base):
     """The answer to a write: PartialObjectMetadata, or the whole object if the server ignores ``as``."""
 
     metadata: Metadata
 
 
-class ServerVersion(_Base):
+class ServerVersion(Base):
     """The part of version.Info that is read."""
 
     git_version: str

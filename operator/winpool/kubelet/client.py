@@ -12,7 +12,16 @@ from functools import partial
 from typing import Final, Self, TypeVar
 
 from winpool.kubelet.addresses import Target
-from winpool.kubelet.connection import BEARER, HEADERS, OtherNameError, Token, Wire, header_of, within
+from winpool.kubelet.connection import (
+    BEARER,
+    OtherNameError,
+    Token,
+    Wire,
+    connected,
+    header_of,
+    request_of,
+    within,
+)
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.samples import (
     CONFIGZ_PATH,
@@ -64,8 +73,6 @@ MAX_BODY_BYTES: Final = 2**20
 KEEP_ALIVE_SECONDS: Final = 80.0
 """How long an idle connection is kept: longer than the longest interval, and less than the 90 s after which
 the kubelet closes it (k8s.io/kubernetes: pkg/kubelet/server/server.go)."""
-
-_HEADERS: Final = "".join(f"{name}: {text}\r\n" for name, text in HEADERS.items())
 
 MORE_SECONDS: Final = 1.0
 """How long a connection waits for a further request of its poll, which follows as soon as the answer is read.
@@ -185,8 +192,9 @@ class KubeletClient:
     async def _ask(
         self, wire: Wire, path: str, target: Target, *, authorization: str
     ) -> tuple[bytearray, bool]:
+        request = request_of(target.host, target.port, path, authorization=authorization)
         try:
-            return await wire.ask(request_of(target, path, authorization=authorization), limit=MAX_BODY_BYTES)
+            return await wire.ask(request, limit=MAX_BODY_BYTES)
         except PollError as error:
             if error.outcome is Outcome.UNAUTHORIZED:
                 self._refused(target.node, authorization)
@@ -199,14 +207,12 @@ class KubeletClient:
         kubelet costs a second handshake once only.
         """
         by_name = target.node in self._named
+        first, second = (target.node, target.host) if by_name else (target.host, target.node)
         try:
-            return await connected(target, context, by_name=by_name)
+            return await connected(target.host, target.port, context=context, name=first)
         except OtherNameError:
-            wire = await connected(target, context, by_name=not by_name)
-        if by_name:
-            self._named.discard(target.node)
-        else:
-            self._named.add(target.node)
+            wire = await connected(target.host, target.port, context=context, name=second)
+        self._named ^= {target.node}
         return wire
 
     def _refused(self, node: str, authorization: str) -> None:
@@ -244,28 +250,3 @@ class KubeletClient:
         for each in (self._kept.pop(node, None), self._brief.pop(node, None)):
             if each is not None:
                 each.wire.close()
-
-
-async def connected(target: Target, context: ssl.SSLContext, *, by_name: bool) -> Wire:
-    """Return a connection to a kubelet. Raises PollError, and OtherNameError where only the name is wrong."""
-    try:
-        wire = Wire(context=context, name=target.node if by_name else target.host)
-    except ValueError:
-        raise PollError(Outcome.CERTIFICATE, "no certificate can have the name of the node") from None
-    try:
-        await wire.connect(target.host, target.port)
-    except BaseException:
-        wire.close()
-        raise
-    return wire
-
-
-def request_of(target: Target, path: str, *, authorization: str) -> bytes:
-    """Return the bytes of a GET. ``authorization`` is of ``header_of``, so it ends no line."""
-    host = f"[{target.host}]" if ":" in target.host else target.host
-    return (
-        f"GET {path} HTTP/1.1\r\n"
-        f"Host: {host}:{target.port}\r\n"
-        f"{_HEADERS}"
-        f"Authorization: {authorization}\r\n\r\n"
-    ).encode("ascii")

@@ -1,12 +1,12 @@
-"""One GET with a token from a server that may be hostile, read with bounded memory and in bounded time.
+"""Sends a GET with a token to a server that may be hostile, and reads the answer in bounded memory and time.
 
-A ``Wire`` is a connection to a kubelet without the TLS of asyncio. That one, with aiohttp on it, takes a
-third more CPU time for a poll, and three times the memory for a connection that is kept
-(docs/adr/0034-polls-over-plain-sockets.md). A ``Line`` is the connections to a Prometheus, by aiohttp.
+A ``Wire`` is a connection to a kubelet or a Prometheus without the TLS of asyncio. That one, with aiohttp on
+it, takes a third more CPU time for a poll, and three times the memory for a connection that is kept
+(docs/adr/0034-polls-over-plain-sockets.md).
 
-Neither follows redirects, keeps cookies, uses proxies, or reads more than a limit: of the body, and of all
-that comes over the network. Nothing of an answer gets into an error, since a server can send back the token
-that it was sent.
+It follows no redirects, keeps no cookies, uses no proxies, and reads no more than a limit: of the body, and
+of all that comes over the network. Nothing of an answer gets into an error, since a server can send back the
+token that it was sent.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ import socket
 import ssl
 from asyncio import sslproto
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import Any, Final
+from contextlib import asynccontextmanager
+from typing import Final
 
-import aiohttp
 from aiohttp import hdrs
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http import HttpProcessingError, HttpResponseParser, RawResponseMessage
 from aiohttp.streams import StreamReader
-from yarl import URL
 
 from winpool import __version__
 from winpool.kubelet.outcome import Outcome, PollError
@@ -37,9 +35,8 @@ connection was measured to take 90 kB instead of 330, and a poll no more time.""
 def shrink_tls_buffers() -> None:
     """Give each TLS connection that this process makes from now on a read buffer of TLS_BUFFER_BYTES.
 
-    The queries of a Prometheus are nine connections. asyncio has no setting for single connections, so those
-    to the API server get such a buffer too. They read a page of 500 nodes in a hundred parts instead of six,
-    which takes a millisecond.
+    Those are the connections to the API server. They read a page of 500 nodes in a hundred parts instead of
+    six, which takes a millisecond. asyncio has no setting for it.
     """
     sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 
@@ -47,35 +44,6 @@ def shrink_tls_buffers() -> None:
 PIECE_BYTES: Final = 32 * 1024
 """Received at once: the summary of a node with 15 pods is one piece. asyncio would receive 256 kB, and read
 them before anyone else has a turn, which takes a tenth of a second if they are 10,000 interim answers."""
-
-
-class MeteredSocket(socket.socket):
-    """A socket that receives ``left`` bytes more, and then breaks.
-
-    The limit of a body alone leaves what is no body without an end: interim answers, empty lines, extensions
-    of chunks, and answers that no one has asked for. They would cost as much CPU time as the other side can
-    send.
-    """
-
-    left = 0
-
-    def recv(self, size: int, flags: int = 0, /) -> bytes:
-        """Receive, as asyncio does for HTTP."""
-        data = super().recv(min(size, PIECE_BYTES), flags)
-        self._count(len(data))
-        return data
-
-    def recv_into(self, buffer: Any, size: int = 0, flags: int = 0, /) -> int:
-        """Receive, as asyncio does for TLS."""
-        count = super().recv_into(buffer, min(size or len(memoryview(buffer)), PIECE_BYTES), flags)
-        self._count(count)
-        return count
-
-    def _count(self, received: int) -> None:
-        self.left -= received
-        if self.left < 0:
-            # asyncio cuts a connection whose socket fails.
-            raise OSError("the other side sends more than was asked for")
 
 
 _OK: Final = 200
@@ -157,16 +125,12 @@ class Answer:
 Token = Callable[[], Awaitable[str | None]]
 """Returns the bearer token to send now, None where there is none. It logs by itself why."""
 
-HEADERS: Final = {
-    hdrs.USER_AGENT: f"winpool/{__version__}",
-    hdrs.ACCEPT: "application/json",
-    # Uncompressed: the limit is for what is kept in memory.
-    hdrs.ACCEPT_ENCODING: "identity",
-}
-
-_FAULTS: Final = (aiohttp.ClientError, OSError, HttpProcessingError, ValueError, RuntimeError)
-"""What aiohttp may raise for a connection or an answer: also errors of its parsers, and RuntimeError for a
-session that was closed meanwhile."""
+_HEADERS: Final = (
+    f"{hdrs.USER_AGENT}: winpool/{__version__}\r\n"
+    f"{hdrs.ACCEPT}: application/json\r\n"
+    f"{hdrs.ACCEPT_ENCODING}: identity\r\n"
+)
+"""Uncompressed: the limit is for what is kept in memory."""
 
 _NAME_MISMATCHES: Final = frozenset({62, 64})
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL (x509_vfy.h)."""
@@ -191,6 +155,13 @@ async def header_of(token: Token) -> str:
     return BEARER + text
 
 
+def request_of(host: str, port: int, path: str, *, authorization: str | None) -> bytes:
+    """Return the bytes of a GET. ``authorization`` is of ``header_of``, so it ends no line."""
+    named = f"[{host}]" if ":" in host else host
+    credentials = "" if authorization is None else f"{hdrs.AUTHORIZATION}: {authorization}\r\n"
+    return f"GET {path} HTTP/1.1\r\nHost: {named}:{port}\r\n{_HEADERS}{credentials}\r\n".encode("ascii")
+
+
 @asynccontextmanager
 async def within(seconds: float) -> AsyncIterator[None]:
     """Limit the time of a whole poll, from the token to the end of the body. Raises PollError (TIMEOUT)."""
@@ -199,126 +170,6 @@ async def within(seconds: float) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise PollError(Outcome.TIMEOUT, f"no complete answer within {seconds:.0f} s") from None
-
-
-class Line:
-    """The connections to one server, which are cut when it is closed. Make it inside a running event loop.
-
-    asyncio sends a goodbye on a TLS connection that is closed, and waits 30 s for that of the other side. A
-    server that never says it would keep 90 kB for that time, so the sockets themselves are shut down.
-    """
-
-    def __init__(self, *, limit: int, keep_alive: float) -> None:
-        """Make a line of at most ``limit`` connections, which may idle for ``keep_alive`` seconds."""
-        self._sockets: list[MeteredSocket] = []
-        self._allowance = 0
-        self._in_flight = 0
-        connector = aiohttp.TCPConnector(
-            limit=limit, keepalive_timeout=keep_alive, socket_factory=self._make_socket
-        )
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            headers=HEADERS,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None),  # each poll has a deadline of its own
-            trust_env=False,  # no proxy may see the token
-            auto_decompress=False,  # a kilobyte can become a gigabyte
-        )
-
-    async def close(self) -> None:
-        """Cut all connections."""
-        for each in self._sockets:
-            with suppress(OSError):  # it is closed already
-                each.shutdown(socket.SHUT_RDWR)
-        await self._session.close()
-
-    async def get(
-        self,
-        url: URL,
-        *,
-        authorization: str | None,
-        context: ssl.SSLContext | None,
-        limit: int,
-    ) -> bytearray:
-        """Return the body of a 200, of at most ``limit`` bytes.
-
-        The certificate must be for the host of the URL. The token is sent once the handshake has succeeded,
-        so that only a server with such a certificate gets it. No more is received from the network than
-        WRAPPING_BYTES before the body, and as many beside it. Raises PollError.
-        """
-        self._in_flight += 1
-        self._allow(WRAPPING_BYTES)
-        has_begun = False
-        try:
-            async with self._session.get(
-                url,
-                headers={} if authorization is None else {hdrs.AUTHORIZATION: authorization},
-                allow_redirects=False,
-                ssl=True if context is None else context,
-            ) as response:
-                has_begun = True
-                self._allow(limit + WRAPPING_BYTES)
-                if response.status != _OK:
-                    raise refusal(response.status)
-                return await _body(response.content, limit=limit)
-        except (PollError, TimeoutError):
-            raise
-        except _FAULTS as error:
-            if any(each.left < 0 for each in self._sockets):
-                outcome = Outcome.TOO_LARGE if has_begun else Outcome.UNREADABLE
-                raise PollError(outcome, "more comes than an answer has") from None
-            raise _fault(error) from None
-        finally:
-            self._in_flight -= 1
-
-    def _allow(self, count: int) -> None:
-        """Have each connection receive so many bytes more, and one that is made as well.
-
-        Where several requests are under way, none is allowed less than it was.
-        """
-        is_shared = self._in_flight > 1
-        self._allowance = max(self._allowance, count) if is_shared else count
-        for each in self._sockets:
-            each.left = max(each.left, count) if is_shared else count
-
-    def _make_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        self._sockets = [each for each in self._sockets if each.fileno() >= 0]
-        family, kind, protocol, *_ = address
-        made = MeteredSocket(family, kind, protocol)
-        made.left = self._allowance
-        self._sockets.append(made)
-        return made
-
-
-async def _body(content: aiohttp.StreamReader, *, limit: int) -> bytearray:
-    body = bytearray()
-    try:
-        while not content.at_eof():
-            body += await content.readany()
-            if len(body) > limit:
-                raise PollError(Outcome.TOO_LARGE, f"the answer has more than {limit} bytes")
-    except BaseException:
-        # The error has this frame in its traceback, and lives until the garbage collector finds it.
-        body.clear()
-        raise
-    return body
-
-
-def _fault(error: Exception) -> PollError:
-    """Say what is wrong with the connection, without any text of the other side."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        cause = error.certificate_error
-        assert isinstance(cause, ssl.SSLCertVerificationError)
-        return certificate_fault(cause)
-    if isinstance(error, aiohttp.ClientConnectorError):
-        found = error.os_error
-        reason = found.reason if isinstance(found, ssl.SSLError) else found.strerror
-        return PollError(Outcome.NO_CONNECTION, f"cannot connect: {reason or 'no reason given'}")
-    if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
-        return PollError(Outcome.UNREADABLE, "the answer is not HTTP")
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return PollError(Outcome.NO_CONNECTION, "the answer broke off")
-    return PollError(Outcome.NO_CONNECTION, "the connection broke off")
 
 
 def certificate_fault(error: ssl.SSLCertVerificationError) -> PollError:
@@ -340,20 +191,22 @@ class _FloodError(Exception):
 
 
 class Wire:
-    """A TLS connection for one request at a time. Make it inside a running event loop, and close it.
+    """A connection for one request at a time, with TLS or without. Make it in a running event loop; close it.
 
     OpenSSL works in memory, and the event loop moves the bytes. So all that comes is counted before OpenSSL
     reads it, which would take session tickets without an end.
     """
 
-    def __init__(self, *, context: ssl.SSLContext, name: str) -> None:
+    def __init__(self, *, context: ssl.SSLContext | None, name: str) -> None:
         """Make one that is not connected yet. ``name`` is what the certificate must be for.
 
-        Raises ValueError for what can be no name of a server.
+        Without ``context`` it has no TLS. Raises ValueError for what can be no name of a server.
         """
         self._loop = asyncio.get_running_loop()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
+        self._tls: ssl.SSLObject | None = None
+        if context is not None:
+            self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
         self._socket: socket.socket | None = None
         self._left = 0
         self._unseen = 0
@@ -373,7 +226,8 @@ class Wire:
         self._socket.setblocking(False)
         try:
             await self._loop.sock_connect(self._socket, (host, port))
-            await self._shake_hands(self._socket)
+            if self._tls is not None:
+                await self._shake_hands(self._socket, self._tls)
         except _FloodError:
             raise PollError(Outcome.UNREADABLE, "more comes than a handshake has") from None
         except ssl.SSLCertVerificationError as error:
@@ -392,8 +246,10 @@ class Wire:
         answer = Answer(limit=limit, loop=self._loop)
         self._left = WRAPPING_BYTES
         try:
-            self._tls.write(request)
-            await self._loop.sock_sendall(self._socket, self._outgoing.read())
+            if self._tls is not None:
+                self._tls.write(request)
+                request = self._outgoing.read()
+            await self._loop.sock_sendall(self._socket, request)
             while not answer.is_complete:
                 await self._read(self._socket, answer, limit=limit)
         except BaseException as error:
@@ -439,10 +295,10 @@ class Wire:
             self._socket.close()
             self._socket = None
 
-    async def _shake_hands(self, connection: socket.socket) -> None:
+    async def _shake_hands(self, connection: socket.socket, tls: ssl.SSLObject) -> None:
         while True:
             try:
-                self._tls.do_handshake()
+                tls.do_handshake()
             except ssl.SSLWantReadError:
                 await self._loop.sock_sendall(connection, self._outgoing.read())
                 self._incoming.write(await self._receive(connection))
@@ -452,7 +308,9 @@ class Wire:
     async def _read(self, connection: socket.socket, answer: Answer, *, limit: int) -> None:
         """Read what has come of an answer, or wait for more."""
         had_begun = answer.has_begun
-        data = self._decrypted(await self._receive(connection))
+        data = await self._receive(connection)
+        if self._tls is not None:
+            data = self._decrypted(data, self._tls)
         if data:
             answer.feed(data)
         if self._has_ended and not answer.is_complete:
@@ -460,12 +318,12 @@ class Wire:
         if answer.has_begun and not had_begun:
             self._left = limit + WRAPPING_BYTES
 
-    def _decrypted(self, received: bytes) -> bytes:
+    def _decrypted(self, received: bytes, tls: ssl.SSLObject) -> bytes:
         parts: list[bytes] = []
         for start in range(0, len(received), SLICE_BYTES):
             self._incoming.write(received[start : start + SLICE_BYTES])
             try:
-                while part := self._tls.read(RECORD_BYTES):
+                while part := tls.read(RECORD_BYTES):
                     parts.append(part)
                 self._has_ended = True  # it has said goodbye
                 break
@@ -523,3 +381,20 @@ class Wire:
         if self._is_watched:
             self._is_watched = False
             self._loop.remove_reader(connection.fileno())
+
+
+async def connected(host: str, port: int, *, context: ssl.SSLContext | None, name: str) -> Wire:
+    """Return a connection to an IP address, whose certificate is for ``name``.
+
+    Raises PollError, and OtherNameError where only the name is wrong.
+    """
+    try:
+        wire = Wire(context=context, name=name)
+    except ValueError:
+        raise PollError(Outcome.CERTIFICATE, "no certificate can have the name of the server") from None
+    try:
+        await wire.connect(host, port)
+    except BaseException:
+        wire.close()
+        raise
+    return wire

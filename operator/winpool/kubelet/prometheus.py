@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from yarl import URL
 
-from winpool.kubelet.connection import Line, Token, header_of, within
+from winpool.kubelet.connection import Token, Wire, connected, header_of, request_of, within
 from winpool.kubelet.exporter import Matchers, Point, Query, parse_vector, samples_of
+from winpool.kubelet.outcome import Outcome, PollError
 from winpool.model.pressure import MemorySample
 
 log = logging.getLogger(__name__)
@@ -68,6 +71,9 @@ MAX_QUERIES: Final = 4
 """Queries at once, of the nine that belong together. Prometheus runs 20 at once by default, for all its
 users."""
 
+CONNECT_SECONDS: Final = 2.0
+"""For one address of several, so that one that does not answer leaves the time for the next."""
+
 _QUERY_PATH: Final = "api/v1/query"
 
 
@@ -107,6 +113,7 @@ class PrometheusClient:
         Only series that have the labels of ``matchers`` are read.
         """
         self._url = url / _QUERY_PATH
+        self._host, self._port = url.raw_host or "", url.port or 0  # ``parse_url`` refuses a URL without them
         self._matchers = matchers
         self._token = token
         self._context = context
@@ -117,39 +124,68 @@ class PrometheusClient:
         One answer that is missing makes the others worthless, since it is not known of which nodes it would
         have been. Raises PollError.
         """
-        line = Line(limit=MAX_QUERIES, keep_alive=deadline)
-        try:
-            async with within(deadline):
-                authorization = None if self._token is None else await header_of(self._token)
-                answers = await self._ask_all(line, label, authorization)
-        finally:
-            # The next queries are seconds away, and an idle connection costs 90 kB.
-            await line.close()
-        return samples_of(answers)
+        async with within(deadline):
+            authorization = None if self._token is None else await header_of(self._token)
+            addresses = await self._addresses()
+            left, found = [*Query], dict[Query, dict[str, Point]]()
+            tasks = [
+                asyncio.ensure_future(self._ask(left, found, addresses, authorization, label=label))
+                for _ in range(MAX_QUERIES)
+            ]
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        return samples_of(found)
 
-    async def _ask_all(
-        self, line: Line, label: str, authorization: str | None
-    ) -> dict[Query, dict[str, Point]]:
-        tasks = {
-            query: asyncio.ensure_future(self._ask(line, query, label, authorization)) for query in Query
-        }
+    async def _addresses(self) -> list[str]:
+        """Return the IP addresses of the data source, the preferred first. Raises PollError."""
+        loop = asyncio.get_running_loop()
         try:
-            await asyncio.gather(*tasks.values())
-        finally:
-            for task in tasks.values():
-                task.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
-        return {query: task.result() for query, task in tasks.items()}
+            told = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            raise PollError(Outcome.NO_CONNECTION, "the host has no address") from None
+        return [str(each[4][0]) for each in told]
 
-    async def _ask(self, line: Line, query: Query, label: str, authorization: str | None) -> dict[str, Point]:
-        body = await line.get(
-            self._url.with_query(query=query.of(self._matchers)),
-            authorization=authorization,
-            context=self._context() if self._url.scheme == "https" else None,
-            limit=MAX_BODY_BYTES,
-        )
+    async def _ask(
+        self,
+        left: list[Query],
+        found: dict[Query, dict[str, Point]],
+        addresses: list[str],
+        authorization: str | None,
+        *,
+        label: str,
+    ) -> None:
+        """Ask what is ``left`` over one connection at a time, until nothing is. Raises PollError."""
+        wire: Wire | None = None
         try:
-            return parse_vector(body, label=label)
+            while left:
+                query = left.pop()
+                wire = wire or await self._connected(addresses)
+                path = self._url.with_query(query=query.of(self._matchers)).raw_path_qs
+                request = request_of(self._host, self._port, path, authorization=authorization)
+                body, may_stay = await wire.ask(request, limit=MAX_BODY_BYTES)
+                try:
+                    found[query] = parse_vector(body, label=label)
+                finally:
+                    # An error would keep it until the garbage collector runs.
+                    body.clear()
+                if not may_stay:
+                    wire.close()
+                    wire = None
         finally:
-            # An error would keep it until the garbage collector runs.
-            body.clear()
+            # The next queries are seconds away.
+            if wire is not None:
+                wire.close()
+
+    async def _connected(self, addresses: list[str]) -> Wire:
+        """Return a connection to the first address that accepts one. Raises PollError."""
+        context = self._context() if self._url.scheme == "https" else None
+        *others, last = addresses
+        for address in others:
+            with suppress(PollError, TimeoutError):
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    return await connected(address, self._port, context=context, name=self._host)
+        return await connected(last, self._port, context=context, name=self._host)

@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders import GUARD, NOON, a_node, a_record
+from harness.builders import GUARD, NOON, a_node, a_pool, a_record
 from harness.strategies import NASTY
 from winpool.api.keys import (
     APPLIED_ANNOTATION,
@@ -21,8 +22,10 @@ from winpool.api.keys import (
     RELEASE_FINALIZER,
     RESERVED_MEMORY_TAINT,
 )
+from winpool.api.status import SetKeys, WindowsNodePoolStatus
 from winpool.api.text import printable
 from winpool.cli.console import Look
+from winpool.cli.lenient import Fields
 from winpool.cli.uninstall import as_content, as_text
 from winpool.cli.uninstall_plan import (
     NODES_AT_ONCE,
@@ -33,33 +36,29 @@ from winpool.cli.uninstall_plan import (
     LeaseFact,
     Place,
     Plan,
-    PoolFact,
-    Unread,
-    deployment_fact,
-    lease_fact,
     plan_of,
-    pool_fact,
     removal,
 )
+from winpool.cli.uninstall_reader import deployment_fact, lease_fact
 from winpool.model.node import Keys
 from winpool.ownership.record import Owned, Record, render
 
 if TYPE_CHECKING:
     from unit.cli.conftest import Plugin
     from winpool.model.node import Node
+    from winpool.model.pool import Pool
 
-POOL = PoolFact(
-    name="pool", uid="uid-of-pool", keys=Keys(frozenset({"team"}), frozenset({("os", "NoSchedule")}))
-)
+KEYS = {"labels": {"team": "payments"}, "taints": [{"key": "os", "effect": "NoSchedule"}]}
+POOL = a_pool("pool", more=KEYS)
 OURS = {POOL_LABEL: "pool"}
 IN_FORCE = GuardFact(found=True, problem="", identity=GUARD)
-RUNNING = (DeploymentFact(name="winpool", replicas=2, ready=2),)
+RUNNING = (DeploymentFact(name="winpool", replicas=2, ready_replicas=2),)
 TEAM = {"team": Owned(set="payments")}
 TAINT = {("os", "NoSchedule"): Owned(set="windows")}
-LEASE = LeaseFact(name="winpool", holder="a", renewed=NOON, seconds=15)
+LEASE = LeaseFact(name="winpool", holder="a", live=True)
 
 
-def facts(*nodes: Node, pools: tuple[PoolFact, ...] = (POOL,), **more: Any) -> Facts:
+def facts(*nodes: Node, pools: tuple[Pool, ...] = (POOL,), **more: Any) -> Facts:
     """Return a cluster with everything installed and an operator that runs."""
     known: dict[str, Any] = {
         "namespace": True,
@@ -70,7 +69,7 @@ def facts(*nodes: Node, pools: tuple[PoolFact, ...] = (POOL,), **more: Any) -> F
         "crd": True,
         **more,
     }
-    return Facts(now=NOON, pools=pools, nodes=nodes, **known)
+    return Facts(pools=pools, nodes=nodes, **known)
 
 
 def member(name: str = "w1", **more: Any) -> Node:
@@ -97,7 +96,7 @@ def said(plan: Plan, about: str) -> str:
     return caution.message
 
 
-def place(node: Node, *pools: PoolFact) -> tuple[Place, str]:
+def place(node: Node, *pools: Pool) -> tuple[Place, str]:
     [found] = plan_of(facts(node, pools=pools)).nodes
     return found.place, found.pool
 
@@ -221,7 +220,7 @@ def test_a_cluster_without_pools_and_keys_is_ready() -> None:
 
 
 def test_a_cluster_that_never_had_winpool_needs_no_step() -> None:
-    plan = plan_of(Facts(now=NOON, pools=(), nodes=(a_node(),)))
+    plan = plan_of(Facts(pools=(), nodes=(a_node(),)))
     assert (plan.is_ready, plan.steps, plan.cautions) == (True, (), ())
 
 
@@ -232,7 +231,7 @@ def test_a_node_that_cannot_be_read_prevents_that_the_cluster_is_ready() -> None
 
 
 def test_an_operator_without_replicas_is_started_first_and_not_stopped_twice() -> None:
-    asleep = (DeploymentFact(name="winpool", replicas=0, ready=0),)
+    asleep = (DeploymentFact(name="winpool", replicas=0, ready_replicas=0),)
     plan = plan_of(facts(member(), deployments=asleep, leases=()))
     assert plan.steps[0].commands[0] == "kubectl -n winpool-system scale deployment/winpool --replicas=1"
     assert "StopOperator" not in kinds(plan)
@@ -241,22 +240,16 @@ def test_an_operator_without_replicas_is_started_first_and_not_stopped_twice() -
 
 
 def test_an_operator_that_is_not_ready_is_said_and_not_started_again() -> None:
-    plan = plan_of(facts(member(), deployments=(replace(RUNNING[0], ready=0),), leases=()))
+    plan = plan_of(
+        facts(member(), deployments=(msgspec.structs.replace(RUNNING[0], ready_replicas=0),), leases=())
+    )
     assert "OperatorDown" in abouts(plan)
     assert "StartOperator" not in kinds(plan)
 
 
-@pytest.mark.parametrize(
-    ("lease", "runs"),
-    [
-        (LEASE, True),
-        (replace(LEASE, renewed=NOON - timedelta(seconds=16)), False),
-        (replace(LEASE, renewed=None), False),
-        (replace(LEASE, holder=""), False),
-    ],
-)
-def test_outside_the_cluster_an_operator_is_known_by_its_lease(lease: LeaseFact, *, runs: bool) -> None:
-    plan = plan_of(facts(member(), deployments=(), leases=(lease,)))
+@pytest.mark.parametrize("runs", [True, False])
+def test_outside_the_cluster_an_operator_is_known_by_its_lease(*, runs: bool) -> None:
+    plan = plan_of(facts(member(), deployments=(), leases=(replace(LEASE, live=runs),)))
     assert ("OperatorUnknown" not in abouts(plan)) is runs
     [stop] = [each for each in plan.steps if each.kind == "StopOperator"]
     assert not stop.commands
@@ -300,15 +293,23 @@ def test_all_kinds_of_keys_have_their_command() -> None:
 @pytest.mark.parametrize(
     ("about", "cluster", "words"),
     [
-        ("PoolPaused", {"pools": (replace(POOL, mode="Paused"),)}, "it still releases"),
-        ("PoolPaused", {"pools": (replace(POOL, mode="DryRun"),)}, "pool (DryRun)"),
+        ("PoolPaused", {"pools": (a_pool("pool", mode="Paused", more=KEYS),)}, "it still releases"),
+        ("PoolPaused", {"pools": (a_pool("pool", mode="DryRun", more=KEYS),)}, "pool (DryRun)"),
         (
             "OtherFinalizers",
-            {"pools": (replace(POOL, other_finalizers=("a.example/b",)),)},
+            {"pools": (replace(POOL, finalizers=("a.example/b",)),)},
             "a.example/b",
         ),
-        ("Unread", {"fence": Unread("alice may not list them.")}, "the fence is there: alice may not"),
-        ("Unread", {"deployments": Unread("no right")}, "the Deployment is there: no right"),
+        (
+            "Unread",
+            {"fence": None, "unread": {"the fence": "alice may not list them."}},
+            "the fence is there: alice may not",
+        ),
+        (
+            "Unread",
+            {"deployments": None, "unread": {"the Deployment": "no right"}},
+            "the Deployment is there: no right",
+        ),
         ("GuardNotInForce", {"guard": GuardFact(found=False)}, "it is not installed"),
         (
             "GuardNotInForce",
@@ -379,46 +380,41 @@ def _nodes(draw: st.DrawFn) -> tuple[Node, ...]:
 
 @st.composite
 def _clusters(draw: st.DrawFn) -> Facts:
-    unread = st.builds(Unread, NASTY)
     pools = [
-        PoolFact(
-            name=name,
-            uid=f"uid-of-{name}",
-            mode=draw(st.sampled_from(("Active", "Paused", "DryRun", "Later"))),
+        replace(
+            a_pool(name, mode=draw(st.sampled_from(("Active", "Paused", "DryRun"))), more=KEYS),
             deleting=draw(st.booleans()),
-            has_finalizer=draw(st.booleans()),
-            other_finalizers=draw(st.sampled_from(((), ("a.example/b",)))),
-            keys=POOL.keys,
+            finalizers=draw(st.sampled_from(((), (RELEASE_FINALIZER,), (RELEASE_FINALIZER, "a.example/b")))),
         )
         for name in draw(st.sets(st.sampled_from(("pool", "other"))))
     ]
     return Facts(
-        now=NOON,
         pools=tuple(pools),
         nodes=draw(_nodes()),
         unread_nodes=tuple(draw(st.lists(NASTY, max_size=2))),
-        namespace=draw(st.booleans() | unread),
+        namespace=draw(st.booleans() | st.none()),
         deployments=draw(
             st.lists(
                 st.builds(
                     DeploymentFact,
                     name=st.just("winpool"),
                     replicas=st.integers(0, 2),
-                    ready=st.integers(0, 2),
+                    ready_replicas=st.integers(0, 2),
                 ),
                 max_size=2,
             ).map(tuple)
-            | unread
+            | st.none()
         ),
-        leases=draw(st.sampled_from(((), (LEASE,), (replace(LEASE, holder=""),))) | unread),
+        leases=draw(st.sampled_from(((), (LEASE,), (replace(LEASE, live=False),))) | st.none()),
         guard=draw(
             st.sampled_from((IN_FORCE, GuardFact(found=False), GuardFact(found=True, problem="another")))
-            | unread
+            | st.none()
         ),
         fence=draw(
-            st.sampled_from((FenceFact(found=False), FenceFact(found=True, missing=("a b",)))) | unread
+            st.sampled_from((FenceFact(found=False), FenceFact(found=True, missing=("a b",)))) | st.none()
         ),
-        crd=draw(st.booleans() | unread),
+        crd=draw(st.booleans() | st.none()),
+        unread=draw(st.dictionaries(st.sampled_from(("the guard", "the CRD")), NASTY)),
         flags=draw(st.sampled_from(((), ("--context", "prod")))),
     )
 
@@ -441,7 +437,7 @@ def test_each_node_with_anything_of_winpool_is_counted_exactly_once(cluster: Fac
 @given(_clusters())
 def test_each_step_is_there_exactly_if_it_has_a_reason_and_in_the_one_order(cluster: Facts) -> None:
     plan = plan_of(cluster)
-    deployments = () if isinstance(cluster.deployments, Unread) else cluster.deployments
+    deployments = cluster.deployments or ()
     awake = any(each.replicas for each in deployments)
     reasons = {
         "StartOperator": bool(deployments) and not awake and not cluster.operator_runs and not plan.is_ready,
@@ -470,43 +466,33 @@ def test_what_is_printed_is_plain(cluster: Facts) -> None:
 # Reading objects
 
 
-def test_a_pool_is_read_with_the_keys_that_it_asks_for_and_has_set() -> None:
-    found = pool_fact(
-        {
-            "metadata": {
-                "name": "a",
-                "uid": "u",
-                "deletionTimestamp": "x",
-                "finalizers": [RELEASE_FINALIZER, "b/c"],
-            },
-            "spec": {
-                "mode": "Paused",
-                "labels": {"team": "x"},
-                "taints": [{"key": "os", "effect": "NoSchedule"}],
-                "startupTaints": [{"key": "new", "effect": "NoExecute"}],
-            },
-            "status": {"setKeys": {"labels": ["old"], "taints": ["gone:NoSchedule"]}},
-        }
-    )
-    taints = {("os", "NoSchedule"), ("new", "NoExecute"), ("gone", "NoSchedule")}
-    assert found == PoolFact(
-        name="a",
-        uid="u",
-        mode="Paused",
-        deleting=True,
-        has_finalizer=True,
-        other_finalizers=("b/c",),
-        keys=Keys(frozenset({"team", "old"}), frozenset(taints)),
-    )
-
-
 @pytest.mark.parametrize(
-    "broken", [{}, {"metadata": 1, "spec": [], "status": "x"}, {"spec": {"labels": 1, "taints": {}}}]
+    ("spec", "live"),
+    [
+        ({}, True),
+        ({"renewTime": (NOON - timedelta(seconds=16)).isoformat()}, False),
+        ({"renewTime": None}, False),
+        ({"holderIdentity": ""}, False),
+    ],
 )
+def test_a_lease_is_live_where_its_holder_has_renewed_it_in_time(spec: dict[str, Any], *, live: bool) -> None:
+    whole = {"holderIdentity": "a", "renewTime": NOON.isoformat(), "leaseDurationSeconds": 15, **spec}
+    found = lease_fact(Fields({"metadata": {"name": "winpool"}, "spec": whole}), now=NOON)
+    assert (found.name, found.live) == ("winpool", live)
+
+
+@pytest.mark.parametrize("broken", [{}, {"metadata": 1, "spec": [], "status": "x"}])
 def test_objects_with_fields_of_another_type_are_read_as_if_these_were_absent(broken: dict[str, Any]) -> None:
-    assert pool_fact(broken) == PoolFact(name="", uid="", has_finalizer=False)
-    assert deployment_fact(broken) == DeploymentFact(name="", replicas=0, ready=0)
-    assert lease_fact(broken) == LeaseFact(name="", holder="", renewed=None, seconds=0)
+    assert deployment_fact(Fields(broken)) == DeploymentFact(name="", replicas=0, ready_replicas=0)
+    assert lease_fact(Fields(broken), now=NOON) == LeaseFact(name="", holder="", live=False)
+
+
+def test_a_pool_with_a_spec_that_cannot_be_read_is_shown_with_the_keys_that_it_has_set() -> None:
+    status = WindowsNodePoolStatus(set_keys=SetKeys(labels=("team",), taints=("os:NoSchedule",)))
+    pool = replace(POOL, spec=None, refusal="spec.os: must be given.", status=status)
+    content = as_content(facts(member(annotations={}), pools=(pool,)))
+    assert content["pools"][0]["mode"] == "Active"
+    assert "label team, taint os:NoSchedule" in str(content["warnings"])
 
 
 # The command line

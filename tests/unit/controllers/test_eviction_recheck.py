@@ -24,6 +24,7 @@ from winpool.controllers.writes import Outcome
 from winpool.decide import Decision
 from winpool.features.memory.eviction import VALID_SECONDS
 from winpool.kube.client import Transport
+from winpool.kube.events import EventRecord, EventRecorder
 from winpool.kube.request import Request
 from winpool.kubelet.outcome import Outcome as PollOutcome
 from winpool.kubelet.outcome import PollError
@@ -40,12 +41,20 @@ CALM = 12.0
 
 
 class Nothing:
-    """Writes of another kind, and the recorder of events."""
+    """Writes of another kind."""
 
     async def run(self, *_: Any, **__: Any) -> Outcome[Any]:
         return Outcome()
 
-    def record(self, *_: Any, **__: Any) -> None: ...
+
+class Recorder:
+    """Keeps reason and object of each event."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+
+    def record(self, event: EventRecord, **_: Any) -> None:
+        self.events.append((event.reason, event.name))
 
 
 NO_DELETIONS = Deletions("pool", "uid-of-pool", {}, {}, frozenset())
@@ -80,7 +89,8 @@ class Scene:
             evictions=self.lane,
             wake=self._wake,
         )
-        self.executor = Executor("pool", services, Announcer(nothing, "pool"))
+        self.recorder = Recorder()
+        self.executor = Executor("pool", services, Announcer(cast(EventRecorder, self.recorder), "pool"))
 
     def now(self) -> datetime:
         return NOON + timedelta(seconds=asyncio.get_running_loop().time() - self.begun)
@@ -206,15 +216,17 @@ def test_what_happens_while_an_eviction_waits_is_seen(meanwhile: Callable[[Scene
         async with a_scene() as scene:
             assert not await sent_after(scene, meanwhile)
             assert scene.wakes == 1, "another pass decides"
+            assert scene.recorder.events == []
 
     run_virtually(play())
 
 
-def test_an_eviction_that_waits_is_sent_where_all_is_as_it_was() -> None:
+def test_an_eviction_that_waits_is_sent_where_all_is_as_it_was_and_an_event_tells_of_it() -> None:
     async def play() -> None:
         async with a_scene() as scene:
             assert await sent_after(scene, nothing)
             assert scene.sent.count("shop/hog") == 1
+            assert scene.recorder.events == [("PodEvicted", scene.node.name)]
 
     run_virtually(play())
 

@@ -123,6 +123,18 @@ def test_a_pool_of_which_nothing_changes_is_not_looked_at() -> None:
     on_stage(scene, a_node("w1"), a_node("w2"), spec=LABELS)
 
 
+def test_the_figures_of_a_pool_are_kept_until_it_is_gone() -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(30)
+        assert operator.services.stats.figures.keys() == {"pool"}
+        cluster.delete_pool("pool")
+        await asyncio.sleep(30)
+        assert cluster.bodies == {}
+        assert operator.services.stats.figures == {}
+
+    on_stage(scene, a_node("w1"), spec=LABELS)
+
+
 UNREADABLE: Object = {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "Perhaps"}]}
 
 

@@ -43,8 +43,8 @@ def a_line(kind: str, found: Any) -> bytes:
 
 def test_requests_name_the_object_in_the_one_field_that_rbac_looks_at() -> None:
     path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies?fieldSelector=metadata.name%3D"
-    assert TARGET.list_request().path == f"{path}winpool-guard&limit=500"
-    assert TARGET.watch_request("9", 0.5).path == (
+    assert TARGET.listing.list_request().path == f"{path}winpool-guard&limit=500"
+    assert TARGET.listing.watch_request("9", 0.5).path == (
         f"{path}winpool-guard&watch=1&allowWatchBookmarks=true&resourceVersion=9&timeoutSeconds=1"
     )
 

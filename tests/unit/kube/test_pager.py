@@ -213,15 +213,10 @@ def numbers(*found: int, goes_on: str = "") -> bytes:
     return json.dumps({"numbers": found, "continue_token": goes_on}).encode()
 
 
-def request_numbers(limit: int, token: str) -> Request:
-    path = f"/numbers?limit={limit}&continue={token or 0}"
-    return Request(verb="list", resource="numbers", path=path, reply_limit=1000)
-
-
 def a_pager(ask: Ask, *, limit: int = 64, page_bytes: int = 1000) -> Pager[Numbers]:
     listing = Listing(
         resource="numbers",
-        request=request_numbers,
+        collection="/numbers",
         decode=decode_numbers,
         page_limit=limit,
         page_bytes=page_bytes,
@@ -345,7 +340,7 @@ class Sizes:
 
     async def request(self, request: Request) -> bytes:
         query = query_of(request)
-        limit, start = int(query["limit"]), int(query["continue"])
+        limit, start = int(query["limit"]), int(query.get("continue", 0))
         self.limits.append(limit)
         found = self.sizes[start : start + limit]
         if sum(found) > request.reply_limit:

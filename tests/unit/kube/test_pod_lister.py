@@ -13,12 +13,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from winpool.kube.errors import ApiError, Gone, StreamGarbled, TooLarge, Unavailable
+from winpool.kube.lists import OBJECTS_A_PAGE
 from winpool.kube.pods import (
-    PAGE_LIMIT,
     POD_PAGE_BYTES,
     ListedPods,
     PodLister,
-    list_request,
 )
 from winpool.kube.request import Request
 from winpool.model.pods import Pod
@@ -44,9 +43,11 @@ class Answers:
 
     def __init__(self, *answers: Answer) -> None:
         self._answers = iter(answers)
+        self.requests: list[Request] = []
         self.asked: list[dict[str, str]] = []
 
     async def request(self, request: Request) -> bytes:
+        self.requests.append(request)
         self.asked.append({key: value for key, (value,) in parse_qs(urlsplit(request.path).query).items()})
         answer = next(self._answers)
         if isinstance(answer, Exception):
@@ -59,14 +60,12 @@ async def listed(*answers: Answer) -> tuple[ListedPods, list[str], Answers]:
     return await PodLister(source.request).list_all(see=seen.append), [pod.name for pod in seen], source
 
 
-def test_the_request_is_for_pods_on_nodes_that_have_not_ended_well() -> None:
-    request = list_request(limit=100, token="a/b+c")
-    assert request.path == (
-        "/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%21%3DSucceeded"
-        "&limit=100&continue=a%2Fb%2Bc"
-    )
-    assert (request.verb, request.resource, request.reply_limit) == ("list", "pods", POD_PAGE_BYTES)
-    assert "continue" not in list_request().path
+async def test_the_request_is_for_pods_on_nodes_that_have_not_ended_well() -> None:
+    _, _, source = await listed(page(goes_on="a/b+c"), page())
+    first, second = source.requests
+    path = "/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%21%3DSucceeded&limit=500"
+    assert (first.path, second.path) == (path, f"{path}&continue=a%2Fb%2Bc")
+    assert (first.verb, first.resource, first.reply_limit) == ("list", "pods", POD_PAGE_BYTES)
 
 
 async def test_all_pages_are_shown_and_counted() -> None:
@@ -75,7 +74,7 @@ async def test_all_pages_are_shown_and_counted() -> None:
     assert found == ListedPods(count=3, pages=3)
     assert seen == ["a", "b", "c"]
     assert [asked.get("continue") for asked in source.asked] == [None, "1", "2"]
-    assert {asked["limit"] for asked in source.asked} == {str(PAGE_LIMIT)}
+    assert {asked["limit"] for asked in source.asked} == {str(OBJECTS_A_PAGE)}
 
 
 async def test_an_empty_cluster_is_a_complete_list() -> None:

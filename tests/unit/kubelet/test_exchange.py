@@ -7,11 +7,10 @@ import traceback
 from typing import Final
 
 from hypothesis import given
-from yarl import URL
 
 from harness.answers import ANSWERS, CHUNKED, GOOD, TOKEN
 from harness.hostile_server import a_server, answering
-from winpool.kubelet.connection import Line, within
+from winpool.kubelet.connection import Wire, request_of, within
 from winpool.kubelet.outcome import Outcome, PollError
 
 LIMIT: Final = 1000
@@ -22,15 +21,16 @@ AMPLE: Final = 30.0
 
 async def asked(content: bytes, *, deadline: float) -> bytes | PollError:
     async with a_server(None, answering(content)) as server:
-        line = Line(limit=4, keep_alive=1.0)
+        wire = Wire(context=None, name="")
         try:
             async with within(deadline):
-                url = URL(f"http://127.0.0.1:{server.port}/")
-                return bytes(await line.get(url, authorization=f"Bearer {TOKEN}", context=None, limit=LIMIT))
+                await wire.connect("127.0.0.1", server.port)
+                request = request_of("127.0.0.1", server.port, "/", authorization=f"Bearer {TOKEN}")
+                return bytes((await wire.ask(request, limit=LIMIT))[0])
         except PollError as error:
             return error
         finally:
-            await line.close()
+            wire.close()
 
 
 @given(content=ANSWERS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import socket
 import ssl
 import traceback
 import tracemalloc
@@ -197,6 +198,33 @@ async def test_a_port_where_nothing_listens_is_no_connection(
 ) -> None:
     async with a_server(tls, well) as server:
         client = a_client(server, authority)
+    with pytest.raises(PollError) as raised:
+        await client.samples(label="node", deadline=AMPLE)
+    assert raised.value.outcome is Outcome.NO_CONNECTION
+
+
+async def test_of_several_addresses_the_first_that_answers_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def resolve(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        assert host == "prometheus.test"
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in ("127.0.0.2", "127.0.0.1")
+        ]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+    async with a_server(None, well) as server:
+        url = URL(f"http://prometheus.test:{server.port}")
+        client = PrometheusClient(url, matchers=MATCHERS, token=None, context=ssl.create_default_context)
+        assert sorted(await client.samples(label="node", deadline=AMPLE)) == ["w1", "w2"]
+        assert f"\r\nHost: prometheus.test:{server.port}\r\n" in server.heads[0]
+
+
+async def test_a_host_without_an_address_is_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def resolve(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+    url = URL("http://prometheus.test:9090")
+    client = PrometheusClient(url, matchers=MATCHERS, token=None, context=ssl.create_default_context)
     with pytest.raises(PollError) as raised:
         await client.samples(label="node", deadline=AMPLE)
     assert raised.value.outcome is Outcome.NO_CONNECTION

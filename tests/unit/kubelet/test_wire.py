@@ -21,8 +21,8 @@ from testbed.pki import Authority
 from winpool.kubelet import client as client_module
 from winpool.kubelet import connection as wire_module
 from winpool.kubelet.addresses import Target
-from winpool.kubelet.client import MAX_BODY_BYTES, request_of
-from winpool.kubelet.connection import PIECE_BYTES, Wire
+from winpool.kubelet.client import MAX_BODY_BYTES
+from winpool.kubelet.connection import PIECE_BYTES, Wire, request_of
 from winpool.kubelet.outcome import Outcome, PollError
 
 WELL: Final = answering(response(a_summary("w1")))
@@ -143,8 +143,7 @@ async def test_a_server_that_has_the_name_of_no_server_is_asked_for_nothing(
 
 
 def test_an_address_of_ipv6_is_in_brackets() -> None:
-    target = Target(node="w1", host="fd00::1", port=10250)
-    request = request_of(target, "/configz", authorization=f"Bearer {TOKEN}")
+    request = request_of("fd00::1", 10250, "/configz", authorization=f"Bearer {TOKEN}")
     assert request.startswith(b"GET /configz HTTP/1.1\r\nHost: [fd00::1]:10250\r\n")
     assert request.endswith(f"Authorization: Bearer {TOKEN}\r\n\r\n".encode())
 

@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from gen.matrix_reference import COMMAND, FILE, render_markdown
-from winpool.cli.matrix import add_to, render
+from winpool.cli.__main__ import parser
+from winpool.cli.matrix import render
 from winpool.support.matrix import built_in
 from winpool.support.table import entries
 from winpool.support.versions import Minor
@@ -53,9 +54,7 @@ def test_the_page_has_the_rules() -> None:
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
-    top = argparse.ArgumentParser(prog="kubectl winpool")
-    add_to(top.add_subparsers(required=True))
-    return top.parse_args(["matrix", *arguments])
+    return parser("matrix").parse_args(["matrix", *arguments])
 
 
 def test_the_command_line_is_read() -> None:
@@ -244,8 +243,7 @@ def test_markdown_links_the_sources() -> None:
 @pytest.mark.slow
 def test_it_runs_without_a_cluster_and_without_a_kubeconfig(tmp_path: Path) -> None:
     program = (
-        "import argparse, sys; from winpool.cli import matrix; top = argparse.ArgumentParser(); "
-        "matrix.add_to(top.add_subparsers()); given = top.parse_args(sys.argv[1:]); code = given.run(given); "
+        "import sys; from winpool.cli.__main__ import main; code = main(sys.argv[1:]); "
         "assert not {'aiohttp', 'kopf', 'kubernetes', 'asyncio'} & sys.modules.keys(); sys.exit(code)"
     )
     environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "operator")}

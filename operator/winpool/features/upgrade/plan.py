@@ -15,14 +15,13 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.api.maintenance import Gate
 from winpool.api.spec import WindowsNodePoolSpec
-from winpool.api.text import LAST, written_moment
+from winpool.api.text import LAST
 from winpool.api.upgrade import Canary, Method, Upgrade
 from winpool.features.upgrade.gates.pool import FAILED, is_unavailable, max_unavailable
-from winpool.features.upgrade.records import DueReason, GateFinding, NodeUpgrade, Stop, UpgradeOverview
+from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stop, UpgradeOverview
 from winpool.model.node import Node
-from winpool.model.pods import Block, Workload
+from winpool.model.pods import Workload
 from winpool.ownership.members import selects
 
 
@@ -39,15 +38,13 @@ class Turn(IntEnum):
 class Placed:
     """A node that is due, in its place.
 
-    ``closed`` are its own closed gates, ``moving_pods`` is how many pods a drain moves (0 where that is not
-    known), ``why`` is in sentences.
+    ``closed`` are its own closed gates, ``why`` is in sentences.
     """
 
     upgrade: NodeUpgrade
     turn: Turn
     zone: str
     closed: tuple[GateFinding, ...]
-    moving_pods: int
     why: str
 
 
@@ -66,9 +63,7 @@ def in_order(
         zip(turns, standing, strict=True), key=lambda each: (each[0], *each[1].zone_key, each[1].ease)
     )
     return [
-        Placed(
-            each.upgrade, turn, each.zone, each.closed, each.moving_pods, " ".join(_why(each, turn, block))
-        )
+        Placed(each.upgrade, turn, each.zone, each.closed, " ".join(_why(each, turn, block)))
         for turn, each in ordered
     ]
 
@@ -209,57 +204,26 @@ class PlannedAction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedGate:
-    """How a gate stands ("open", "closed", "unknown"), why, and what opens it (empty where it is open).
-
-    ``permits`` says whether it keeps no node from being upgraded; ``override`` until when an override opens
-    it, as a time of RFC 3339 in UTC, empty where there is none in force.
-    """
-
-    gate: Gate
-    stand: str
-    message: str
-    opens: str
-    permits: bool
-    override: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class PlannedNode:
     """What would happen to a node that is due.
 
     ``place`` is from 1. ``batch`` is the number of its batch, None where the budget permits none. ``zone`` is
     the value of ``topologyKey``, empty where the node has none or zones are off. ``why`` says in sentences
-    why it has its place. ``closed`` are its own gates that keep it from being upgraded and ``stops`` what
-    else does, without those of the pool.
-
-    The rest is of the last list of all pods; with ``pods_known`` False there is none, and all of it is empty.
-    ``blockers`` are the first pods that cannot be evicted now, and ``blocked_pods`` counts them.
-    ``moving_pods`` are those that a drain moves. Of these ``unfit_pods`` fit on no other node, at least so
-    many, and ``unfit_examples`` says what they request; of ``unclear_pods`` it is not known who takes them,
-    and ``is_fit_unknown`` says that of the others. ``unmanaged_pods`` have no controller, and ``local_pods``
-    lose an emptyDir.
+    why it has its place. ``closed`` are its own gates that keep it from being upgraded.
     """
 
-    node: str
+    upgrade: NodeUpgrade
     place: int
     batch: int | None
     zone: str
     why: str
     action: PlannedAction
-    due: tuple[DueReason, ...]
-    closed: tuple[PlannedGate, ...] = ()
-    stops: tuple[Stop, ...] = ()
-    pods_known: bool = False
-    moving_pods: int = 0
-    blockers: tuple[Block, ...] = ()
-    blocked_pods: int = 0
-    unfit_pods: int = 0
-    unfit_examples: tuple[str, ...] = ()
-    unclear_pods: int = 0
-    is_fit_unknown: bool = False
-    unmanaged_pods: int = 0
-    local_pods: int = 0
+    closed: tuple[GateFinding, ...] = ()
+
+    @property
+    def node(self) -> str:
+        """The name of the node."""
+        return self.upgrade.node.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +254,7 @@ class UpgradePlan:
     """
 
     target: str
-    gates: tuple[PlannedGate, ...]
+    gates: tuple[GateFinding, ...]
     stops: tuple[Stop, ...]
     max_unavailable: int | None
     unavailable: int
@@ -334,19 +298,18 @@ def upgrade_plan(
     together = list(_together(placed, size)) if size else []
     numbers = [number for number, each in enumerate(together, start=1) for _ in each]
     batches = tuple(_batches(together, spec, block))
-    gates = _Gates()
     is_open = overview.is_open
     total = sum((Duration(each.likely_seconds, each.worst_case_seconds) for each in batches), Duration())
     return UpgradePlan(
         target=overview.target,
-        gates=gates.of(overview.gates),
+        gates=overview.gates,
         stops=overview.stops,
         max_unavailable=allowed,
         unavailable=unavailable,
         batch_size=size,
         nodes=tuple(
             [
-                _planned(each, place, numbers[place - 1] if size else None, gates, is_open=is_open)
+                _planned(each, place, numbers[place - 1] if size else None, is_open=is_open)
                 for place, each in enumerate(placed, start=1)
             ]
         ),
@@ -355,33 +318,6 @@ def upgrade_plan(
         up_to_date=overview.up_to_date,
         likely_seconds=total.likely if batches else None,
         worst_case_seconds=total.worst_case if batches else None,
-    )
-
-
-class _Gates:
-    """Gates as the plan has them. Nodes share findings, and share what is made of them."""
-
-    def __init__(self) -> None:
-        self._made: dict[int, PlannedGate] = {}
-
-    def of(self, findings: Iterable[GateFinding]) -> tuple[PlannedGate, ...]:
-        """Return the gates of ``findings``, which must be kept meanwhile: they are known by identity."""
-        return tuple([self._made.get(id(each)) or self._make(each) for each in findings])
-
-    def _make(self, finding: GateFinding) -> PlannedGate:
-        made = self._made[id(finding)] = planned_gate(finding)
-        return made
-
-
-def planned_gate(finding: GateFinding) -> PlannedGate:
-    """Return a gate as the plan has it."""
-    return PlannedGate(
-        gate=finding.gate,
-        stand=finding.stand.value,
-        message=finding.message,
-        opens=finding.opens,
-        permits=finding.permits,
-        override=written_moment(finding.override.until) if finding.override else "",
     )
 
 
@@ -411,27 +347,14 @@ def _batches(together: Iterable[list[Placed]], spec: WindowsNodePoolSpec, block:
         )
 
 
-def _planned(each: Placed, place: int, batch: int | None, gates: _Gates, *, is_open: bool) -> PlannedNode:
-    upgrade, workload, fit = each.upgrade, each.upgrade.workload, each.upgrade.fit
-    may_begin = is_open and not each.closed and not upgrade.stops
+def _planned(each: Placed, place: int, batch: int | None, *, is_open: bool) -> PlannedNode:
+    may_begin = is_open and not each.closed and not each.upgrade.stops
     return PlannedNode(
-        node=upgrade.node.name,
+        upgrade=each.upgrade,
         place=place,
         batch=batch,
         zone=each.zone,
         why=each.why,
         action=PlannedAction.UPGRADE if may_begin else PlannedAction.WAIT,
-        due=upgrade.due,
-        closed=gates.of(each.closed) if each.closed else (),
-        stops=upgrade.stops,
-        pods_known=workload is not None,
-        moving_pods=each.moving_pods,
-        blockers=workload.blocks if workload else (),
-        blocked_pods=workload.blocked if workload else 0,
-        unfit_pods=fit.unfit if fit else 0,
-        unfit_examples=fit.examples if fit else (),
-        unclear_pods=fit.unclear if fit else 0,
-        is_fit_unknown=fit is None or fit.unknown,
-        unmanaged_pods=workload.unmanaged if workload else 0,
-        local_pods=workload.local if workload else 0,
+        closed=each.closed,
     )
