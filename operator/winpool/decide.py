@@ -253,7 +253,7 @@ def _node_events(snapshot: Snapshot, writes: Writes, nodes: Iterable[Assessment]
     events = (
         (each.node.name, about_node(each, pool=snapshot.pool))
         for each in nodes
-        if each.patch and each.node.name not in writes.withdrawn
+        if each.diff.patch and each.node.name not in writes.withdrawn
     )
     return {name: event for name, event in events if event}
 

@@ -217,18 +217,23 @@ class Reconciler:
             return await self._let_go(snapshot, decision)
         if writes.finalizers is not None:
             await self._finalizers.write(pool, decision)
-        if writes.status_first:
-            # The next snapshot has what was just written to the pool, and the status is written over that.
-            return (
-                UNFINISHED if writes.finalizers is not None else await self._report_first(snapshot, decision)
-            )
+            if writes.status_first:
+                return UNFINISHED  # the next snapshot has this, and the status is written over it
+        elif writes.status_first:
+            return await self._report_first(snapshot, decision)
+        return await self._write_nodes(snapshot, decision, follows_writes=follows_writes)
+
+    async def _write_nodes(self, snapshot: Snapshot, decision: Decision, *, follows_writes: bool) -> NextLook:
+        """Write nodes and conditions, and start evictions.
+
+        The status comes before that where this pass ``follows_writes`` of the last one, and where nothing was
+        written.
+        """
+        pool, writes = snapshot.pool, decision.writes
         is_due = bool(writes.patches) or self._executor.has_due_conditions(writes)
         problem: ApiError | None = None
         if is_due and follows_writes and writes.finalizers is None:
-            try:
-                await self._status.write(snapshot, decision)
-            except ApiError as error:  # no node waits for a report
-                problem = error
+            problem = await self._try_to_report(snapshot, decision)  # no node waits for a report that fails
         outcome = await self._executor.perform(
             decision, backoff=self._backoff, is_wanted=lambda: self._is_latest(pool)
         )
@@ -269,15 +274,19 @@ class Reconciler:
             snapshot = self._observe(current)
             await self._try_to_report(snapshot, self._decide(snapshot), even_at_the_end=even_at_the_end)
 
-    async def _try_to_report(self, snapshot: Snapshot, decision: Decision, *, even_at_the_end: bool) -> None:
-        """Write the status; log an ApiError, so that it does not replace the one that is about to be raised.
+    async def _try_to_report(
+        self, snapshot: Snapshot, decision: Decision, *, even_at_the_end: bool = False
+    ) -> ApiError | None:
+        """Write the status; return the error where that fails, so that it replaces no other.
 
-        The latter says how long to wait, and what the problem is.
+        The error of another write says how long to wait, and what the problem is.
         """
         try:
             await self._status.write(snapshot, decision, even_at_the_end=even_at_the_end)
         except ApiError as error:
-            log.debug("pool %s: its status cannot be written after an error: %s", self.pool_name, error)
+            log.debug("pool %s: its status cannot be written: %s", self.pool_name, error)
+            return error
+        return None
 
     def _left(self, decision: Decision, *, reported: float | None) -> NextLook:
         """Return what a ``decision`` without writes leaves; its status is written in ``reported`` seconds."""

@@ -77,30 +77,24 @@ class Standing:
     taints: dict[TaintIdentity, str]
     unschedulable: bool
 
-
-def undo(
-    node: Node,
-    old: Record,
-    *,
-    keep_labels: Container[str] = (),
-    keep_annotations: Container[str] = (),
-    keep_taints: Container[TaintIdentity] = (),
-    keep_cordon: bool = False,
-) -> Standing:
-    """Return the values on the node once all that ``old`` has set is removed, except what is kept."""
-    standing = Standing(
-        dict(node.labels),
-        dict(node.annotations),
-        {taint.identity: taint.value for taint in node.taints},
-        node.unschedulable and (keep_cordon or not old.unschedulable),
-    )
-    _take_off(standing.labels, old.labels, keep=keep_labels)
-    _take_off(standing.annotations, old.annotations, keep=keep_annotations)
-    _take_off(standing.taints, old.taints, keep=keep_taints)
-    return standing
+    @classmethod
+    def of(cls, node: Node) -> Standing:
+        """Return the values on ``node``."""
+        taints = {taint.identity: taint.value for taint in node.taints}
+        return cls(dict(node.labels), dict(node.annotations), taints, node.unschedulable)
 
 
-def _take_off(values: dict[K, str], owned: Mapping[K, Owned], *, keep: Container[K]) -> None:
+def undo(node: Node, old: Record) -> Standing:
+    """Return the values on the node once all that ``old`` has set is removed."""
+    wanted = Standing.of(node)
+    _take_off(wanted.labels, old.labels)
+    _take_off(wanted.annotations, old.annotations)
+    _take_off(wanted.taints, old.taints)
+    wanted.unschedulable = node.unschedulable and not old.unschedulable
+    return wanted
+
+
+def _take_off(values: dict[K, str], owned: Mapping[K, Owned], *, keep: Container[K] = ()) -> None:
     for key, own in owned.items():
         if key in keep or values.get(key) != own.set:
             continue
@@ -354,6 +348,23 @@ class _Split(Generic[K]):
         """Return the keys that stay as they are; of ``rest`` those that nothing else is desired of."""
         return self.kept | (rest.keys() - self.recorded.keys() - self.absent)
 
+    def apply(
+        self,
+        values: dict[K, str],
+        old: Mapping[K, Owned],
+        kept: Mapping[K, Owned],
+        *,
+        is_ours: bool,
+        keeps_rest: bool,
+    ) -> dict[K, Owned]:
+        """Undo in ``values`` what ``old`` has set and is not desired, and set what is; return what is ours.
+
+        ``kept`` is what of the record goes on, and ``old`` is ours or another pool's.
+        """
+        left = self.left(kept if keeps_rest else {})
+        _take_off(values, old, keep=self.recorded.keys() | left if is_ours else ())
+        return put(values, self.recorded, kept) | still_ours(values, left, kept)
+
     def left_own(self, own_keys: Collection[K], *, keeps_rest: bool) -> frozenset[K]:
         """Return those of our own keys that stay as they are."""
         return frozenset(own_keys) - self.absent if keeps_rest else self.kept
@@ -476,28 +487,21 @@ class Comparer:
         known = rights.pools.get(pool_uid, NO_KEYS)
         lost = lost_on(node, found, pool_uid=pool_uid, known=known, why=why)
 
-        rest = kept if desired.keeps_rest else nothing
-        left_labels, left_annotations = labels.left(rest.labels), annotations.left(rest.annotations)
-        left_taints = taints.left(rest.taints)
-        leaves_cordon = desired.unschedulable is KEEP or (
-            desired.keeps_rest and desired.unschedulable is None
+        keeps_rest = desired.keeps_rest
+        wanted = Standing.of(node)
+        own_labels = labels.apply(
+            wanted.labels, old.labels, kept.labels, is_ours=is_ours, keeps_rest=keeps_rest
         )
-        wanted = undo(
+        own_annotations = annotations.apply(
+            wanted.annotations, old.annotations, kept.annotations, is_ours=is_ours, keeps_rest=keeps_rest
+        )
+        own_taints = with_times(
             node,
-            old,
-            keep_labels=labels.recorded.keys() | left_labels if is_ours else (),
-            keep_annotations=annotations.recorded.keys() | left_annotations if is_ours else (),
-            keep_taints=taints.recorded.keys() | left_taints if is_ours else (),
-            keep_cordon=is_ours and (desired.unschedulable is True or leaves_cordon),
+            taints.apply(wanted.taints, old.taints, kept.taints, is_ours=is_ours, keeps_rest=keeps_rest),
+            kept.taints,
         )
-        own_labels = put(wanted.labels, labels.recorded, kept.labels)
-        own_labels.update(still_ours(wanted.labels, left_labels, kept.labels))
-        own_annotations = put(wanted.annotations, annotations.recorded, kept.annotations)
-        own_annotations.update(still_ours(wanted.annotations, left_annotations, kept.annotations))
-        own_taints = with_times(node, put(wanted.taints, taints.recorded, kept.taints), kept.taints)
-        own_taints.update(still_ours(wanted.taints, left_taints, kept.taints))
         lost = stays_behind(lost, labels=own_labels, taints=own_taints)
-        is_cordon_ours = _cordon(wanted, desired, kept=kept, leaves=leaves_cordon)
+        is_cordon_ours = _cordon(wanted, desired, old=old, kept=kept, is_ours=is_ours)
         named = conditions_to_name(node, found, desired)
         goal = (self._goal, named)
         left = standing(found.left, node) if isinstance(found, Record) else NO_KEYS
@@ -533,7 +537,7 @@ class Comparer:
             drifted=drifted(node, patch, is_repeat=is_repeat) if unchanged and patch else (),
             undone=tuple(
                 f"taint {key}:{effect}"
-                for key, effect in sorted(left_taints & kept.taints.keys())
+                for key, effect in sorted(taints.left(kept.taints if keeps_rest else {}) & kept.taints.keys())
                 if (key, effect) not in own_taints
             ),
             unreadable=why,
@@ -603,13 +607,17 @@ class Comparer:
             wanted.annotations.pop(key, None)
 
 
-def _cordon(wanted: Standing, desired: Desired, *, kept: Record, leaves: bool) -> bool:
-    """Cordon where that is desired; return whether the resulting cordon is ours."""
-    if desired.unschedulable is True:
-        is_ours = kept.unschedulable or not wanted.unschedulable
-        wanted.unschedulable = True
-        return is_ours
-    return leaves and kept.unschedulable and wanted.unschedulable
+def _cordon(wanted: Standing, desired: Desired, *, old: Record, kept: Record, is_ours: bool) -> bool:
+    """Cordon, or undo our cordon, as desired; return whether the resulting cordon is ours."""
+    is_cordoned = desired.unschedulable is True
+    leaves = desired.unschedulable is KEEP or (desired.keeps_rest and desired.unschedulable is None)
+    if old.unschedulable and not (is_ours and (is_cordoned or leaves)):
+        wanted.unschedulable = False
+    if not is_cordoned:
+        return leaves and kept.unschedulable and wanted.unschedulable
+    is_cordon_ours = kept.unschedulable or not wanted.unschedulable
+    wanted.unschedulable = True
+    return is_cordon_ours
 
 
 def _are_of(owned: Mapping[K, Owned], wanted: Mapping[K, str]) -> bool:

@@ -15,7 +15,7 @@ from winpool.features.contract.taints import Held
 from winpool.features.contract.validation import Startup
 from winpool.features.feature import FeatureResult, Progress, Stage
 from winpool.features.reserved_memory import Reserved
-from winpool.model.node import NO_KEYS, ConditionsPatch, Keys, Node, NodePatch
+from winpool.model.node import Node
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import NO_DIFF, NodeDiff
 from winpool.ownership.members import Claim, Members
@@ -23,19 +23,14 @@ from winpool.support.judge import Judgement
 
 
 class Assessment(msgspec.Struct, frozen=True):
-    """What is known of one node. ``patch`` is None where the node is as it should be.
+    """What is known of one node.
 
     ``claim`` says what the pool may do with it, ``rival`` names the other pool that has the node or asks for
-    it too, and ``owner_is_gone`` says that its owner is no pool. ``found`` is what the contract finds of it;
-    ``compared`` is False where there was no readable spec to compare it with. ``drifted`` is what somebody
-    undid, ``undone`` the same where it may not be put back now, and ``contested`` what somebody keeps
-    undoing; ``unreadable`` says why the ownership record gives no rights, and ``lost`` what stays behind when
-    the pool goes, since a record could not be read; ``refused`` why the API server did not let the patch pass
-    when it was last tried. ``left_alone`` is what stands there by a record that may be forged.
-    ``awaits_guard`` says that the patch has to wait until it is known what the record permits,
-    ``awaits_conditions`` that the conditions that the record names have to come off first. ``following`` are
-    the conditions that are written once the patch has named them in the record. ``is_held`` says
-    that someone holds the node, so that nothing is written to it, except to release a deleted pool.
+    it too, and ``owner_is_gone`` says that its owner is no pool. ``found`` is what the contract finds of it,
+    ``diff`` how it differs from what is desired there; ``compared`` is False where there was no readable spec
+    to compare it with. ``contested`` is what somebody keeps undoing; ``refused`` says why the API server did
+    not let the patch pass when it was last tried. ``is_held`` says that someone holds the node, so that
+    nothing is written to it, except to release a deleted pool.
 
     A struct: a frozen dataclass takes ten times as long to make.
     """
@@ -43,21 +38,12 @@ class Assessment(msgspec.Struct, frozen=True):
     node: Node
     claim: Claim
     found: NodeContract
+    diff: NodeDiff = NO_DIFF
     rival: str = ""
     owner_is_gone: bool = False
-    patch: NodePatch | None = None
     compared: bool = True
-    drifted: tuple[str, ...] = ()
-    undone: tuple[str, ...] = ()
     contested: tuple[str, ...] = ()
-    unreadable: str = ""
-    lost: Keys = NO_KEYS
     refused: str = ""
-    left_alone: Keys = NO_KEYS
-    conditions: ConditionsPatch | None = None
-    following: ConditionsPatch | None = None
-    awaits_guard: bool = False
-    awaits_conditions: bool = False
     is_held: bool = False
 
     @property
@@ -93,12 +79,17 @@ class Assessment(msgspec.Struct, frozen=True):
     @property
     def is_settled(self) -> bool:
         """Whether nothing is to be written to the node, now or later."""
-        return self.patch is None and self.conditions is None and self.found.is_settled
+        return self.diff.patch is None and self.diff.conditions is None and self.found.is_settled
 
     @property
     def is_current(self) -> bool:
         """Whether the node is as this generation of the spec asks."""
-        return self.compared and self.patch is None and self.conditions is None and self.found.is_current
+        return (
+            self.compared
+            and self.diff.patch is None
+            and self.diff.conditions is None
+            and self.found.is_current
+        )
 
     @property
     def needs_pods(self) -> bool:
@@ -109,11 +100,11 @@ class Assessment(msgspec.Struct, frozen=True):
     def may_be_written(self) -> bool:
         """Whether the patch may be sent now: a NoExecute taint needs a look at the pods that is young."""
         return (
-            self.patch is not None
+            self.diff.patch is not None
             and not self.is_held
             and not self.held.is_stale
-            and not self.awaits_guard
-            and not self.awaits_conditions
+            and not self.diff.awaits_guard
+            and not self.diff.awaits_conditions
         )
 
 
@@ -190,21 +181,12 @@ def assessed(
                 node,
                 claim,
                 of_contract,
+                diff,
                 member.rival,
                 member.owner_is_gone,
-                diff.patch,
                 compared=is_readable,
-                drifted=diff.drifted,
-                undone=diff.undone,
                 contested=contested.get(uid, ()) if claim is Claim.OURS else (),
-                unreadable=diff.unreadable,
-                lost=diff.lost,
                 refused=refused.get(uid, "") if diff.patch else "",
-                left_alone=diff.left_alone,
-                conditions=diff.conditions,
-                following=diff.following,
-                awaits_guard=diff.awaits_guard,
-                awaits_conditions=diff.awaits_conditions,
                 is_held=node.name in held,
             )
         )
@@ -287,9 +269,9 @@ def tally(assessed: Assessed, results: Sequence[FeatureResult]) -> Tally:
     awaiting: list[str] = []
     for each in assessed.notable:
         node = each.node
-        if each.patch is not None or each.is_held:
+        if each.diff.patch is not None or each.is_held:
             notable.append(each)
-        if each.conditions is not None and not each.is_held:
+        if each.diff.conditions is not None and not each.is_held:
             awaiting.append(node.name)
         if each.claim in _WRITTEN:
             nodes += 1

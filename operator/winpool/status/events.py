@@ -308,35 +308,36 @@ def about_node(each: Assessment, *, pool: Pool) -> NodeEvent | None:
 
 
 def _exception(each: Assessment) -> tuple[EventReason, str] | None:
-    if each.left_alone and each.patch and APPLIED_ANNOTATION in each.patch.annotations:
+    diff = each.diff
+    if diff.left_alone and diff.patch and APPLIED_ANNOTATION in diff.patch.annotations:
         return (
             EventReason.KEYS_LEFT_ALONE,
-            f"The operator left {named(each.left_alone)} on {_NODES}, because the ownership record was "
+            f"The operator left {named(diff.left_alone)} on {_NODES}, because the ownership record was "
             "written without the guard. Remove it if the pool did set it and no one needs it: "
-            f"{removal(_NODE, each.left_alone)}",
+            f"{removal(_NODE, diff.left_alone)}",
         )
     if each.startup.passed:
         said = f"The operator removed the startup taints from {_NODES}, which passed validation."
         return EventReason.NODE_VALIDATED, said
-    if each.drifted:
-        said = f"Someone removed or changed {', '.join(each.drifted)} on {_NODES}. The operator restored it."
+    if diff.drifted:
+        said = f"Someone removed or changed {', '.join(diff.drifted)} on {_NODES}. The operator restored it."
         return EventReason.DRIFT_REPAIRED, said
     return None
 
 
 def _of_record(each: Assessment) -> tuple[EventReason, str] | None:
     """Return what is to be said of an ownership record that could not be read."""
-    is_leaving = each.claim is Claim.LEFT
-    if each.unreadable:
+    diff, is_leaving = each.diff, each.claim is Claim.LEFT
+    if diff.unreadable:
         done = "removed only keys under winpool.dev/" if is_leaving else "recreated it"
-        said = f"The operator could not read the ownership record on {_NODES} ({each.unreadable}) and {done}."
-    elif each.lost and is_leaving:
+        said = f"The operator could not read the ownership record on {_NODES} ({diff.unreadable}) and {done}."
+    elif diff.lost and is_leaving:
         said = f"The operator could not read an earlier ownership record on {_NODES}."
     else:
         return None
-    if each.lost:
+    if diff.lost:
         when = "stay" if is_leaving else "no longer belong to the pool and stay when it is deleted"
-        said += f" These keys {when}: {named(each.lost)}. Remove them: {removal(_NODE, each.lost)}"
+        said += f" These keys {when}: {named(diff.lost)}. Remove them: {removal(_NODE, diff.lost)}"
     return EventReason.OWNERSHIP_RECORD_UNREADABLE, said
 
 

@@ -222,7 +222,7 @@ _OF_NODES: Final = (
     ),
     NodeIssue(
         IssueReason.KEYS_LEFT_ALONE,
-        lambda each: each.left_alone,
+        lambda each: each.diff.left_alone,
         f"The annotation {APPLIED_ANNOTATION} was written without the guard. It says that the pool set "
         "{cause}. The status of the pool does not say so, and the operator leaves it.",
         # No label selects just these nodes, and others may carry the same keys by right.
@@ -243,20 +243,20 @@ _OF_NODES: Final = (
     ),
     NodeIssue(
         IssueReason.OWNERSHIP_RECORD_UNREADABLE,
-        lambda each: "nothing is lost" if each.unreadable and not each.lost else "",
+        lambda each: "nothing is lost" if each.diff.unreadable and not each.diff.lost else "",
         f"The ownership record in annotation {APPLIED_ANNOTATION} cannot be read{{why}}. These nodes have no "
         "label or taint of the pool.",
         "Remove nothing. The operator writes a new record when it next writes to the node.",
     ),
     NodeIssue(
         IssueReason.OWNERSHIP_RECORD_UNREADABLE,
-        lambda each: each.lost if each.claim is Claim.LEFT else "",
+        lambda each: each.diff.lost if each.claim is Claim.LEFT else "",
         f"{_LOST}stay on the node when the pool releases it: {{cause}}.",
         "Remove the keys that no one needs: {remove_few}",
     ),
     NodeIssue(
         IssueReason.OWNERSHIP_RECORD_UNREADABLE,
-        lambda each: each.lost if each.claim is not Claim.LEFT else "",
+        lambda each: each.diff.lost if each.claim is not Claim.LEFT else "",
         f"{_LOST}no longer belong to the pool, and stay on the node when the pool is deleted: {{cause}}.",
         "Remove these keys. The pool then sets again, as its own, what its spec asks for: {remove_few}",
     ),
@@ -283,7 +283,8 @@ def node_findings(nodes: Iterable[Assessment]) -> Iterator[Finding]:
 
 def _finding(row: NodeIssue, cause: str | Keys, nodes: Sequence[Assessment], key: str = "") -> Finding:
     names = [each.node.name for each in nodes]
-    words = {"cause": cause, "why": next((f" ({each.unreadable})" for each in nodes if each.unreadable), "")}
+    why = next((f" ({each.diff.unreadable})" for each in nodes if each.diff.unreadable), "")
+    words = {"cause": cause, "why": why}
     if isinstance(cause, Keys):
         few = removal(" ".join(names) if len(names) <= NAMES_SHOWN else NODE, cause)
         words |= {"cause": named(cause), "remove_few": few, **_removal(names, cause)}

@@ -32,7 +32,7 @@ def plan(snapshot: Snapshot, nodes: Assessed, upgrades: UpgradeOverview | None) 
     all, each kind of step has at least half of it.
     """
     spec = snapshot.pool.spec
-    due = [each for each in nodes.notable if (each.patch or each.conditions) and not each.is_held]
+    due = [each for each in nodes.notable if (each.diff.patch or each.diff.conditions) and not each.is_held]
     found = None
     if upgrades and spec:
         ours = sorted((each.node for each in nodes if each.claim is Claim.OURS), key=lambda node: node.name)
@@ -72,7 +72,7 @@ def _upgrade(found: UpgradePlan, overview: UpgradeOverview) -> PlanUpgrade:
 
 
 def _step(found: Assessment) -> PlanStep:
-    patch, conditions = found.patch, found.conditions or found.following
+    patch, conditions = found.diff.patch, found.diff.conditions or found.diff.following
     changes = [] if patch is None else [*_changes(patch)]
     changes += [] if conditions is None else _of_conditions(conditions)
     changes.sort(key=_place)

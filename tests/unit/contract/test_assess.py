@@ -50,18 +50,20 @@ def test_what_is_claimed_says_what_is_to_be_done() -> None:
         "shared": Claim.RIVAL,
         "unknown": Claim.UNKNOWN,
     }
-    assert {name for name, each in found.items() if each.patch is not None} == {"free", "left"}
+    assert {name for name, each in found.items() if each.diff.patch is not None} == {"free", "left"}
     assert found["shared"].rival == "rival"
 
 
 def test_a_spec_that_cannot_be_read_is_compared_with_nothing() -> None:
     nodes = [a_node("mine", annotations=a_record()), a_node("free")]
     (only,) = assess(a_snapshot(unreadable(a_pool()), nodes))
-    assert (only.node.name, only.claim, only.patch, only.compared) == ("mine", Claim.OURS, None, False)
+    assert (only.node.name, only.claim, only.diff.patch, only.compared) == ("mine", Claim.OURS, None, False)
 
 
 @given(pools(), fleets())
 def test_under_deletion_all_that_is_ours_is_to_be_taken_off(pool: Pool, fleet: Nodes) -> None:
     assert assess(a_snapshot(deleted(pool), fleet)) == ()
     owned = [a_node(name, annotations=a_record(), labels=dict(node.labels)) for name, node in fleet.items()]
-    assert {each.node.name for each in assess(a_snapshot(deleted(pool), owned)) if each.patch} == fleet.keys()
+    assert {
+        each.node.name for each in assess(a_snapshot(deleted(pool), owned)) if each.diff.patch
+    } == fleet.keys()

@@ -24,8 +24,8 @@ def told_by(kernel: str) -> dict[str, str]:
     """Return the labels that a pass puts on a node that reports this kernelVersion."""
     node = a_node(versions=NodeVersions(kernel, "v1.36.3", "containerd://2.3.0"))
     [assessed] = assess(a_snapshot(a_pool(), [node]))
-    assert assessed.patch is not None
-    return {key: value for key, value in assessed.patch.labels.items() if key in OS_LABELS and value}
+    assert assessed.diff.patch is not None
+    return {key: value for key, value in assessed.diff.patch.labels.items() if key in OS_LABELS and value}
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def test_state_is_never_up_to_date_over_another_release_an_unsupported_build_or_
     ours = [each for each in assess(snapshot) if each.claim is Claim.OURS]
     if found["Ready"].reason == "UpToDate":
         assert all(runs(snapshot, each.node.versions.kernel) for each in ours)
-        assert not [each for each in ours if each.patch or each.refused]
+        assert not [each for each in ours if each.diff.patch or each.refused]
         assert found["OSSupported"].status == "True"
         assert found["NodesUpToDate"].status == "True"
     if found["NodesUpToDate"].reason == "UpToDate":
