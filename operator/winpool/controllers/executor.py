@@ -1,9 +1,9 @@
-"""Performs the actions of a decision on nodes and pods, and notes what became of each.
+"""Performs the writes of a decision to nodes and pods, and notes what became of each.
 
-A pass awaits the patches and conditions of nodes, since its report includes them. It does not await
-evictions: a webhook or a budget can delay one for as long as the API server works on a request, and a pass
-never waits that long. Evictions run beside the passes, one batch at a time for a pool, and wake the pool when
-they end.
+A pass awaits the patches and conditions of nodes, since the next one reports what became of them. It does not
+await evictions: a webhook or a budget can delay one for as long as the API server works on a request, and a
+pass never waits that long. Evictions run beside the passes, one batch at a time for a pool, and wake the pool
+when they end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Performed:
-    """The outcome of the acts that the pass awaited."""
+    """The outcome of the writes that the pass awaited."""
 
     patches: Outcome[NodePatch]
     conditions: Outcome[ConditionsPatch]
@@ -41,12 +41,12 @@ class Performed:
 
     @property
     def is_halted(self) -> bool:
-        """Whether so many acts failed with internal errors, and none succeeded, that the others can wait."""
+        """Whether so many failed with internal errors, and none succeeded, that the others can wait."""
         return self.patches.is_halted or self.conditions.is_halted
 
     @property
     def has_tried(self) -> bool:
-        """Whether any act was sent: those that were sent have pauses of their own."""
+        """Whether any write was sent: those that were sent have pauses of their own."""
         done = self.patches.done or self.patches.stopped
         return bool(done or self.conditions.done or self.conditions.stopped)
 

@@ -1,23 +1,19 @@
 """Writes patches and conditions of nodes, many at once, each with its precondition.
 
-What the lanes of acts share: many acts at once, for a bounded time, until an error of the whole cluster.
+``WorkerPool`` does many writes of one kind at once, for a bounded time, until an error of the whole cluster.
+All pools share one for each kind, since they share the connections with all other requests of the operator.
+Each has a limit of its own, so that one that hangs stops no other, and a rule of its own for which error
+concerns one object and which the cluster.
 
-All pools share a lane, since they share the connections with all other requests of the operator. Each lane
-has its own limit: where one hangs, the others continue. Each has its own rule for which error concerns one
-object and which the cluster.
+``NodePatcher`` sends the patches. A conflict is not an error: someone wrote the node between our read and our
+write. The watch brings what they wrote, and the next pass decides on that. Between deciding and sending lie
+up to some seconds, in which kubelets report. So a patch is sent on the newest known state of the node, and
+not sent at all where that state differs in anything that the decision used.
 
-The lane of node patches: many at once, for a bounded time, each with its precondition.
-
-A conflict is not an error: someone wrote the node between our read and our write. The reflector
-brings what they wrote, and the next pass decides on that. Between deciding and sending lie up to
-some seconds, in which kubelets report. So a patch is sent on the newest known state of the node,
-and not sent at all where that state differs in anything that the decision used.
-
-The lane of node conditions: each write names all conditions of ours that a node is to have.
-
-A pause lies between two writes of the same conditions to the same node: after a write that failed, or where
-someone keeps undoing it. Another set of conditions does not wait for this pause. After a conflict, the lane
-waits only until a newer state of the node is known.
+``ConditionApplier`` writes the conditions: each write names all conditions of ours that a node is to have. A
+pause lies between two writes of the same conditions to the same node: after a write that failed, or where
+someone keeps undoing it. Another set of conditions does not wait for this pause. After a conflict, it waits
+only until a newer state of the node is known.
 """
 
 from __future__ import annotations
@@ -39,9 +35,9 @@ ActT = TypeVar("ActT")
 NodeActT = TypeVar("NodeActT", NodePatch, ConditionsPatch)
 
 SLICE_SECONDS: Final = 10.0
-"""How long a pass starts acts. Then it reports, takes a new snapshot, and continues, so that a pool of
-thousands of nodes shows its progress. Between two slices the API server idles for about 0.2 s, while the
-operator decides again on all nodes."""
+"""How long a pass starts writes. The next pass reports and continues, so that a pool of thousands of nodes
+shows its progress. Between two passes the API server idles for about 0.2 s, while the operator decides on all
+nodes."""
 
 INTERNAL_ERRORS: Final = 32
 """So many in one pass, and no success, mean that the API server is out of order. As many as there are patches

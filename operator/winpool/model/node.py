@@ -1,19 +1,13 @@
-"""Nodes as last reported, the hold that people set on one, and what a pass may write to one.
-
-Names of labels and taints.
-
-Nodes, and the patch of one.
+"""Describes nodes as last reported, the hold that people set on one, and what a pass may write to one.
 
 A node is kept as the few fields that a rule needs. So a heartbeat, which changes none of them, compares equal
 and wakes no pool.
 
-The hold: people ask the operator, by an annotation of a node, to write nothing to that node.
+People hold a node by an annotation: the operator writes nothing to it. The value is empty, or the time at
+which the hold ends. Any other value holds: who wrote it wanted a hold.
 
-Its value is empty, or the time at which the hold ends. Any other value holds: who wrote it wanted a hold.
-
-What a pass may do to the cluster beside its own pool: patch a node, evict a pod, write node conditions.
-
-Each has its precondition: the resourceVersion of the node, or the UID of the pod.
+A patch, an eviction and a set of conditions each have the precondition that made them right: the
+resourceVersion of the node, or the UID of the pod.
 """
 
 from __future__ import annotations

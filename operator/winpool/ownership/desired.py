@@ -1,21 +1,15 @@
-"""The desired state of a node, merged from all features, and the record that goes with it.
+"""Says what a node is to have, merged from all features, and what its ownership record names beside that.
 
-What a node is to have: as each feature wants it, and merged.
+A feature names keys. A key with a value is to be on the node with it. A key with None is not to be there, as
+every key of ours that no feature names; for a borrowed key this means that what we did is undone by the
+record. A key with KEEP stays as it is: the feature cannot decide now, since something is not known, or has to
+wait. Each key has one feature that names it. Two features that name the same key are a bug.
 
-A feature names keys. A key with a value is to be on the node with it (SET). A key with None is not to be
-there (ABSENT), as every key of ours that no room names; for a borrowed key this means that what we did is
-undone by the record. A key with KEEP stays as it is: the feature cannot decide now, since something is not
-known, or has to wait.
-
-Each key has one feature that names it. Two features that name the same key are a bug.
-
-What the record of a node says beside the keys that are ours.
-
-It says what is doubted, which conditions there are, and what was lost: the keys of the pool that were on the
-node when its record could not be read. It is unknown who had set these, so they count as someone else's (P3),
-and stay when the pool is deleted. The next record names them, as long as the node has them, so that the
-status continues to report them. If a person removes one, the question is settled: the pool sets it again, and
-then it is the pool's.
+Beside the keys that are ours the record says what is doubted, which conditions there are, and what was lost:
+the keys of the pool that were on the node when its record could not be read. It is unknown who had set these,
+so they count as someone else's (P3), and stay when the pool is deleted. The next record names them, as long
+as the node has them, so that the status continues to report them. If a person removes one, the question is
+settled: the pool sets it again, and then it is the pool's.
 """
 
 from __future__ import annotations

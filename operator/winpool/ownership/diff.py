@@ -359,7 +359,7 @@ class _Split(Generic[K]):
     ) -> dict[K, Owned]:
         """Undo in ``values`` what ``old`` has set and is not desired, and set what is; return what is ours.
 
-        ``kept`` is what of the record goes on, and ``old`` is ours or another pool's.
+        ``old`` is what is believed of the record; ``kept`` is what the next record keeps of ours.
         """
         left = self.left(kept if keeps_rest else {})
         _take_off(values, old, keep=self.recorded.keys() | left if is_ours else ())

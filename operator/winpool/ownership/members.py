@@ -1,11 +1,8 @@
-"""Which nodes belong to a pool: by its selector, by ownership records, and where pools overlap.
+"""Says which nodes belong to a pool: by its selector, by ownership records, and where pools overlap.
 
-Which nodes a selector selects, and which pool has a node when several pools select it.
-
-The recorded owner keeps a node. A node without an owner goes to the oldest of the pools that
-select it, then by name. So the passes of all pools come to the same answer independently.
-
-All nodes that concern a pool, and which pool has each: computed once in a pass.
+The recorded owner keeps a node. A node without an owner goes to the oldest of the pools that select it, then
+by name. So the passes of all pools come to the same answer independently. ``divide`` computes it once in a
+pass, for all nodes that concern the pool.
 """
 
 from __future__ import annotations

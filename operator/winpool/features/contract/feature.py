@@ -1,14 +1,9 @@
 """The node contract: the labels and taints of the spec, the labels for its Windows, and when they may be set.
 
-The stages of the nodes of a pool that do not have all that its spec asks for yet.
-
-Whether the operator can act on a spec, by rules that CEL cannot check.
-
-The feature of the node contract: the labels and taints of the spec, the labels for its Windows, and when.
-
-What the spec asks for is wanted on every node of the pool. When a taint has to wait: ``brake``. Which taints
-a node that joins has until it has passed validation: ``validate``. The verdicts of the support matrix and of
-the declared memory on each node: ``judge``, ``reserved_judge``.
+What the spec asks for is wanted on every node of the pool. When a taint has to wait says ``Brake``, which
+taints a node that joins has until it has passed validation says ``Validator``; the support matrix and the
+declared memory give each node a verdict. ``contract_refusal_of`` says whether the operator can act on a spec,
+by rules that CEL cannot check.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Which taints of a spec may be added to a node now, and what has to be known of all pods before.
 
-What a pool needs to know of all pods, as a question that a list of them answers (``pods.survey``).
-
-The brake: which taints may be added to a node now, and which have to wait or are held.
+``question_of`` is what a pool needs to know of all pods, as a question that a list of them answers. ``Brake``
+says which taints may be added to a node now, and which have to wait or are held:
 
 - Before a taint is added or its value is changed, the pods that it may affect are listed once for this
   generation of the spec, so that the status reports them beforehand (``report.preflight``): all pods, or
