@@ -9,6 +9,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 import kopf
@@ -108,43 +109,39 @@ def log_who_may_read(settings: Settings) -> None:
         )
 
 
+@dataclass(eq=False)
 class App:
-    """One running operator, over one connection."""
+    """One running operator, over one connection.
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        connection: Connection,
-        transport: Transport,
-        tls: ServingTls | None = None,
-        cluster_rows: tuple[Row, ...] = (),
-        connect: Callable[[Token], Connections] | None = None,
-        clock: Clock | None = None,
-        features: Sequence[Feature] = FEATURES,
-        elector: Elector | None = None,
-    ) -> None:
-        """Make the parts; without a ``elector`` there is no leader election.
+    ``connect`` returns what samples of memory come through, from the token that kubelets are shown; without
+    it none are taken. Without an ``elector`` there is no leader election.
+    """
 
-        ``connect`` returns what samples of memory come through, from the token that kubelets are shown.
-        Without it none are taken.
-        """
-        self._settings = settings
-        self._connection = connection
-        self._transport = transport
-        self._elector = elector or OtherOperator(transport)
+    settings: Settings
+    _: KW_ONLY
+    connection: Connection
+    transport: Transport
+    tls: ServingTls | None = None
+    cluster_rows: tuple[Row, ...] = ()
+    connect: Callable[[Token], Connections] | None = None
+    clock: Clock = field(default_factory=Clock)
+    features: Sequence[Feature] = FEATURES
+    elector: Elector | None = None
+
+    def __post_init__(self) -> None:
+        """Make the parts."""
+        transport, clock = self.transport, self.clock
+        self._elector = self.elector or OtherOperator(transport)
         self._stop = asyncio.Event()
-        self._clock = clock = clock or Clock()
-        self._tls = tls
         self._controller = Controller(
             transport,
-            settings,
+            self.settings,
             elector=self._elector,
             clock=clock,
-            cluster_rows=cluster_rows,
-            features=features,
-            connections=connect
-            and connect(ReaderToken(transport, monotonic=running_on, on_problem=self._all_changed)),
+            cluster_rows=self.cluster_rows,
+            features=self.features,
+            connections=self.connect
+            and self.connect(ReaderToken(transport, monotonic=running_on, on_problem=self._all_changed)),
         )
         self._services = services = self._controller.services
         pool_kind = self._controller.pool_kind
@@ -154,7 +151,7 @@ class App:
             are_listed=lambda: not (services.relister.problem or pool_kind.is_missing),
             list_again=services.relister.ask,
         )
-        self._access = make_access(settings, transport=transport, monotonic=clock.monotonic)
+        self._access = make_access(self.settings, transport=transport, monotonic=clock.monotonic)
         self._telemetry = Telemetry(
             services=services,
             transport=transport,
@@ -162,7 +159,7 @@ class App:
             feed=self._feed,
             elector=self._elector,
             access=self._access,
-            tls=tls,
+            tls=self.tls,
         )
 
     async def run(self) -> int:
@@ -178,15 +175,15 @@ class App:
         server = Server(
             metrics=metrics,
             memory=make_memory(
-                settings=self._settings,
+                settings=self.settings,
                 source=self._services.memory,
                 elector=self._elector,
-                transport=self._transport,
-                monotonic=self._clock.monotonic,
+                transport=self.transport,
+                monotonic=self.clock.monotonic,
             ),
             unready=unready,
             access=self._access,
-            tls=self._tls,
+            tls=self.tls,
         )
         if not await self._serve(server):
             await self._shut_down([], server)
@@ -199,8 +196,8 @@ class App:
                 self._elector.lead(self._controller.begin, self._controller.all_changed), name="Lease"
             ),
         ]
-        if self._tls is not None:
-            tasks.append(asyncio.create_task(self._tls.run(), name="tls"))
+        if self.tls is not None:
+            tasks.append(asyncio.create_task(self.tls.run(), name="tls"))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             broken = [task for task in tasks[1:] if task.done()]
@@ -215,7 +212,7 @@ class App:
 
     async def _serve(self, server: Server) -> bool:
         """Listen, and log where; False, with a message in the log, where that is not possible."""
-        host, port, health_port = self._settings.host, self._settings.port, self._settings.health_port
+        host, port, health_port = self.settings.host, self.settings.port, self.settings.health_port
         apart = health_port is not None
         try:
             bound = await server.start(host=host, port=port, health_port=health_port)
@@ -229,8 +226,8 @@ class App:
             )
             return False
         also = f", health on port {server.health_port}" if apart else ""
-        log.info("winpool %s for %s, serving on port %d%s", __version__, self._connection.server, bound, also)
-        log_who_may_read(self._settings)
+        log.info("winpool %s for %s, serving on port %d%s", __version__, self.connection.server, bound, also)
+        log_who_may_read(self.settings)
         return True
 
     async def _shut_down(self, tasks: list[asyncio.Task[Any]], server: Server) -> None:
@@ -247,8 +244,8 @@ class App:
         return make_registry(
             accept=self._services.pools.accept,
             forget=self._forget,
-            server=self._connection.server,
-            make_session=self._transport.guest_session,
+            server=self.connection.server,
+            make_session=self.transport.guest_session,
         )
 
     def _forget(self, body: Mapping[str, Any]) -> None:

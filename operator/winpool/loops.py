@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from typing import Literal
 
 
-def _utc_now() -> datetime:
+def utc_now() -> datetime:
+    """Return the wall clock, for times that people read."""
     return datetime.now(UTC)
 
 
@@ -19,7 +20,7 @@ def _utc_now() -> datetime:
 class Clock:
     """``now`` is for what people and other programs read; ``monotonic`` (seconds) is for waiting."""
 
-    now: Callable[[], datetime] = _utc_now
+    now: Callable[[], datetime] = utc_now
     monotonic: Callable[[], float] = time.monotonic
 
     def seconds_to(self, moment: datetime | None) -> float | None:

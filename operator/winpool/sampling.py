@@ -28,12 +28,15 @@ from yarl import URL
 
 from winpool.api.fields import is_pool_name
 from winpool.controllers.memory_polls import Connections, DataSource
-from winpool.kube.errors import without_passwords
+from winpool.kube.backoff import Outage
+from winpool.kube.credentials import TokenFile
+from winpool.kube.errors import CredentialsError, without_passwords
 from winpool.kube.reader_token import ReaderToken
 from winpool.kubelet.addresses import Address, AddressRules, Network, ranges_of
 from winpool.kubelet.client import KubeletClient
+from winpool.kubelet.connection import BEARER, Token
 from winpool.kubelet.exporter import DEFAULT_MATCHERS, faults_of
-from winpool.kubelet.prometheus import PrometheusClient, TokenFile, parse_url
+from winpool.kubelet.prometheus import PrometheusClient, parse_url
 from winpool.kubelet.schedule import Intervals
 from winpool.kubelet.trust import Trust, TrustError, insecure_context
 from winpool.settings import Settings
@@ -206,7 +209,7 @@ def _faults_of_name(name: str, before: list[str]) -> list[str]:
 def _client(told: _Source, *, monotonic: Callable[[], float]) -> PrometheusClient:
     """Return the client of a data source. Raises DataError."""
     problems: list[str] = []
-    token = TokenFile(Path(told.token_file), monotonic=monotonic) if told.token_file else None
+    token = token_of(Path(told.token_file), monotonic=monotonic) if told.token_file else None
     if not 1 <= told.scrape_interval_seconds <= LONGEST_SCRAPE_SECONDS:
         problems.append(f"scrapeIntervalSeconds: it must be from 1 to {LONGEST_SCRAPE_SECONDS}")
     problems.extend(f"matchers: {fault}" for fault in faults_of(told.matchers))
@@ -225,6 +228,23 @@ def _client(told: _Source, *, monotonic: Callable[[], float]) -> PrometheusClien
     if problems:
         raise DataError(tuple(problems))
     return PrometheusClient(url, matchers=told.matchers, token=token, context=trust.context)
+
+
+def token_of(path: Path, *, monotonic: Callable[[], float]) -> Token:
+    """Return what reads the token in a file; while that cannot be read, the one from before is used."""
+    tokens = TokenFile(path, monotonic=monotonic)
+    outage = Outage("the token for Prometheus", log, monotonic, "the data source is not queried without it")
+
+    async def token() -> str | None:
+        try:
+            header = await tokens.header()
+        except CredentialsError as error:
+            outage.failed(error)
+            return None
+        outage.ended()
+        return header.removeprefix(BEARER)
+
+    return token
 
 
 def _unreadable(token_file: str) -> str | None:

@@ -227,22 +227,13 @@ class Settings(BaseSettings):
             raise PydanticCustomError("order", "it must be at most --memory-poll-seconds")
         return hot
 
-    @field_validator("kubelet_address_ranges")
+    @field_validator("kubelet_address_ranges", "protected_namespaces")
     @classmethod
-    def _has_ranges(cls, ranges: str | None) -> str | None:
-        """Refuse what is no range, and a range that needs no permission."""
+    def _can_be_read(cls, text: str | None, info: ValidationInfo) -> str | None:
+        """Refuse what is no range, a range that needs no permission, and what is no namespace."""
+        read = ranges_of if info.field_name == "kubelet_address_ranges" else namespaces_of
         try:
-            ranges_of(ranges or "")
+            read(text or "")
         except ValueError as error:
-            raise PydanticCustomError("ranges", "{said}", {"said": str(error)}) from None
-        return ranges
-
-    @field_validator("protected_namespaces")
-    @classmethod
-    def _has_namespaces(cls, names: str | None) -> str | None:
-        """Refuse what is no namespace: a slip would protect nothing."""
-        try:
-            namespaces_of(names or "")
-        except ValueError as error:
-            raise PydanticCustomError("namespaces", "{said}", {"said": str(error)}) from None
-        return names
+            raise PydanticCustomError("list", "{said}", {"said": str(error)}) from None
+        return text

@@ -1,13 +1,11 @@
-"""What has to be there before the operator starts: files, credentials, a elector. Then it runs.
+"""Prepares what the operator needs before it starts, such as files and credentials, and runs it.
 
 Whatever is missing ends the process, with one line in the log that says what.
 
-How often Python looks for garbage in cycles.
-
-An operator holds some hundred thousand objects for as long as it runs. Each poll of a kubelet makes some
-hundred that are gone soon after, most of them without the collector. By Python's own thresholds it looked
-for cycles ten times a second at 100 polls per second: 13 % of the CPU time in a profile of 5,000 nodes, of
-which 250 were hot.
+From then on Python looks for garbage in cycles rarely. An operator holds some hundred thousand objects for as
+long as it runs, and each poll of a kubelet makes some hundred that are gone soon after, most of them without
+the collector. By Python's own thresholds it looked for cycles ten times a second at 100 polls per second: 13
+% of the CPU time in a profile of 5,000 nodes, of which 250 were hot.
 """
 
 from __future__ import annotations
@@ -76,20 +74,12 @@ async def run(settings: Settings, *, features: Sequence[Feature] = FEATURES) -> 
         return 1
     try:
         tls = make_tls(settings)
-    except TlsFilesError as error:
-        log.error("%s", error)  # noqa: TRY400 - for people
-        return 1
-    try:
         sampling = make_sampling(settings, monotonic=time.monotonic)
-    except SamplingError as error:
-        log.error("%s", error)  # noqa: TRY400 - for people
-        return 1
-    try:
         connection = await load_connection(
             kubeconfig=str(settings.kubeconfig) if settings.kubeconfig else None, context=settings.context
         )
-    except CredentialsError as error:
-        log.error("%s", error.message)  # noqa: TRY400 - a person reads this, who is not helped by a traceback
+    except (TlsFilesError, SamplingError, CredentialsError) as error:
+        log.error("%s", error)  # noqa: TRY400 - a person reads this, who is not helped by a traceback
         return 1
     api_server = await addresses_of(connection.server, *service_of(os.environ))
     refusals = FirstRefusals(monotonic=time.monotonic)

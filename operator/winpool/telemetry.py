@@ -1,4 +1,4 @@
-"""What the operator reports of itself: whether it is ready, and its own numbers for the metrics.
+"""Reads from the parts of the operator whether it is ready, and its own numbers for the metrics.
 
 Both are read from the parts at each request; nothing is kept here.
 """

@@ -64,7 +64,7 @@ class Parts:
     async def _look_at_guard(self) -> None:
         """Watch the guard until it is known: what the pools say depends on it. It is there all the time."""
         guard = self.services.guard
-        guard._on_change = lambda: self._guard_known.set() if guard.known else None
+        guard.on_change = lambda: self._guard_known.set() if guard.known else None
         watching = asyncio.create_task(guard.run())
         try:
             async with asyncio.timeout(GUARD_SECONDS):

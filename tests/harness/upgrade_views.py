@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
 from hypothesis import strategies as st
 
 from harness.builders import (
@@ -78,7 +79,7 @@ def closed(gate: Gate, message: str = "", opens: str = "") -> GateFinding:
 
 def overridden(gate: Gate, until: datetime = UNTIL) -> GateFinding:
     """Return a gate that would be closed."""
-    return replace(closed(gate), override=an_override(gate, until))
+    return msgspec.structs.replace(closed(gate), override=an_override(gate, until))
 
 
 def an_override(gate: Gate, until: datetime = UNTIL) -> Override:

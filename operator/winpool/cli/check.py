@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from winpool.api.matrix import Verdict
 from winpool.api.text import printable
-from winpool.cli.counts import listed
+from winpool.cli.counts import grouped, listed
 from winpool.cli.manifests import Manifest, read
 from winpool.cli.parsing import EndError, Exit, RefusedError, add_filename, note, note_offline, pool_name
 from winpool.cli.workloads import BUILD_ANNOTATION, Host, Workload, judged, version_named, workload_of
@@ -113,14 +113,14 @@ def _version(text: str) -> str:
 
 def _of_pool(given: argparse.Namespace) -> Hosts:
     # Imported here: what asks a server takes half a second to load, and with a build it is not needed.
-    from winpool.cli.reader import read_hosts
+    from winpool.cli.reader import read_members
 
-    found = read_hosts(given.pool, given.flags)
+    found = read_members(given.pool, given.flags)
     for each in found.unread:
         note(f"skipped: {each}")
-    if not found.hosts:
+    if not found.nodes:
         raise RefusedError(f"the pool {given.pool} selects no Windows node that can be read")
-    return found.hosts
+    return grouped((Host(each.versions.kernel, each.versions.runtime), each.name) for each in found.nodes)
 
 
 def _check(found: Sequence[Manifest], hosts: Hosts, given: argparse.Namespace) -> int:

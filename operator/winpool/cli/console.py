@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,12 +11,13 @@ import textwrap
 import unicodedata
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from winpool.api.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
 PIPE_WIDTH: Final = 100
 """Columns where nothing says how wide the terminal is, as in a pipe."""
@@ -135,16 +137,20 @@ class Paper:
         """Write an entry of a list, after the mark for ``ink``."""
         self.wrapped(text, first=f"  {self.look.mark(ink)} ", ink=ink)
 
+    def bullets(self, lines: Iterable[str]) -> None:
+        """Write a list of sentences."""
+        for each in lines:
+            self.wrapped(each, first="  - ")
+
     def table(self, rows: Sequence[Mapping[str, str]], *, dropped: Sequence[str], indent: str) -> None:
         """Write ``rows`` by the names of their columns, without as many of ``dropped`` as do not fit."""
         cells = [{name: self.look.plain(cell) for name, cell in row.items()} for row in rows]
-        widths = {name: max(width_of(name), *(width_of(row[name]) for row in cells)) for name in cells[0]}
         for left_out in range(len(dropped) + 1):
-            head = tuple(name for name in cells[0] if name not in dropped[:left_out])
-            taken = sum(widths[name] for name in head) + len(GAP) * (len(head) - 1)
-            if taken + len(indent) <= self.look.width:
+            gone = dropped[:left_out]
+            shown = [{name: cell for name, cell in row.items() if name not in gone} for row in cells]
+            lines = aligned(shown).splitlines()
+            if len(indent) + max(map(width_of, lines)) <= self.look.width:
                 break
-        lines = aligned(head, [tuple(row[name] for name in head) for row in cells]).splitlines()
         for number, line in enumerate(lines):
             self.line(f"{indent}{line}", ink=Ink.PLAIN if number else Ink.HEAD)
 
@@ -154,19 +160,24 @@ class Paper:
         return "".join(f"{line}\n" for line in self._lines)
 
 
+def dated(look: Look, said: str, *, at: datetime, trouble: str) -> Paper:
+    """Begin a picture of ``-w``: of when it is, and why it may be out of date."""
+    paper = Paper(look)
+    paper.line(f"{at:%H:%M:%S} UTC, {said}; stop with Ctrl-C", ink=Ink.HEAD)
+    if trouble:
+        paper.marked(f"out of date: {trouble}", ink=Ink.BAD)
+    paper.line()
+    return paper
+
+
 def look_of(stream: TextIO, *, environ: Mapping[str, str] = os.environ) -> Look:
     """Return what the terminal behind ``stream`` wants, or what a pipe or a file gets.
 
     Colours: https://no-color.org. Letters beyond ASCII where both the stream and the locale have them.
     """
     columns = size_of_terminal().columns
-    colour = is_terminal(stream) and not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
+    colour = stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
     return Look(max(_NARROWEST, min(columns, _WIDEST)), unicode=_has_unicode(stream, environ), colour=colour)
-
-
-def is_terminal(stream: TextIO) -> bool:
-    """Whether a person looks at ``stream``, and not a program or a file."""
-    return stream.isatty()
 
 
 def size_of_terminal() -> os.terminal_size:
@@ -183,10 +194,10 @@ def _has_unicode(stream: TextIO, environ: Mapping[str, str]) -> bool:
     return encoding == "utf8" and "utf8" in locale.lower().replace("-", "")
 
 
-def aligned(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Return ``head`` and ``rows``, which have as many cells, as lines whose columns are aligned."""
-    lines = [head, *rows]
-    widths = [max(width_of(line[column]) for line in lines) for column in range(len(head))]
+def aligned(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return the names of the columns of ``rows``, and the rows, as lines whose columns are aligned."""
+    lines = [tuple(rows[0]), *(tuple(row.values()) for row in rows)]
+    widths = [max(map(width_of, cells)) for cells in zip(*lines, strict=True)]
     return "".join(
         GAP.join(padded(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
         for line in lines
@@ -248,19 +259,36 @@ def fills(row: str, *, columns: int) -> bool:
     return width_of(_COLOURS.sub("", row)) >= columns
 
 
-class Screen:
-    """Shows pictures on standard output: over the one before on a terminal, below it elsewhere."""
+def write(output: str, content: Callable[[], Any], text: Callable[[Look], str]) -> None:
+    """Write the answer of a verb to standard output: ``content`` with ``-o json``, or else ``text``."""
+    if output == "json":
+        sys.stdout.write(json.dumps(content(), indent=2) + "\n")
+    else:
+        sys.stdout.write(text(look_of(sys.stdout)))
 
-    def __init__(self) -> None:
-        self.is_terminal = is_terminal(sys.stdout)
+
+class Screen:
+    """Shows answers of a verb with ``-w`` on standard output, one after the other.
+
+    A picture goes over the one before on a terminal, and below it elsewhere; with ``-o json`` each answer is
+    a line. ``is_live`` says that a person sees how ages go on.
+    """
+
+    def __init__(self, output: str) -> None:
+        self._is_json = output == "json"
+        self._is_terminal = sys.stdout.isatty()
+        self.is_live = self._is_terminal and not self._is_json
         self._drawn = False
 
-    def show(self, picture: str) -> None:
-        """Show ``picture``, whose lines end with a newline."""
-        if self.is_terminal:
-            self._draw_over(picture)
+    def show(self, content: Callable[[], Any], picture: Callable[[Look], str]) -> None:
+        """Show the next answer; the lines of ``picture`` end with a newline."""
+        if self._is_json:
+            sys.stdout.write(json.dumps(content()) + "\n")
+        elif self._is_terminal:
+            self._draw_over(picture(look_of(sys.stdout)))
         else:
-            sys.stdout.write(("\n" if self._drawn else "") + picture)
+            shown = picture(look_of(sys.stdout))
+            sys.stdout.write(f"\n{shown}" if self._drawn else shown)
         self._drawn = True
         sys.stdout.flush()
 

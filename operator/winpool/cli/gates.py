@@ -13,6 +13,7 @@ from winpool.features.upgrade.records import DueReason, GateFinding, Stand, Stop
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from winpool.cli.upgrades import Cluster, Judged
     from winpool.features.upgrade.capacity import Fit
     from winpool.model.pods import Workload
 
@@ -34,15 +35,15 @@ def write_closed(paper: Paper, gates: Iterable[GateFinding], stops: Iterable[Sto
     """Write each stop and each closed gate with what opens it. ``of`` says what they are about."""
     about = f" ({of})" if of else ""
     for stop in stops:
-        paper.marked(f"{stop.name}{about}", ink=Ink.BAD)
-        _write_reason(paper, stop.message, stop.opens)
+        write_cause(paper, f"{stop.name}{about}", message=stop.message, opens=stop.opens)
     for gate in gates:
         unknown = ", unknown" if gate.stand is Stand.UNKNOWN else ""
-        paper.marked(f"{gate.gate}{about}{unknown}", ink=Ink.BAD)
-        _write_reason(paper, gate.message, gate.opens)
+        write_cause(paper, f"{gate.gate}{about}{unknown}", message=gate.message, opens=gate.opens)
 
 
-def _write_reason(paper: Paper, message: str, opens: str) -> None:
+def write_cause(paper: Paper, name: str, *, message: str, opens: str) -> None:
+    """Write what keeps nodes from being upgraded, why, and what opens it."""
+    paper.marked(name, ink=Ink.BAD)
     paper.wrapped(clipped(message), first="    ")
     if opens:
         paper.wrapped(clipped(opens), first="    To open: ")
@@ -63,12 +64,12 @@ def write_open(paper: Paper, gates: Iterable[GateFinding], *, of: str = "") -> N
         paper.marked(f"{gate.gate}{about}: {message}", ink=Ink.GOOD if is_plain else Ink.BUSY)
 
 
-def notes(*, pods_problem: str, is_assumed: bool) -> Iterator[str]:
-    """Yield what the answer does not know; ``is_assumed``: that the control plane has not changed lately."""
-    if is_assumed:
+def notes(cluster: Cluster, judged: Judged) -> Iterator[str]:
+    """Yield what is not known of the gates that were judged."""
+    if judged.assumes_control_plane:
         yield ONLY_OPERATOR
-    if pods_problem:
-        yield f"Pods or PodDisruptionBudgets are not known: {clipped(pods_problem)}"
+    if cluster.pods_problem:
+        yield f"Pods or PodDisruptionBudgets are not known: {clipped(cluster.pods_problem)}"
 
 
 def overridable(gates: Iterable[GateFinding]) -> tuple[Gate, ...]:
@@ -108,11 +109,6 @@ def gate_content(gate: GateFinding) -> dict[str, Any]:
         "opens": gate.opens,
         **({"overriddenUntil": written_moment(gate.override.until)} if gate.override else {}),
     }
-
-
-def stop_content(stop: Stop) -> dict[str, Any]:
-    """Return what else keeps a pool or a node, why, and what ends that."""
-    return {"name": stop.name, "message": stop.message, "opens": stop.opens}
 
 
 def due_content(due: DueReason) -> dict[str, Any]:

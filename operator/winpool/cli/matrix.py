@@ -14,12 +14,14 @@ from winpool.api.text import table
 from winpool.cli.console import aligned
 from winpool.cli.parsing import EndError, Exit, add_output, note_offline
 from winpool.support.compat import release_named
-from winpool.support.matrix import Matrix, built_in, features_in, stages_of
+from winpool.support.matrix import FeatureEntry, Matrix, built_in, features_in, stages_of
 from winpool.support.table import Entry, entries, kep116_says, links, render_markdown
 from winpool.support.versions import Minor, parse_minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from winpool.support.data import Feature
 
 
 SUMMARY: Final = "Print which Windows releases run with which Kubernetes versions."
@@ -100,26 +102,12 @@ def render_features(output: str, *, kubernetes: Minor | None = None) -> str:
     features = matrix.file.features
     found = {each.feature.name: each for each in features_in(kubernetes, matrix=matrix)} if kubernetes else {}
     if output in ("table", "markdown"):
-        titles = ["Feature"] + (
-            [f"In {kubernetes}", "Since"] if found else ["Alpha", "Beta", "Stable", "Removed"]
-        )
-        rows = [
-            (
-                each.name,
-                *(
-                    (str(found[each.name].stage), str(found[each.name].since or ""))
-                    if found
-                    else (text or "" for text in (each.alpha, each.beta, each.stable, each.removed))
-                ),
-                each.note,
-            )
-            for each in features
-        ]
+        rows = [_feature_cells(each, kubernetes, found.get(each.name)) for each in features]
         if output == "table":
-            head = tuple(title.upper() for title in (*titles, "Note"))
-            return aligned(head, [tuple(cell or "-" for cell in row) for row in rows])
-        linked = [(*row, links(each.source, matrix=matrix)) for row, each in zip(rows, features, strict=True)]
-        return table((*titles, "Remarks", "Sources"), linked)
+            return aligned([{title.upper(): cell or "-" for title, cell in row.items()} for row in rows])
+        sources = [links(each.source, matrix=matrix) for each in features]
+        linked = [(*row.values(), said) for row, said in zip(rows, sources, strict=True)]
+        return table((*list(rows[0])[:-1], "Remarks", "Sources"), linked)
     content = {
         "asOf": str(matrix.as_of),
         "features": [
@@ -136,6 +124,20 @@ def render_features(output: str, *, kubernetes: Minor | None = None) -> str:
         "sources": _urls((source for each in features for source in each.source), matrix),
     }
     return _dumped(content, output)
+
+
+def _feature_cells(feature: Feature, kubernetes: Minor | None, now: FeatureEntry | None) -> dict[str, str]:
+    """Return the cells of a feature by the titles of their columns: in one minor, or in all."""
+    stages: dict[str, str | None] = {
+        "Alpha": feature.alpha,
+        "Beta": feature.beta,
+        "Stable": feature.stable,
+        "Removed": feature.removed,
+    }
+    if now is not None:
+        stages = {f"In {kubernetes}": now.stage, "Since": str(now.since or "")}
+    cells = {"Feature": feature.name, **stages, "Note": feature.note}
+    return {title: text or "" for title, text in cells.items()}
 
 
 def _urls(sources: Iterable[str], matrix: Matrix) -> Mapping[str, str]:
@@ -169,9 +171,10 @@ def _table(rows: Sequence[Entry], matrix: Matrix, today: date) -> str:
     if not rows:
         return "The matrix has no entry for this. Use --kubernetes and --os together to see why.\n"
     alone = len(rows) == 1
-    last = -1 if alone else None  # its sources stand below it
     cells = [_cells(row) for row in rows]
-    text = aligned(tuple(cells[0])[:last], [tuple(row.values())[:last] for row in cells])
+    if alone:
+        del cells[0]["SOURCES"]  # they stand below it
+    text = aligned(cells)
     said = _why(rows[0], matrix, today) if alone else _notes(rows)
     return f"{text}{said}\nThe data is from {matrix.as_of} and has no later changes.\n"
 

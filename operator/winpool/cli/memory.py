@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
-import json
-import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
 from winpool.api.keys import SHORT_NAME
-from winpool.cli.console import Ink, Look, Paper, Screen, look_of
+from winpool.cli.console import Look, Screen, dated, write
 from winpool.cli.kubectl import NotAskedError
-from winpool.cli.memory_report import MemoryReader, Way
+from winpool.cli.memory_report import MemoryReader
 from winpool.cli.memory_text import counted, render_node, render_nodes
 from winpool.cli.parsing import (
     NODE_RESOURCES,
@@ -101,8 +99,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Show it; return the exit code."""
-    way = Way(flags=given.flags, url=given.url, ca_file=given.ca_file, token_file=given.token_file)
-    with MemoryReader(way) as reader:
+    with MemoryReader(
+        given.flags, url=given.url, ca_file=given.ca_file, token_file=given.token_file
+    ) as reader:
         if given.watch:
             watch(reader, draw=_Drawing(given).draw)
         return _show(reader.read(), given)
@@ -136,12 +135,12 @@ def watch(
 
 def _show(report: MemoryReport, given: argparse.Namespace) -> int:
     found = chosen(report, given.name)
-    if given.output == "json":
-        sys.stdout.write(json.dumps(_content(found), indent=2) + "\n")
-    elif found.nodes:
-        sys.stdout.write(_text(found, given.name, look=look_of(sys.stdout)))
-    else:
+    if given.output != "json" and not found.nodes:
         note(NO_NODES)
+    else:
+        write(
+            given.output, lambda: msgspec.to_builtins(found), lambda look: _text(found, given.name, look=look)
+        )
     return Exit.DONE
 
 
@@ -151,30 +150,24 @@ def _text(report: MemoryReport, wanted: Choice | None, *, look: Look) -> str:
     return render_nodes(report, look=look)
 
 
-def _content(report: MemoryReport) -> Any:
-    return msgspec.to_builtins(report)
-
-
 class _Drawing:
-    """Draws what is seen: over what it drew before on a terminal, below it elsewhere."""
+    """Shows what is seen of the nodes that were named."""
 
     def __init__(self, given: argparse.Namespace) -> None:
         self._given = given
-        self._screen = Screen()
+        self._screen = Screen(given.output)
         self._drawn = False
         self._trouble = ""
 
     def draw(self, seen: Seen) -> None:
-        """Draw ``seen``. Where nobody sees ages go on, only new reports, and once why there is none."""
-        is_json = self._given.output == "json"
-        if seen.trouble and (is_json or not self._screen.is_terminal):
-            if seen.trouble != self._trouble:
-                note(f"out of date: {seen.trouble}")
-        elif is_json:
-            sys.stdout.write(json.dumps(_content(self._chosen(seen.report))) + "\n")
-            sys.stdout.flush()
-        else:
-            self._screen.show(self._picture(seen))
+        """Show ``seen``. Where nobody sees ages go on, only new reports, and once why there is none."""
+        if not seen.trouble or self._screen.is_live:
+            found = self._chosen(seen.report)
+            self._screen.show(
+                lambda: msgspec.to_builtins(found), lambda look: self._picture(found, seen.trouble, look)
+            )
+        elif seen.trouble != self._trouble:
+            note(f"out of date: {seen.trouble}")
         self._trouble = seen.trouble
         self._drawn = True
 
@@ -187,13 +180,8 @@ class _Drawing:
                 raise
             return msgspec.structs.replace(report, nodes=())
 
-    def _picture(self, seen: Seen) -> str:
-        found, look = self._chosen(seen.report), look_of(sys.stdout)
-        paper = Paper(look)
-        paper.line(f"{found.at:%H:%M:%S} UTC, read every few seconds; stop with Ctrl-C", ink=Ink.HEAD)
-        if seen.trouble:
-            paper.marked(f"out of date: {seen.trouble}", ink=Ink.BAD)
-        paper.line()
+    def _picture(self, found: MemoryReport, trouble: str, look: Look) -> str:
+        paper = dated(look, "read every few seconds", at=found.at, trouble=trouble)
         if not found.nodes:
             paper.line(NO_NODES if self._given.name is None else "the operator no longer watches such a node")
             return paper.text

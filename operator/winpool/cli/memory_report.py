@@ -12,7 +12,6 @@ import socket
 import ssl
 import zlib
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
@@ -60,20 +59,6 @@ _POD: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 """A name that a Pod can have (RFC 1123). It becomes part of a command line, and comes from the Lease."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
-    """How to reach the operator. Without ``url``, by a forwarded port of the Pod that leads.
-
-    ``flags`` are those of kubectl, ``ca_file`` has the CAs of the operator's certificate, ``token_file`` the
-    token to send.
-    """
-
-    flags: Sequence[str] = ()
-    url: str | None = None
-    ca_file: str | None = None
-    token_file: str | None = None
-
-
 class _Spec(msgspec.Struct, rename="camel"):
     holder_identity: str | None = None
 
@@ -89,14 +74,23 @@ class _Versioned(msgspec.Struct):
 class MemoryReader:
     """Reads the report, again and again. Where a read fails, the next one begins with who leads.
 
-    Use it as a context manager.
+    Without ``url`` it reads through a forwarded port of the Pod that leads. ``flags`` are those of kubectl,
+    ``ca_file`` has the CAs of the operator's certificate, ``token_file`` the token to send. Use it as a
+    context manager.
     """
 
-    def __init__(self, way: Way) -> None:
-        self._way = way
-        self._kubectl = Kubectl(way.flags)
+    def __init__(
+        self,
+        flags: Sequence[str] = (),
+        *,
+        url: str | None = None,
+        ca_file: str | None = None,
+        token_file: str | None = None,
+    ) -> None:
+        self._kubectl = Kubectl(flags)
+        self._url, self._ca_file, self._token_file = url, ca_file, token_file
         self._forwarding = ExitStack()
-        self._server = way.url
+        self._server = url
         self._token = ""
 
     def __enter__(self) -> Self:
@@ -127,10 +121,10 @@ class MemoryReader:
 
     @property
     def _may_get_token(self) -> bool:
-        return self._way.url is None and self._way.token_file is None
+        return self._url is None and self._token_file is None
 
     def _forget(self) -> None:
-        self._server = self._way.url
+        self._server = self._url
         self._forwarding.close()
 
     def _forwarded(self) -> str:
@@ -138,7 +132,7 @@ class MemoryReader:
         pod = leading_pod(self._kubectl)
         forwarding = self._kubectl.forwarded(pod, namespace=NAMESPACE, port=PORT_NAME)
         port = self._forwarding.enter_context(forwarding)
-        scheme = "https" if self._way.ca_file is not None or speaks_tls(port) else "http"
+        scheme = "https" if self._ca_file is not None or speaks_tls(port) else "http"
         return f"{scheme}://{_LOCAL}:{port}"
 
     def _new_token(self) -> str:
@@ -157,8 +151,8 @@ class MemoryReader:
         """Return status and body of an answer. Raises NotAskedError where there is none."""
         url = urlsplit(server)
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
-        if self._way.token_file is not None:
-            headers["Authorization"] = f"Bearer {_token_in(self._way.token_file)}"
+        if self._token_file is not None:
+            headers["Authorization"] = f"Bearer {_token_in(self._token_file)}"
         elif self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         connection = self._connection(url.scheme, url.hostname or "", url.port)
@@ -182,9 +176,7 @@ class MemoryReader:
     def _connection(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
         if scheme != "https":
             return http.client.HTTPConnection(host, port, timeout=REQUEST_SECONDS)
-        return _Connection(
-            host, port, context=self._tls(), name=SERVER_NAME if self._way.url is None else host
-        )
+        return _Connection(host, port, context=self._tls(), name=SERVER_NAME if self._url is None else host)
 
     def _tls(self) -> ssl.SSLContext:
         """Return how certificates are verified.
@@ -193,12 +185,12 @@ class MemoryReader:
         be verified. Whoever names a URL gets the checks of HTTPS.
         """
         try:
-            tls = ssl.create_default_context(cafile=self._way.ca_file)
+            tls = ssl.create_default_context(cafile=self._ca_file)
         except OSError:
-            raise NotAskedError(f"--ca-file {self._way.ca_file} cannot be read as PEM") from None
+            raise NotAskedError(f"--ca-file {self._ca_file} cannot be read as PEM") from None
         # Python 3.13 demands extensions of RFC 5280 that the CAs of real clusters lack.
         tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        if self._way.ca_file is None and self._way.url is None:
+        if self._ca_file is None and self._url is None:
             tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
         return tls
 

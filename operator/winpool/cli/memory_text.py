@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.text import printable
 from winpool.cli.console import Ink, Look, Paper
-from winpool.cli.counts import NONE, amount, listed, percent, rate, seconds
+from winpool.cli.counts import NONE, amount, grouped, listed, percent, rate, seconds
 from winpool.model.memory_report import PROBLEM_CHARACTERS, MemoryReport, NodeReport, PhysicalReport
 
 if TYPE_CHECKING:
@@ -155,10 +155,7 @@ def _used_ram(found: PhysicalReport | None) -> str:
 
 
 def _problems(paper: Paper, nodes: Sequence[NodeReport]) -> None:
-    found: dict[str, list[str]] = {}
-    for each in nodes:
-        if each.problem:
-            found.setdefault(_problem(each), []).append(_name(each.node))
+    found = grouped((_problem(each), _name(each.node)) for each in nodes if each.problem)
     if not found:
         return
     paper.line()

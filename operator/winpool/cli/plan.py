@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import KIND
 from winpool.cli import gates
-from winpool.cli.console import Ink, Look, Paper, look_of
-from winpool.cli.counts import counted, listed, span
+from winpool.cli.console import Ink, Look, Paper, write
+from winpool.cli.counts import counted, grouped, listed, span
 from winpool.cli.kubectl import Kubectl, NoSuchPoolError
 from winpool.cli.manifests import named_twice, pools_in
 from winpool.cli.parsing import (
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     from winpool.model.pods import Workload
     from winpool.model.pool import Pool
-    from winpool.support.rows import Row
 
 NODES_SHOWN: Final = 20
 """Nodes of a plan that are shown without ``--all``: as many as fit a terminal."""
@@ -87,25 +85,15 @@ def run(given: argparse.Namespace) -> int:
     manifests = _manifests(given)
     with Kubectl(given.flags) as kubectl:
         cluster = read_cluster(kubectl, lambda seen: _planned(seen, given.pool, manifests)[1])
-    sys.stdout.write(shown(cluster, given, manifests=manifests, rows=rows))
-    return Exit.DONE
-
-
-def shown(
-    cluster: Cluster,
-    given: argparse.Namespace,
-    *,
-    manifests: Sequence[Mapping[str, Any]] = (),
-    rows: tuple[Row, ...] = (),
-) -> str:
-    """Return the plan of the pool, or of each of ``manifests``, as it was asked for."""
     picture, pools = _planned(cluster, given.pool, manifests)
-    found: list[Judged] = [judged(picture, pool, rows=rows) for pool in pools]
-    if given.output == "json":
-        return as_json(found, picture)
+    found = [judged(picture, pool, rows=rows) for pool in pools]
     most = None if given.all else NODES_SHOWN
-    look = look_of(sys.stdout)
-    return "\n".join(as_text(each, picture, most=most, look=look) for each in found)
+    write(
+        given.output,
+        lambda: as_content(found, picture),
+        lambda look: "\n".join(as_text(each, picture, most=most, look=look) for each in found),
+    )
+    return Exit.DONE
 
 
 def _planned(
@@ -141,14 +129,13 @@ def _manifests(given: argparse.Namespace) -> Sequence[Mapping[str, Any]]:
     return [each.content for each in found.pools]
 
 
-def as_json(found: Iterable[Judged], cluster: Cluster) -> str:
-    """Return the plans of pools, each with all of its nodes."""
-    content = {
+def as_content(found: Iterable[Judged], cluster: Cluster) -> Mapping[str, Any]:
+    """Return the plans of pools for programs, each with all of its nodes."""
+    return {
         "pools": [_pool_content(each) for each in found],
         **({"podsProblem": cluster.pods_problem} if cluster.pods_problem else {}),
         **({"unreadNodes": list(cluster.unread)} if cluster.unread else {}),
     }
-    return json.dumps(content, indent=2) + "\n"
 
 
 def _pool_content(judged: Judged) -> Mapping[str, Any]:
@@ -174,7 +161,7 @@ def _plan_content(plan: UpgradePlan, overview: UpgradeOverview) -> Mapping[str, 
         "likelySeconds": plan.likely_seconds,
         "worstCaseSeconds": plan.worst_case_seconds,
         "permittedNodes": len(overview.permitted),
-        "stops": list(map(gates.stop_content, plan.stops)),
+        "stops": list(map(asdict, plan.stops)),
         "gates": list(map(gates.gate_content, plan.gates)),
         "batches": list(map(_batch_content, plan.batches)),
         "steps": list(map(_node_content, plan.nodes)),
@@ -202,7 +189,7 @@ def _node_content(node: PlannedNode) -> Mapping[str, Any]:
         "action": str(node.action),
         "why": node.why,
         "due": list(map(gates.due_content, upgrade.due)),
-        "stops": list(map(gates.stop_content, upgrade.stops)),
+        "stops": list(map(asdict, upgrade.stops)),
         "closedGates": list(map(gates.gate_content, node.closed)),
         "pods": _pods_content(upgrade.workload, upgrade.fit or NOT_KNOWN),
     }
@@ -241,10 +228,8 @@ def as_text(judged: Judged, cluster: Cluster, *, most: int | None, look: Look) -
     paper.heading("Gates and stops of the pool:")
     gates.write_closed(paper, overview.closed, overview.stops)
     gates.write_open(paper, [each for each in overview.gates if each.permits])
-    for each in gates.notes(pods_problem=cluster.pods_problem, is_assumed=judged.assumes_control_plane):
-        paper.wrapped(each, first="  - ")
-    for line in cluster.unread:
-        paper.wrapped(f"Not read: {gates.clipped(line)}", first="  - ")
+    paper.bullets(gates.notes(cluster, judged))
+    paper.bullets(f"Not read: {gates.clipped(line)}" for line in cluster.unread)
     _write_order(paper, plan, most=most)
     _write_closed_for_nodes(paper, plan)
     return paper.text
@@ -323,7 +308,7 @@ def _write_node(paper: Paper, node: PlannedNode) -> None:
     ink = Ink.GOOD if node.action is PlannedAction.UPGRADE else Ink.BAD
     first = f"  {paper.look.mark(ink)} {node.place}. "
     paper.wrapped(f"{node.node}: {due}. {gates.clipped(node.why)}", first=first, rest="      ", ink=ink)
-    closed = (*(each.name for each in node.upgrade.stops), *(_named(each) for each in node.closed))
+    closed = [name for name, _, _ in _causes(node)]
     if closed:
         paper.wrapped(f"Closed: {', '.join(closed)}", first="      ", rest="        ")
     for line in _pods(node.upgrade.workload, node.upgrade.fit or NOT_KNOWN):
@@ -350,17 +335,15 @@ def _pods(workload: Workload | None, fit: Fit) -> Iterator[str]:
 
 def _write_closed_for_nodes(paper: Paper, plan: UpgradePlan) -> None:
     """Write each cause that keeps nodes of their own, once, with what opens it and the first of the nodes."""
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for node in plan.nodes:
-        for stop in node.upgrade.stops:
-            found.setdefault((stop.name, stop.message, stop.opens), []).append(node.node)
-        for gate in node.closed:
-            found.setdefault((_named(gate), gate.message, gate.opens), []).append(node.node)
-    if not found:
-        return
-    paper.heading("Closed for single nodes:")
+    found = grouped((cause, node.node) for node in plan.nodes for cause in _causes(node))
+    if found:
+        paper.heading("Closed for single nodes:")
     for (name, message, opens), nodes in found.items():
-        paper.marked(f"{name}, {counted(len(nodes), 'node')} ({listed(nodes)})", ink=Ink.BAD)
-        paper.wrapped(gates.clipped(message), first="    ")
-        if opens:
-            paper.wrapped(gates.clipped(opens), first="    To open: ")
+        named = f"{name}, {counted(len(nodes), 'node')} ({listed(nodes)})"
+        gates.write_cause(paper, named, message=message, opens=opens)
+
+
+def _causes(node: PlannedNode) -> Iterator[tuple[str, str, str]]:
+    """Yield what keeps the node itself: its name, why, and what opens it."""
+    yield from ((each.name, each.message, each.opens) for each in node.upgrade.stops)
+    yield from ((_named(each), each.message, each.opens) for each in node.closed)

@@ -24,27 +24,27 @@ from winpool.api.spec import Mode, WindowsNodePoolSpec
 from winpool.api.status import NOT_OBSERVED, PlanAction
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.console import Ink, Look, Paper
-from winpool.cli.counts import age, counted, listed
+from winpool.cli.counts import age, counted, grouped, listed
 from winpool.cli.lenient import Fields
 from winpool.model.node import Node, is_held
 from winpool.ownership.members import selects
 from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
 
 _POLARITY: Final[Mapping[str, Polarity]] = {kind.type: kind.polarity for kind in CONDITIONS}
 _ORDER: Final = [str(kind.type) for kind in CONDITIONS]
 
-_COUNTS: Final = (
-    ("readyNodes", "Ready", True),
-    ("availableNodes", "available", True),
-    ("upToDateNodes", "up to date", True),
-    ("pressuredNodes", "under memory pressure", False),
-    ("heldNodes", "held", False),
-)
+COUNTS: Final[Mapping[str, tuple[str, bool]]] = {
+    "readyNodes": ("Ready", True),
+    "availableNodes": ("available", True),
+    "upToDateNodes": ("up to date", True),
+    "pressuredNodes": ("under memory pressure", False),
+    "heldNodes": ("held", False),
+}
 """Counts of the status, how they are told, and whether 0 is told too."""
 
 
@@ -128,11 +128,14 @@ def node_groups(pool: PoolView, nodes: Sequence[Node], *, now: datetime) -> tupl
     have ended by ``now``.
     """
     counted, up_to_date = pool.status.count("nodes"), pool.status.count("upToDateNodes")
-    shows = _signs(pool.content, now=now)
-    found: dict[NodeState, list[str]] = {}
-    for node in nodes:
-        state = next((each for each, shown in shows if shown(node)), NodeState.UP_TO_DATE)
-        found.setdefault(state, []).append(node.name)
+    is_deleted, spec = bool(pool.metadata.content.get("deletionTimestamp")), _spec_of(pool.content)
+
+    def state_of(node: Node) -> NodeState:
+        if is_deleted:
+            return NodeState.TO_BE_RELEASED
+        return next(_shows(node, spec, now=now), NodeState.UP_TO_DATE)
+
+    found = grouped((state_of(node), node.name) for node in nodes)
     groups = {state: NodeGroup(state, len(names), tuple(sorted(names))) for state, names in found.items()}
     good = groups.pop(NodeState.UP_TO_DATE, NodeGroup(NodeState.UP_TO_DATE, 0))
     if others := max(0, good.count - up_to_date):
@@ -148,59 +151,49 @@ def node_groups(pool: PoolView, nodes: Sequence[Node], *, now: datetime) -> tupl
     return tuple(groups[state] for state in order if state in groups)
 
 
-_Sign = tuple[NodeState, "Callable[[Node], bool]"]
-
-
-def _of_any_pool(now: datetime) -> tuple[_Sign, ...]:
-    """Return what shows without the spec. What is missing on a node that is held, is missing for the hold."""
-    return (
-        (NodeState.NOT_READY, lambda node: node.ready != "True"),
-        (NodeState.CORDONED, lambda node: node.unschedulable),
-        (NodeState.MEMORY_PRESSURE, lambda node: _has_taint(node, MEMORY_PRESSURE_TAINT)),
-        (NodeState.HELD, lambda node: is_held(node, now=now)),
-    )
-
-
-def _signs(pool: Mapping[str, Any], *, now: datetime) -> tuple[_Sign, ...]:
-    """Return by what each state shows, the worst first."""
-    if Fields.of(pool.get("metadata")).content.get("deletionTimestamp"):
-        return ((NodeState.TO_BE_RELEASED, lambda _: True),)
+def _spec_of(pool: Mapping[str, Any]) -> WindowsNodePoolSpec | None:
+    """Return the spec, None where it cannot be read."""
     try:
-        spec = WindowsNodePool.from_object(pool).spec
+        return WindowsNodePool.from_object(pool).spec
     except InvalidSpecError:
-        return _of_any_pool(now)
-    return (
-        (NodeState.TO_BE_RELEASED, lambda node: not selects(spec.node_selector, node.labels)),
-        *_of_any_pool(now),
-        *_of_spec(spec),
-    )
+        return None
 
 
-def _of_spec(spec: WindowsNodePoolSpec) -> tuple[_Sign, ...]:
-    taints = {(each.key, each.effect, each.value) for each in spec.taints}
-    startup = {(each.key, each.effect) for each in spec.startup_taints}
+def _shows(node: Node, spec: WindowsNodePoolSpec | None, *, now: datetime) -> Iterator[NodeState]:
+    """Yield what shows on the node, the worst first; without ``spec`` what shows without it.
+
+    What is missing on a node that is held, is missing for the hold.
+    """
+    if spec is not None and not selects(spec.node_selector, node.labels):
+        yield NodeState.TO_BE_RELEASED
+    if node.ready != "True":
+        yield NodeState.NOT_READY
+    if node.unschedulable:
+        yield NodeState.CORDONED
+    if _has_taint(node, MEMORY_PRESSURE_TAINT):
+        yield NodeState.MEMORY_PRESSURE
+    if is_held(node, now=now):
+        yield NodeState.HELD
+    if spec is not None:
+        yield from _shows_by(spec, node)
+
+
+def _shows_by(spec: WindowsNodePoolSpec, node: Node) -> Iterator[NodeState]:
+    """Yield where the node is not as the spec asks."""
+    taints = {each.identity: each.value for each in node.taints}
+    lacks_taint = any(taints.get(each.identity) != each.value for each in spec.taints)
+    if lacks_taint or any(node.labels.get(key) != value for key, value in spec.labels.items()):
+        yield NodeState.KEYS_MISSING
+    if any(each.identity in taints for each in spec.startup_taints):
+        yield NodeState.VALIDATING
     release, target = built_in().judged_as(spec.os.version), spec.os.target_revision
-
-    def lacks_keys(node: Node) -> bool:
-        there = {(each.key, each.effect, each.value) for each in node.taints}
-        return not taints <= there or any(node.labels.get(key) != value for key, value in spec.labels.items())
-
-    def is_behind(node: Node) -> bool:
-        runs, revision = node.labels.get(OS_VERSION_LABEL), _revision(node)
-        if runs is not None and runs != release:
-            return True
-        return target is not None and revision is not None and revision < target
-
-    def is_unknown(node: Node) -> bool:
-        return OS_VERSION_LABEL not in node.labels or (target is not None and _revision(node) is None)
-
-    return (
-        (NodeState.KEYS_MISSING, lacks_keys),
-        (NodeState.VALIDATING, lambda node: any(each.identity in startup for each in node.taints)),
-        (NodeState.UPGRADE_DUE, is_behind),
-        (NodeState.BUILD_UNKNOWN, is_unknown),
-        (NodeState.MEMORY_MISMATCH, lambda node: _has_taint(node, RESERVED_MEMORY_TAINT)),
-    )
+    runs, revision = node.labels.get(OS_VERSION_LABEL), _revision(node)
+    if runs not in (None, release) or (target is not None and revision is not None and revision < target):
+        yield NodeState.UPGRADE_DUE
+    if runs is None or (target is not None and revision is None):
+        yield NodeState.BUILD_UNKNOWN
+    if _has_taint(node, RESERVED_MEMORY_TAINT):
+        yield NodeState.MEMORY_MISMATCH
 
 
 def _has_taint(node: Node, key: str) -> bool:
@@ -277,7 +270,7 @@ def _header(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     paper.titled("Mode", pool.mode)
     counts = [
         f"{number} {what}"
-        for field, what, is_always in _COUNTS
+        for field, (what, is_always) in COUNTS.items()
         if (number := pool.status.count(field)) or is_always
     ]
     wrong = pool.status.count("misplacedPods")
@@ -361,10 +354,7 @@ def _plan(paper: Paper, pool: PoolView) -> None:
         paper.heading(f"Plan: for {planned}, what the operator would write, and which upgrades are due")
     else:
         paper.heading(f"Plan: with mode Active the operator would write to {planned}")
-    folded: dict[str, list[str]] = {}
-    for step in steps:
-        folded.setdefault(_planned(step), []).append(step.text("node"))
-    for said, names in folded.items():
+    for said, names in grouped((_planned(step), step.text("node")) for step in steps).items():
         on = f"on {counted(len(names), 'node')} ({listed(names)})"
         paper.wrapped(f"{said} {on}", first="  ", rest="    ")
     if len(steps) < total:

@@ -18,7 +18,6 @@ from winpool.cli.kubectl import (
     NotAskedError,
     decoded,
 )
-from winpool.cli.workloads import Host
 from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page
 from winpool.kube.pools import PoolObject, decode_pool_page
 from winpool.kube.wire import server_version
@@ -44,14 +43,6 @@ class Nodes:
     """Nodes by name, and what is wrong with those that cannot be read."""
 
     nodes: tuple[Node, ...]
-    unread: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PoolHosts:
-    """The nodes of a pool by what they run, and what is wrong with nodes that cannot be read."""
-
-    hosts: dict[Host, list[str]]
     unread: tuple[str, ...]
 
 
@@ -94,10 +85,10 @@ def pool_and_version(name: str, flags: Sequence[str]) -> tuple[Mapping[str, Any]
         return _pool(kubectl, name), read_version(kubectl)
 
 
-def read_hosts(pool: str, flags: Sequence[str]) -> PoolHosts:
-    """Return what the Windows nodes that the pool selects run, with the names of the nodes, in order.
+def read_members(pool: str, flags: Sequence[str]) -> Nodes:
+    """Return the Windows nodes that the pool selects.
 
-    By the pool's own selector, so that it is known also where the operator is down or two pools overlap.
+    By the pool's own selector, so that they are known also where the operator is down or two pools overlap.
     Raises NoSuchPoolError and NotAskedError.
     """
     with Kubectl(flags) as kubectl:
@@ -107,12 +98,7 @@ def read_hosts(pool: str, flags: Sequence[str]) -> PoolHosts:
         except InvalidSpecError as error:
             raise NotAskedError(f"the pool {pool} cannot be read: {'; '.join(error.problems)}") from None
         found = list_nodes(kubectl, WINDOWS_SELECTOR)
-    hosts: dict[Host, list[str]] = {}
-    for node in found.nodes:
-        if selects(selector, node.labels):
-            host = Host(node.versions.kernel, node.versions.runtime)
-            hosts.setdefault(host, []).append(node.name)
-    return PoolHosts(hosts, found.unread)
+    return Nodes(tuple(each for each in found.nodes if selects(selector, each.labels)), found.unread)
 
 
 def _pool(kubectl: Kubectl, name: str) -> Mapping[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -13,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from winpool.api.keys import KIND, POOL_LABEL
-from winpool.cli.console import Ink, Look, Paper, Screen, look_of
+from winpool.cli.console import Look, Screen, dated, write
 from winpool.cli.kubectl import POOLS, Kubectl, KubectlError, NoSuchPoolError, NotAskedError, decoded
 from winpool.cli.lenient import Fields
 from winpool.cli.parsing import Exit, add_output, add_watch, note, pool_name
-from winpool.cli.pool_text import NodeGroup, PoolView, node_groups, render_pool, render_pools
+from winpool.cli.pool_text import COUNTS, NodeGroup, PoolView, node_groups, render_pool, render_pools
 from winpool.cli.reader import list_nodes, list_pools
 
 if TYPE_CHECKING:
@@ -89,12 +87,12 @@ def run(given: argparse.Namespace) -> int:
         if given.watch:
             watch(feed, lambda: seen_of(feed, kubectl), draw=_Screen(given).draw)
         seen = seen_of(feed, kubectl)
-    if given.output == "json":
-        sys.stdout.write(json.dumps(_content(seen), indent=2) + "\n")
-    elif seen.pools:
-        sys.stdout.write(_text(seen, now=datetime.now(UTC), look=look_of(sys.stdout)))
-    else:
+    if given.output != "json" and not seen.pools:
         note(f"there is no {KIND} in this cluster")
+    else:
+        write(
+            given.output, lambda: _content(seen), lambda look: _text(seen, now=datetime.now(UTC), look=look)
+        )
     return Exit.DONE
 
 
@@ -271,17 +269,6 @@ def _content(seen: Seen) -> Mapping[str, Any]:
     return {"pools": [content_of(views[0], groups, nodes_problem=seen.nodes_problem)]}
 
 
-_COUNTS: Final = (
-    "nodes",
-    "readyNodes",
-    "availableNodes",
-    "upToDateNodes",
-    "pressuredNodes",
-    "heldNodes",
-    "misplacedPods",
-)
-
-
 def content_of(
     pool: PoolView, groups: Sequence[NodeGroup] | None = None, *, nodes_problem: str = ""
 ) -> Mapping[str, Any]:
@@ -298,7 +285,7 @@ def content_of(
         "state": pool.state,
         "ready": ready.text("status") if ready is not None else "Unknown",
         "message": ready.text("message") if ready is not None else "",
-        **{name: status.count(name) for name in _COUNTS},
+        **{name: status.count(name) for name in ("nodes", *COUNTS, "misplacedPods")},
         "conditions": [each for each in status.items("conditions") if each in notable],
         "issueCount": pool.issue_count,
         **{name: status.items(name) for name in ("issues", "builds")},
@@ -313,28 +300,20 @@ def _group(group: NodeGroup) -> Mapping[str, Any]:
 
 
 class _Screen:
-    """Draws what is seen: over what it drew before on a terminal, below it elsewhere."""
+    """Shows what is seen of the pools."""
 
     def __init__(self, given: argparse.Namespace) -> None:
         self._given = given
-        self._screen = Screen()
+        self._screen = Screen(given.output)
 
     def draw(self, seen: Seen) -> None:
-        """Draw ``seen``; where nobody sees ages go on, only what is news."""
-        if self._given.output == "json":
-            if seen.is_news:
-                sys.stdout.write(json.dumps(_content(seen)) + "\n")
-                sys.stdout.flush()
-        elif self._screen.is_terminal or seen.is_news:
-            self._screen.show(self._picture(seen))
+        """Show ``seen``; where nobody sees ages go on, only what is news."""
+        if self._screen.is_live or seen.is_news:
+            self._screen.show(lambda: _content(seen), lambda look: self._picture(seen, look))
 
-    def _picture(self, seen: Seen) -> str:
-        now, look = datetime.now(UTC), look_of(sys.stdout)
-        paper = Paper(look)
-        paper.line(f"{now:%H:%M:%S} UTC, updated with every change; stop with Ctrl-C", ink=Ink.HEAD)
-        if seen.trouble:
-            paper.marked(f"out of date: {seen.trouble}", ink=Ink.BAD)
-        paper.line()
+    def _picture(self, seen: Seen, look: Look) -> str:
+        now = datetime.now(UTC)
+        paper = dated(look, "updated with every change", at=now, trouble=seen.trouble)
         if not seen.pools:
             name = self._given.pool
             paper.line(f'the {KIND} "{name}" no longer exists' if name else f"there is no {KIND}")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from winpool.api.keys import RELEASE_FINALIZER
-from winpool.cli.console import Ink, Look, Paper, look_of
-from winpool.cli.counts import counted, listed
+from winpool.cli.console import Ink, Look, Paper, write
+from winpool.cli.counts import counted, grouped, listed
 from winpool.cli.parsing import EndError, Exit, add_output
+from winpool.cli.uninstall_plan import Facts, Place, mode_of, other_finalizers, plan_of
+from winpool.cli.uninstall_reader import read_facts
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
-
-    from winpool.cli.uninstall_plan import Facts
 
 SUMMARY: Final = "Show what is to be removed to uninstall winpool, in order."
 
@@ -63,25 +61,15 @@ def run(given: argparse.Namespace) -> int:
     """Print the plan; return the exit code."""
     if not given.plan:
         raise EndError("it only plans an uninstallation and removes nothing: add --plan")
-    # Imported here: what asks a server takes half a second to load, and --help does not need it.
-    from winpool.cli.uninstall_reader import read_facts
-
     content = as_content(read_facts(given.flags))
-    if given.output == "json":
-        sys.stdout.write(json.dumps(content, indent=2) + "\n")
-    else:
-        sys.stdout.write(as_text(content, look=look_of(sys.stdout)))
+    write(given.output, lambda: content, lambda look: as_text(content, look=look))
     return Exit.DONE if content["ready"] else Exit.REFUSED
 
 
 def as_content(facts: Facts) -> dict[str, Any]:
     """Return the plan for programs. What could not be read is null."""
-    from winpool.cli.uninstall_plan import Place, mode_of, other_finalizers, plan_of
-
     plan, guard = plan_of(facts), facts.guard
-    groups: dict[tuple[Place, str], list[str]] = {}
-    for each in plan.nodes:
-        groups.setdefault((each.place, each.pool), []).append(each.node.name)
+    groups = grouped(((each.place, each.pool), each.node.name) for each in plan.nodes)
     content: dict[str, Any] = msgspec.to_builtins(
         {
             "ready": plan.is_ready,

@@ -16,7 +16,7 @@ import msgspec
 from winpool.api.keys import APPLIED_ANNOTATION, NAMESPACE, POOL_LABEL, RELEASE_FINALIZER, SHORT_NAME
 from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS, REQUEST_ANNOTATIONS
 from winpool.api.spec import Mode
-from winpool.cli.counts import listed
+from winpool.cli.counts import grouped, listed
 from winpool.model.node import NO_KEYS, Keys, Node
 from winpool.ownership.desired import lost_on, stays_behind, why_unreadable
 from winpool.ownership.record import Owned, Record, record_of
@@ -348,11 +348,7 @@ def _scaled(facts: Facts, deployments: Iterable[DeploymentFact], replicas: int) 
 
 def _alike(found: Iterable[NodeFinding], what: str) -> Iterable[tuple[Keys, list[str]]]:
     """Return the keys in the field ``what`` of nodes, with the names of the nodes that have the same ones."""
-    alike: dict[Keys, list[str]] = {}
-    for each in found:
-        if keys := getattr(each, what):
-            alike.setdefault(keys, []).append(each.node.name)
-    return alike.items()
+    return grouped((keys, each.node.name) for each in found if (keys := getattr(each, what))).items()
 
 
 # The cautions: each only where it applies

@@ -15,6 +15,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from winpool.acceptance import allowed_actions, refusal_of
 from winpool.api.conditions import ConditionType
 from winpool.api.maintenance import Gate
@@ -37,7 +39,7 @@ from winpool.model.pool import GuardState, KnownUpgrades, OtherPools, Pool
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import KnownPods, PoolQuestion, Survey
 from winpool.model.surveyor import Surveyor, work_nodes
-from winpool.ownership.members import Members, divide
+from winpool.ownership.members import divide
 from winpool.ownership.trust import keys_of
 from winpool.support.data import DataError
 from winpool.support.judge import Basis
@@ -119,10 +121,6 @@ class Cluster:
             return self.now - UNCHANGED
         same = [each.since for each in self.control_plane if each.version == self.version[:VERSION_LENGTH]]
         return max(same, default=None)
-
-    def only(self, node: Node) -> Cluster:
-        """Return the cluster as if it had no other node than ``node``."""
-        return replace(self, nodes=(node,))
 
     def planned(self, pool: Pool) -> Cluster:
         """Return the cluster with ``pool`` in the place of the one of that name."""
@@ -265,11 +263,6 @@ class Judged:
     overview: UpgradeOverview | None = None
     plan: UpgradePlan | None = None
 
-    @property
-    def members(self) -> frozenset[str]:
-        """The names of the nodes of the pool."""
-        return frozenset(each.name for each in self.nodes)
-
     def due(self, node: Node) -> NodeUpgrade | None:
         """Return what is due on ``node``; None where nothing is, or where it is not known."""
         if self.overview is None:
@@ -293,14 +286,18 @@ def judged(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> Judge
     is_reported = is_control_plane_closed(cluster.pools)
     if overview is not None and is_reported:
         overview = replace(overview, gates=tuple(map(_as_reported, overview.gates)))
+    ours = tuple(each.node for each in members.ours)
+    plan = None
+    if overview is not None and spec is not None and is_gated:
+        plan = upgrade_plan(overview, spec=spec, nodes_of_pool=ours)
     return Judged(
         pool=pool,
-        nodes=tuple(each.node for each in members.ours),
+        nodes=ours,
         is_gated=is_gated,
         refusal=refusal,
         assumes_control_plane=is_gated and not cluster.control_plane and not is_reported,
         overview=overview,
-        plan=_planned(pool, members, overview) if is_gated else None,
+        plan=plan,
     )
 
 
@@ -327,19 +324,14 @@ def _false_now(pool: Pool, kind: ConditionType) -> Condition | None:
 
 
 def _as_reported(found: GateFinding) -> GateFinding:
-    return replace(_REPORTED, override=found.override) if found.gate is Gate.CONTROL_PLANE else found
+    is_watched = found.gate is Gate.CONTROL_PLANE
+    return msgspec.structs.replace(_REPORTED, override=found.override) if is_watched else found
 
 
 def _reported_refusal(pool: Pool) -> str:
     """Return why the operator refuses this very spec, for reasons that only it knows, such as its rights."""
     found = _false_now(pool, ConditionType.ACCEPTED)
     return found.message if found is not None else ""
-
-
-def _planned(pool: Pool, members: Members, overview: UpgradeOverview | None) -> UpgradePlan | None:
-    if overview is None or pool.spec is None:
-        return None
-    return upgrade_plan(overview, spec=pool.spec, nodes_of_pool=[each.node for each in members.ours])
 
 
 def rows_of_settings(given: argparse.Namespace) -> tuple[Row, ...]:
@@ -349,9 +341,6 @@ def rows_of_settings(given: argparse.Namespace) -> tuple[Row, ...]:
         return ()
     try:
         return read_rows(Path(name).read_text(encoding="utf-8"), matrix=built_in())
-    except DataError as error:
-        raise SettingsError(f"--support-matrix-file {name}: {error}") from None
-    except UnicodeDecodeError:
-        raise SettingsError(f"--support-matrix-file {name}: not UTF-8") from None
-    except OSError as error:
-        raise SettingsError(f"--support-matrix-file {name}: {error.strerror}") from None
+    except (DataError, UnicodeDecodeError, OSError) as error:
+        said = "not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", error)
+        raise SettingsError(f"--support-matrix-file {name}: {said}") from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.keys import KIND
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import printable
-from winpool.cli.counts import counted
+from winpool.cli.counts import counted, grouped
 from winpool.cli.manifests import Manifest, pools_in, without_nulls
 from winpool.cli.parsing import Exit, add_filename, note, note_offline
 from winpool.features.judge import rows_of, unknown_release
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from winpool.api.matrix import Verdict
     from winpool.support.versions import Minor
 
 _QUERY: Final = "dryRun=All&fieldValidation=Strict&fieldManager=kubectl-winpool"
@@ -167,10 +166,10 @@ def outlook(spec: WindowsNodePoolSpec, *, matrix: Matrix, today: date) -> str:
     release, row = matrix.releases.get(name), layers.override(name).end_of_support
     said = row or ((release.end_of_support, Layer.BUILT_IN) if release else None)
     ended = tuple(ended_reasons(name, said[0], layer=said[1], today=today)) if said else ()
-    found: dict[Verdict, list[str]] = {}
-    for minor in _maintained(matrix, today):
-        verdict = worst((class_reason(minor, name, layers=layers), *ended))
-        found.setdefault(verdict, []).append(str(minor))
+    found = grouped(
+        (worst((class_reason(minor, name, layers=layers), *ended)), str(minor))
+        for minor in _maintained(matrix, today)
+    )
     verdicts = ", ".join(f"{verdict} with Kubernetes {' and '.join(on)}" for verdict, on in found.items())
     title = asked if asked == name else f"{asked}, judged as {name}, which has the same build"
     support = "end of support unknown"

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import HOLD_ANNOTATION, KIND, OS_LABEL, OS_WINDOWS, SHORT_NAME, UPGRADE_STATE_LABEL
 from winpool.api.maintenance import Gate
 from winpool.api.text import written_moment
 from winpool.api.upgrade import UpgradeState
 from winpool.cli import gates
-from winpool.cli.console import Ink, Look, Paper, look_of
+from winpool.cli.console import Ink, Look, Paper, write
 from winpool.cli.kubectl import Kubectl, NotAskedError
 from winpool.cli.parsing import NODE_RESOURCES, EndError, Exit, add_output, add_settings
 from winpool.cli.upgrades import Cluster, Judged, judged, read_cluster, rows_of_settings, snapshot_of
@@ -22,7 +20,7 @@ from winpool.model.node import Node, hold_end, is_held
 from winpool.ownership.members import Claim, Member, concerns, divide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from winpool.features.upgrade.capacity import Fit
@@ -78,8 +76,7 @@ def run(given: argparse.Namespace) -> int:
     except NotAskedError as error:
         raise _NoNodeError(str(error)) from error
     why = why_of(cluster, name, rows=rows)
-    is_json = given.output == "json"
-    sys.stdout.write(as_json(why) if is_json else as_text(why, look=look_of(sys.stdout)))
+    write(given.output, lambda: as_content(why), lambda look: as_text(why, look=look))
     return Exit.BLOCKED if why.standing.is_blocked else Exit.DONE
 
 
@@ -104,7 +101,7 @@ def place_of(cluster: Cluster, node: Node) -> Place:
         return Place(
             reason=f"The label {OS_LABEL} of the node is not {OS_WINDOWS}: winpool manages no other nodes."
         )
-    alone = cluster.only(node)
+    alone = replace(cluster, nodes=(node,))
     found = [
         (pool, member) for pool in cluster.pools if concerns(node, pool) and (member := _member(alone, pool))
     ]
@@ -168,9 +165,8 @@ class Why:
 
     node: Node
     place: Place
-    now: datetime
+    cluster: Cluster
     judged: Judged | None = None
-    pods_problem: str = ""
 
     @property
     def due(self) -> NodeUpgrade | None:
@@ -213,9 +209,8 @@ def why_of(cluster: Cluster, name: str, *, rows: tuple[Row, ...] = ()) -> Why:
     return Why(
         node=node,
         place=place,
-        now=cluster.now,
+        cluster=cluster,
         judged=None if place.pool is None else judged(cluster, place.pool, rows=rows),
-        pods_problem=cluster.pods_problem,
     )
 
 
@@ -290,11 +285,11 @@ def to_do(why: Why) -> Iterator[str]:
         yield f"See what the whole pool waits for: kubectl winpool plan {name}"
 
 
-def as_json(why: Why) -> str:
-    """Return all about the node."""
+def as_content(why: Why) -> Mapping[str, Any]:
+    """Return all about the node, for programs."""
     judged, due = why.judged, why.due
     overview = judged.overview if judged is not None else None
-    content = {
+    return {
         "node": why.node.name,
         "pool": judged.pool.name if judged is not None else None,
         **({} if judged is not None else {"noPool": why.place.reason}),
@@ -305,14 +300,16 @@ def as_json(why: Why) -> str:
         "standing": why.standing.value,
         "blocked": why.standing.is_blocked,
         "due": list(map(gates.due_content, due.due)) if due is not None else [],
-        "stops": [{**gates.stop_content(stop), "of": of} for of, stops, _ in _levels(why) for stop in stops],
+        "stops": [{**asdict(stop), "of": of} for of, stops, _ in _levels(why) for stop in stops],
         "gates": [{**gates.gate_content(gate), "of": of} for of, _, found in _levels(why) for gate in found],
         **({"changesAt": written_moment(at)} if (at := changes_at(why)) is not None else {}),
         "next": list(next_of(why)),
         "toDo": list(to_do(why)),
-        **({"podsProblem": why.pods_problem} if why.pods_problem else {}),
+        **({"podsProblem": why.cluster.pods_problem} if why.cluster.pods_problem else {}),
     }
-    return json.dumps(content, indent=2) + "\n"
+
+
+_ABOUT: Final = {"Pool": "the pool", "Node": "this node"}
 
 
 def _levels(why: Why) -> Iterator[tuple[str, tuple[Stop, ...], tuple[GateFinding, ...]]]:
@@ -345,10 +342,10 @@ def as_text(why: Why, *, look: Look) -> str:
             paper.marked(f"{reason.trigger}: {gates.clipped(reason.said)}", ink=Ink.BUSY)
     _write_gates(paper, why)
     _write_node(paper, why)
-    for title, lines in (("Next:", next_of(why)), ("What you can do:", to_do(why))):
-        paper.heading(title)
-        for line in lines:
-            paper.wrapped(line, first="  - ")
+    paper.heading("Next:")
+    paper.bullets(next_of(why))
+    paper.heading("What you can do:")
+    paper.bullets(to_do(why))
     return paper.text
 
 
@@ -373,36 +370,31 @@ def _write_head(paper: Paper, why: Why) -> None:
 
 
 def _write_gates(paper: Paper, why: Why) -> None:
-    judged, due = why.judged, why.due
-    if judged is None or judged.overview is None or not judged.is_gated or due is None:
+    levels = list(_levels(why))
+    if why.judged is None or not levels:
         return
-    overview = judged.overview
-    closed, stops = (*overview.closed, *due.closed), (*overview.stops, *due.stops)
-    paper.heading(f"Closed: {len(closed) + len(stops)}" if closed or stops else "Closed gates: none")
-    gates.write_closed(paper, overview.closed, overview.stops, of="the pool")
-    gates.write_closed(paper, due.closed, due.stops, of="this node")
+    count = sum(len(stops) + sum(not each.permits for each in found) for _, stops, found in levels)
+    paper.heading(f"Closed: {count}" if count else "Closed gates: none")
+    for of, stops, found in levels:
+        gates.write_closed(paper, [each for each in found if not each.permits], stops, of=_ABOUT[of])
     paper.heading("Open:")
-    gates.write_open(paper, [each for each in overview.gates if each.permits], of="the pool")
-    gates.write_open(paper, [each for each in due.gates if each.permits], of="this node")
-    for each in gates.notes(pods_problem=why.pods_problem, is_assumed=judged.assumes_control_plane):
-        paper.wrapped(each, first="  - ")
+    for of, _, found in levels:
+        gates.write_open(paper, [each for each in found if each.permits], of=_ABOUT[of])
+    paper.bullets(gates.notes(why.cluster, why.judged))
 
 
 def _write_node(paper: Paper, why: Why) -> None:
     """Write what is special about the node: its pods, a hold, a cordon, issues that name it."""
-    lines = list(_about_node(why))
-    if not lines:
-        return
-    paper.heading("About the node:")
-    for line in lines:
-        paper.wrapped(line, first="  - ")
+    if lines := list(_about_node(why)):
+        paper.heading("About the node:")
+        paper.bullets(lines)
 
 
 def _about_node(why: Why) -> Iterator[str]:
     node, due = why.node, why.due
     if due is not None and due.workload is not None:
         yield f"Pods: {'; '.join(_pods(due.workload, due.fit))}."
-    if is_held(node, now=why.now) and (due is None or not due.stops):
+    if is_held(node, now=why.cluster.now) and (due is None or not due.stops):
         end = hold_end(node)
         yield f"Someone holds it ({HOLD_ANNOTATION})" + (f" until {written_moment(end)}." if end else ".")
     if node.deleting:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from winpool.controllers.evictions import eviction_answers, eviction_lane
@@ -43,34 +44,48 @@ from winpool.settings import Settings
 from winpool.support.rows import Row
 
 
+@dataclass(eq=False)
 class Controller:
     """The caches and loops of one operator. The owner of the tasks runs ``loops``.
 
     The loop of a pool starts when the pool appears and this operator leads: no pass comes before ``begin``.
+    Without ``connections`` no memory is sampled.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        settings: Settings,
-        *,
-        elector: Elector,
-        clock: Clock,
-        cluster_rows: tuple[Row, ...] = (),
-        features: Sequence[Feature] = FEATURES,
-        connections: Connections | None = None,
-    ) -> None:
-        """Make them. Without ``connections`` no memory is sampled."""
+    transport: Transport
+    settings: Settings
+    _: KW_ONLY
+    elector: Elector
+    clock: Clock
+    cluster_rows: tuple[Row, ...] = ()
+    features: Sequence[Feature] = FEATURES
+    connections: Connections | None = None
+
+    def __post_init__(self) -> None:
+        """Make the caches and the loops."""
         self._begun = asyncio.Event()
         self._questions = Questions()
+        self.pool_kind = PoolKind(
+            self.transport,
+            on_change=self._pool_kind_changed,
+            on_fields=self.all_changed,
+            monotonic=self.clock.monotonic,
+        )
+        self.services = services = self._make_services()
+        observer = Observer(services)
+        self._loops = PoolLoops(services, make_reconciler=lambda name: Reconciler(name, services, observer))
+        self._dispatcher = Dispatcher(services.pools, wake=self._wake_pool)
+        self._sweeper = Sweeper(services, observer)
+
+    def _make_services(self) -> Services:
+        transport, settings, clock = self.transport, self.settings, self.clock
         writer, now, monotonic = Writer(transport), clock.now, clock.monotonic
         absences = Absences(
-            grace_seconds=settings.orphan_grace_seconds, clock=clock, on_doubt=self._pool_doubted
+            grace_seconds=settings.orphan_grace_seconds,
+            clock=clock,
+            on_doubt=self._pool_doubted,
         )
         pools = Pools(on_change=self._pool_changed, absences=absences)
-        self.pool_kind = PoolKind(
-            transport, on_change=self._pool_kind_changed, on_fields=self.all_changed, monotonic=monotonic
-        )
         control_plane = ControlPlane(transport, on_change=self.all_changed, now=now)
         nodes = ListWatch(
             transport,
@@ -79,11 +94,9 @@ class Controller:
             on_contact=control_plane.ask,
             relist_seconds=settings.node_relist_seconds,
         )
-        memory = (
-            None
-            if connections is None
-            else MemoryCollector(connections, wake=self._wake_pool, now=now, monotonic=monotonic)
-        )
+        memory = None
+        if self.connections is not None:
+            memory = MemoryCollector(self.connections, wake=self._wake_pool, now=now, monotonic=monotonic)
         pods = PodLister(transport.request)
         budgets = BudgetCache(BudgetLister(transport.request).list, monotonic=monotonic)
         pod_pass = PodPass(
@@ -95,7 +108,7 @@ class Controller:
             clock=clock,
         )
         answers = eviction_answers(memory, clock=clock)
-        self.services = Services(
+        return Services(
             clock=clock,
             writer=writer,
             recorder=EventRecorder(
@@ -122,7 +135,7 @@ class Controller:
                 monotonic=monotonic,
             ),
             wake=self._wake_pool,
-            other_operator=lambda: elector.other,
+            other_operator=lambda: self.elector.other,
             lacking_fields=lambda: self.pool_kind.lacking_fields,
             list_labelled=lambda pool: list_labelled(transport, pool_name=pool),
             list_strays=lambda: list_strays(transport),
@@ -151,15 +164,9 @@ class Controller:
                 clock=clock,
             ),
             taint_absent_since=TaintAbsentSince(monotonic=monotonic),
-            features=features,
-            cluster_rows=cluster_rows,
+            features=self.features,
+            cluster_rows=self.cluster_rows,
         )
-        observer = Observer(self.services)
-        self._loops = PoolLoops(
-            self.services, make_reconciler=lambda name: Reconciler(name, self.services, observer)
-        )
-        self._dispatcher = Dispatcher(pools, wake=self._wake_pool)
-        self._sweeper = Sweeper(self.services, observer)
 
     def all_changed(self) -> None:
         """Ask for a pass of all pools: what all of them report has changed.

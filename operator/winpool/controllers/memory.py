@@ -12,7 +12,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -43,6 +43,7 @@ CALM_SECONDS: Final = 30.0
 still carry a signal from before the start; it has waited five minutes for its removal by then."""
 
 
+@dataclass(slots=True)
 class Wakes:
     """Wakes pools for news about the memory of their nodes: for pressure at once, and else after a while.
 
@@ -52,35 +53,28 @@ class Wakes:
     woken later. ``nodes_of`` returns how many nodes of a pool are watched.
     """
 
-    def __init__(
-        self,
-        wake: Callable[[str], None],
-        *,
-        nodes_of: Callable[[str], int],
-        on_wait: Callable[[], None],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._wake = wake
-        self._nodes_of = nodes_of
-        self._on_wait = on_wait
-        self._monotonic = monotonic
-        self._waiting = Waiting()
+    wake: Callable[[str], None]
+    _: KW_ONLY
+    nodes_of: Callable[[str], int]
+    on_wait: Callable[[], None]
+    monotonic: Callable[[], float]
+    _waiting: Waiting = field(default_factory=Waiting, init=False)
 
     def tell(self, pool: str, news: News) -> None:
         """Wake the pool now, or once such news was gathered."""
         if news is News.PRESSURE:
             self._waiting.remove(pool)
-            self._wake(pool)
+            self.wake(pool)
             return
-        at, waits_until = self._monotonic() + self._gather_seconds(pool, news), self._waiting.number(pool)
+        at, waits_until = self.monotonic() + self._gather_seconds(pool, news), self._waiting.number(pool)
         if waits_until is None or at < waits_until:
             self._waiting.add(pool, at)
-            self._on_wait()
+            self.on_wait()
 
     def _gather_seconds(self, pool: str, news: News) -> float:
         if news is News.CALM:
             return CALM_SECONDS
-        return min(max(KNOWN_SECONDS, self._nodes_of(pool) / NODES_PER_GATHERED_SECOND), CALM_SECONDS)
+        return min(max(KNOWN_SECONDS, self.nodes_of(pool) / NODES_PER_GATHERED_SECOND), CALM_SECONDS)
 
     def forget(self, pool: str) -> None:
         """Do not wake a pool that is watched no more."""
@@ -89,12 +83,12 @@ class Wakes:
     def seconds_to_next(self) -> float | None:
         """Return in how many seconds a pool is to be woken; None where none is."""
         first = self._waiting.first()
-        return None if first is None else max(0.0, first - self._monotonic())
+        return None if first is None else max(0.0, first - self.monotonic())
 
     def wake_due(self) -> None:
         """Wake the pools that have waited."""
-        for pool in tuple(self._waiting.until(self._monotonic())):
-            self._wake(pool)
+        for pool in tuple(self._waiting.until(self.monotonic())):
+            self.wake(pool)
 
 
 FIRST_SECONDS: Final = 600.0

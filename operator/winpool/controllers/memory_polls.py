@@ -206,36 +206,31 @@ class _Query:
     failures: int = 0
 
 
+@dataclass(kw_only=True, eq=False)
 class Poller:
     """Polls until cancelled. Then no connection is left."""
 
-    def __init__(
-        self,
-        *,
-        connections: Connections,
-        watched: WatchedNodes,
-        stats: MemoryStats,
-        jitter: Callable[[], float],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._connections = connections
-        self._watched = watched
-        self._stats = stats
-        self._jitter = jitter
-        self._monotonic = monotonic
-        self._tick_seconds = min(TICK_SECONDS, connections.intervals.hot / TICKS_PER_INTERVAL)
-        self._base = min(BASE_INTERVAL, connections.intervals.base)
-        self._hot = min(HOT_INTERVAL, connections.intervals.hot)
-        self._schedule = Schedule(jitter=jitter, intervals=connections.intervals)
-        self._probes = Probes(monotonic=monotonic)
-        self._polled: dict[str, str] = {}
-        """The UIDs of the nodes whose kubelets are polled, by their names."""
-        self._queries: dict[Series, _Query] = {}
-        self._queried: set[str] = set()
-        """The names of the data sources of which a set of queries is under way."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._has_other_nodes = False
-        self._wake = Wake()
+    connections: Connections
+    watched: WatchedNodes
+    stats: MemoryStats
+    jitter: Callable[[], float]
+    monotonic: Callable[[], float]
+    _polled: dict[str, str] = field(default_factory=dict, init=False)
+    """The UIDs of the nodes whose kubelets are polled, by their names."""
+    _queries: dict[Series, _Query] = field(default_factory=dict, init=False)
+    _queried: set[str] = field(default_factory=set, init=False)
+    """The names of the data sources of which a set of queries is under way."""
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    _has_other_nodes: bool = field(default=False, init=False)
+    _wake: Wake = field(default_factory=Wake, init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing to poll."""
+        intervals = self.connections.intervals
+        self._tick_seconds = min(TICK_SECONDS, intervals.hot / TICKS_PER_INTERVAL)
+        self._base, self._hot = min(BASE_INTERVAL, intervals.base), min(HOT_INTERVAL, intervals.hot)
+        self._schedule = Schedule(jitter=self.jitter, intervals=intervals)
+        self._probes = Probes(monotonic=self.monotonic)
 
     def nodes_changed(self) -> None:
         """Take note that other nodes are watched, or other series are read."""
@@ -244,21 +239,21 @@ class Poller:
 
     def priority_changed(self, watched: WatchedNode) -> None:
         """Take note that a node is nearer to the end of its memory than before, or less near."""
-        self._schedule.set_priority(watched.node.name, watched.priority, now=self._monotonic())
+        self._schedule.set_priority(watched.node.name, watched.priority, now=self.monotonic())
         self._wake.set()
 
     def poll_soon(self, nodes: Iterable[WatchedNode]) -> None:
         """Bring the next polls of ``nodes`` forward: an eviction waits for what they show."""
-        self._schedule.poll_soon([each.node.name for each in nodes], now=self._monotonic())
+        self._schedule.poll_soon([each.node.name for each in nodes], now=self.monotonic())
         self._wake.set()
 
     async def run(self) -> None:
         """Poll until cancelled."""
-        async with self._connections.kubelets() as client:
+        async with self.connections.kubelets() as client:
             try:
                 while True:
                     self._follow(client)
-                    for poll in self._schedule.due(now=self._monotonic()):
+                    for poll in self._schedule.due(now=self.monotonic()):
                         self._start(self._poll(client, poll), f"poll {poll.node}")
                     self._start_queries()
                     await asyncio.sleep(self._tick_seconds)
@@ -270,7 +265,7 @@ class Poller:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     def _seconds_to_next(self) -> float | None:
-        now = self._monotonic()
+        now = self.monotonic()
         free = (each.due for series, each in self._queries.items() if series.data_source not in self._queried)
         times = (self._schedule.next_due(now=now), *free)
         soonest = min((each for each in times if each is not None), default=None)
@@ -281,8 +276,8 @@ class Poller:
         if not self._has_other_nodes:
             return
         self._has_other_nodes = False
-        wanted = {name: each.node.uid for name, each in self._watched.of_kubelets().items()}
-        now = self._monotonic()
+        wanted = {name: each.node.uid for name, each in self.watched.of_kubelets().items()}
+        now = self.monotonic()
         gone = [name for name, uid in self._polled.items() if wanted.get(name) != uid]
         if gone:
             self._schedule.set_nodes(self._polled.keys() - set(gone), now=now)
@@ -290,8 +285,8 @@ class Poller:
             self._start(client.forget(name), f"forget {name}")
         self._schedule.set_nodes(wanted.keys(), now=now)
         self._polled = wanted
-        known = self._connections.data_sources
-        read = (each for each in self._watched.series() if each.data_source in known)
+        known = self.connections.data_sources
+        read = (each for each in self.watched.series() if each.data_source in known)
         self._queries = {each: self._queries.get(each) or _Query(now) for each in read}
 
     def _start(self, work: Coroutine[None, None, None], name: str) -> None:
@@ -301,17 +296,17 @@ class Poller:
 
     def _failed(self, watched: WatchedNode, source: str, outcome: Outcome) -> None:
         """Make known that a source gave no sample of a node."""
-        self._stats.samples[source, outcome] += 1
-        if self._watched.has(watched):
+        self.stats.samples[source, outcome] += 1
+        if self.watched.has(watched):
             watched.failed(source, outcome)
-            self._watched.note(watched)
+            self.watched.note(watched)
 
     # Kubelets.
 
     async def _poll(self, client: KubeletReader, poll: Poll) -> None:
         """Poll a kubelet, and make what comes of it known. It raises nothing."""
         sampled = False
-        watched = self._watched.named(poll.node)
+        watched = self.watched.named(poll.node)
         try:
             if watched is not None and (source := watched.wanted.kubelet) is not None:
                 sampled = await self._sample(client, poll, watched, source)
@@ -319,14 +314,14 @@ class Poller:
                 # It was forgotten while this poll was under way, which has left its name with the client.
                 await client.forget(poll.node)
         except Exception as error:  # noqa: BLE001 - a bug of ours must not end the polls of other nodes
-            self._watched.fault("" if watched is None else watched.wanted.pool, error)
+            self.watched.fault("" if watched is None else watched.wanted.pool, error)
         finally:
-            self._schedule.done(poll.node, now=self._monotonic(), sampled=sampled)
+            self._schedule.done(poll.node, now=self.monotonic(), sampled=sampled)
             self._wake.set()
 
     async def _sample(self, client: KubeletReader, poll: Poll, watched: WatchedNode, source: str) -> bool:
         """Return whether the kubelet has answered with a sample."""
-        began = self._monotonic()
+        began = self.monotonic()
         version = watched.node.versions.kubelet
         asks = poll.deadline >= LEAST_SECONDS and self._probes.take(watched.probe, version=version)
         try:
@@ -343,10 +338,10 @@ class Poller:
             self._failed(watched, source, error.outcome)
             return False
         finally:
-            self._stats.note_poll(source, self._monotonic() - began)
-        if self._watched.has(watched):
+            self.stats.note_poll(source, self.monotonic() - began)
+        if self.watched.has(watched):
             self._took(watched, sample, pods, source)
-            left = began + poll.deadline - self._monotonic()
+            left = began + poll.deadline - self.monotonic()
             if asks and left >= LEAST_SECONDS:
                 # Within the same poll: a kubelet gets one request at a time.
                 watched.probe = await self._probes.ask(client, target, version=version, deadline=left)
@@ -358,26 +353,26 @@ class Poller:
     def _target(self, watched: WatchedNode) -> Target:
         endpoint = watched.node.kubelet
         addresses = [(INTERNAL, endpoint.address)] if endpoint.address else []
-        return self._connections.rules.target(node=watched.node.name, addresses=addresses, port=endpoint.port)
+        return self.connections.rules.target(node=watched.node.name, addresses=addresses, port=endpoint.port)
 
     def _took(
         self, watched: WatchedNode, told: MemorySample, pods: dict[str, PodUsage] | None, source: str
     ) -> None:
-        now, node = self._monotonic(), watched.node
+        now, node = self.monotonic(), watched.node
         interval = self._schedule.interval(node.name)
         sample = told.arrived(source=source, at=now, interval=interval, ram=node.memory.capacity)
-        outcome = watched.took(sample, cold_interval=self._connections.intervals.base)
-        self._stats.samples[source, outcome] += 1
+        outcome = watched.took(sample, cold_interval=self.connections.intervals.base)
+        self.stats.samples[source, outcome] += 1
         watched.has_commit_limit = sample.commit_limit is not None
         if pods is not None:
             watched.pods = watched.pods.listed(pods, at=now)
             watched.has_pods_commit = sample.pods_commit is not None
-        self._watched.note(watched)
+        self.watched.note(watched)
 
     # Data sources.
 
     def _start_queries(self) -> None:
-        now = self._monotonic()
+        now = self.monotonic()
         for series, query in sorted(self._queries.items(), key=lambda each: each[1].due):
             if query.due <= now and series.data_source not in self._queried:
                 self._queried.add(series.data_source)
@@ -385,12 +380,12 @@ class Poller:
 
     async def _query(self, series: Series, query: _Query) -> None:
         """Make one set of queries, and what comes of it known. It raises nothing."""
-        began = self._monotonic()
+        began = self.monotonic()
         has_answered = False
         try:
-            has_answered = await self._samples(series, self._connections.data_sources[series.data_source])
+            has_answered = await self._samples(series, self.connections.data_sources[series.data_source])
         except Exception as error:  # noqa: BLE001 - a bug of ours must not end the queries of others
-            self._watched.fault(self._watched.readers_of(series), error)
+            self.watched.fault(self.watched.readers_of(series), error)
         finally:
             query.failures = 0 if has_answered else query.failures + 1
             query.due = began + self._interval(series, query)
@@ -399,14 +394,14 @@ class Poller:
 
     def _interval(self, series: Series, query: _Query) -> float:
         """Return the seconds to the next set: after one failure as usual, then twice as long each time."""
-        is_hot = any(each.is_hot for each in self._watched.of_series(series))
+        is_hot = any(each.is_hot for each in self.watched.of_series(series))
         doublings = min(max(query.failures - 1, 0), 10)  # a thousand times is beyond the limit already
         seconds = min((self._hot if is_hot else self._base) * (1 << doublings), LONGEST_BACKOFF)
-        return seconds * (1 + JITTER_SHARE * (2 * self._jitter() - 1))
+        return seconds * (1 + JITTER_SHARE * (2 * self.jitter() - 1))
 
     async def _samples(self, series: Series, source: DataSource) -> bool:
         """Return whether Prometheus has answered."""
-        name, began = self._watched.series().get(series), self._monotonic()
+        name, began = self.watched.series().get(series), self.monotonic()
         if name is None:
             return True  # No pool reads it any more, since this was started.
         found: Mapping[str, MemorySample] = {}
@@ -418,17 +413,17 @@ class Poller:
             log.debug("data source %s: no samples: %s", series.data_source, error)
             outcome = error.outcome
         finally:
-            self._stats.note_poll(name, self._monotonic() - began)
-        at, interval = self._monotonic(), max(self._base, source.scrape_interval_seconds)
+            self.stats.note_poll(name, self.monotonic() - began)
+        at, interval = self.monotonic(), max(self._base, source.scrape_interval_seconds)
         # A few nodes at a time: 5,000 of them would keep all else from running.
-        for number, watched in enumerate(self._watched.of_series(series), start=1):
+        for number, watched in enumerate(self.watched.of_series(series), start=1):
             try:
-                if self._watched.has(watched):
+                if self.watched.has(watched):
                     self._scraped(
                         watched, found.get(watched.node.name), name, outcome, at=at, interval=interval
                     )
             except Exception as error:  # noqa: BLE001 - a bug of ours must not cost other nodes
-                self._watched.fault(watched.wanted.pool, error)
+                self.watched.fault(watched.wanted.pool, error)
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
         return has_answered
@@ -448,5 +443,5 @@ class Poller:
             self._failed(watched, source, outcome)
             return
         sample = told.arrived(source=source, at=at, interval=interval, ram=watched.node.memory.capacity)
-        self._stats.samples[source, watched.took(sample)] += 1
-        self._watched.note(watched)
+        self.stats.samples[source, watched.took(sample)] += 1
+        self.watched.note(watched)

@@ -179,6 +179,7 @@ class ListPods(Protocol):
         ...
 
 
+@dataclass(kw_only=True, eq=False)
 class NodePodLists:
     """Lists the pods of single nodes until cancelled.
 
@@ -188,39 +189,26 @@ class NodePodLists:
     is missing.
     """
 
-    def __init__(
-        self,
-        *,
-        list_pods: ListPods,
-        list_budgets: Callable[[], Awaitable[BudgetIndex]],
-        pools: Pools,
-        nodes: Mapping[str, Node],
-        answers: Answers,
-        on_listed: Callable[[str], None],
-        ask_for_all: Callable[[], None],
-        clock: Clock,
-    ) -> None:
-        self._list_pods = list_pods
-        self._list_budgets = list_budgets
-        self._pools = pools
-        self._nodes = nodes
-        self._answers = answers
-        self._on_listed = on_listed
-        self._ask_for_all = ask_for_all
-        self._clock = clock
-        self._surveyed: dict[str, ListedNode] = {}
-        self._evicting: dict[str, ListedNode] = {}
-        """Both by the UIDs of nodes."""
-        self._backoff = Backoff()
-        self._surveys_held_until = -inf
-        self._outage = Outage(
-            "pods of nodes",
-            logger=log,
-            monotonic=clock.monotonic,
-            meanwhile="what they would permit waits, and the operator tries again",
-        )
+    list_pods: ListPods
+    list_budgets: Callable[[], Awaitable[BudgetIndex]]
+    pools: Pools
+    nodes: Mapping[str, Node]
+    answers: Answers
+    on_listed: Callable[[str], None]
+    ask_for_all: Callable[[], None]
+    clock: Clock
+    _surveyed: dict[str, ListedNode] = field(default_factory=dict, init=False)
+    _evicting: dict[str, ListedNode] = field(default_factory=dict, init=False)
+    """Both by the UIDs of nodes."""
+    _backoff: Backoff = field(default_factory=Backoff, init=False)
+    _surveys_held_until: float = field(default=-inf, init=False)
+    _wake: Wake = field(default_factory=Wake, init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing listed."""
+        meanwhile = "what they would permit waits, and the operator tries again"
+        self._outage = Outage("pods of nodes", log, self.clock.monotonic, meanwhile)
         self._faults = Faults("a list of the pods of a node", logger=log)
-        self._wake = Wake()
 
     def want_surveys(self, pool: Pool, nodes: Sequence[Node]) -> None:
         """Set these nodes, and no others, as those that ``pool`` wants surveys of."""
@@ -235,7 +223,7 @@ class NodePodLists:
             each.is_wanted = False
         for request in requests:
             each = listed.setdefault(request.node.uid, ListedNode(request))
-            each.want(request, now=self._clock.monotonic())
+            each.want(request, now=self.clock.monotonic())
             self._wake.set()
         self._forget_old()
 
@@ -243,14 +231,14 @@ class NodePodLists:
         """Return the surveys for that pool by the names of nodes, without those that ``since`` outdates."""
         mine = _of(self._surveyed, pool_uid).values()
         for each in mine:
-            node, survey = self._nodes.get(each.request.node.name), each.survey
+            node, survey = self.nodes.get(each.request.node.name), each.survey
             if survey and not (node and survey.saw(node) and not _is_outdated(survey, node, by=since)):
                 each.survey = None
         return {each.request.node.name: each.survey for each in mine if each.survey}
 
     def problems(self) -> Mapping[str, PodListProblem]:
         """Return why the last surveys of nodes failed, by their UIDs; only of nodes wanted lately."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         return {
             uid: each.problem for uid, each in self._surveyed.items() if each.problem and each.is_recent(now)
         }
@@ -258,15 +246,15 @@ class NodePodLists:
     def evictions_of(self, pool: Pool) -> KnownEvictions:
         """Return what is known of evictions now, for the snapshot of ``pool``."""
         mine = _of(self._evicting, pool.uid)
-        left = self._answers.rights.seconds_left()
+        left = self.answers.rights.seconds_left()
         return KnownEvictions(
             pods={uid: each.pods for uid, each in mine.items() if each.pods is not None},
             problems={uid: each.problem.message for uid, each in mine.items() if each.problem},
-            forbidden=self._answers.rights.sentence(),
-            forbidden_until=None if left is None else self._clock.now() + timedelta(seconds=left),
-            answers=self._answers.known(),
-            protected=self._answers.protected,
-            read_at=self._clock.monotonic(),
+            forbidden=self.answers.rights.sentence(),
+            forbidden_until=None if left is None else self.clock.now() + timedelta(seconds=left),
+            answers=self.answers.known(),
+            protected=self.answers.protected,
+            read_at=self.clock.monotonic(),
         )
 
     async def run(self) -> None:
@@ -276,7 +264,7 @@ class NodePodLists:
                 await self._wake.wait(seconds=self._seconds_to_next())
                 self._forget_gone()
                 for each in self._due():
-                    request = each.begin(self._clock.monotonic())
+                    request = each.begin(self.clock.monotonic())
                     group.create_task(self._list(each, request), name=f"pods of {request.node.name}")
 
     def _all(self) -> list[ListedNode]:
@@ -284,7 +272,7 @@ class NodePodLists:
 
     def _due(self) -> list[ListedNode]:
         """Return what may be listed now: evictions first, and what has been due for longest."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         due = [each for each in self._all() if self._due_at(each) <= now]
         due.sort(key=lambda each: (each.request.look is None, each.due))
         return due[: LISTS_IN_FLIGHT - self._running]
@@ -300,7 +288,7 @@ class NodePodLists:
         if self._running >= LISTS_IN_FLIGHT:
             return None  # the end of one of them wakes
         soonest = min(map(self._due_at, self._all()), default=inf)
-        return None if soonest == inf else max(0.0, soonest - self._clock.monotonic())
+        return None if soonest == inf else max(0.0, soonest - self.clock.monotonic())
 
     async def _list(self, each: ListedNode, request: _Request) -> None:
         name, has_found, problem = request.pool.name, False, None
@@ -318,10 +306,10 @@ class NodePodLists:
             self._outage.ended()
             self._backoff.reset()
         finally:
-            is_news = each.end(self._clock.monotonic(), request, problem=problem)
+            is_news = each.end(self.clock.monotonic(), request, problem=problem)
             self._wake.set()
         if is_news and (has_found or problem is not None):
-            self._on_listed(name)
+            self.on_listed(name)
 
     async def _answer(self, each: ListedNode, request: _Request) -> bool:
         """Keep the answer to ``request``; return whether there is one."""
@@ -330,7 +318,7 @@ class NodePodLists:
             each.survey = survey or each.survey
             return survey is not None
         pods = await self._node_pods(request.look)
-        self._answers.seen(request.look, pods)
+        self.answers.seen(request.look, pods)
         each.pods = pods
         return True
 
@@ -339,49 +327,49 @@ class NodePodLists:
 
         The question is made from the node as it is now: it may have been written since it was wanted.
         """
-        pool, node = request.pool, self._nodes.get(request.node.name)
+        pool, node = request.pool, self.nodes.get(request.node.name)
         if node is None or node.uid != request.node.uid:
             return None
-        started, began = self._clock.now(), self._clock.monotonic()
+        started, began = self.clock.now(), self.clock.monotonic()
         question = question_of(pool, [node], now=started)
         if question is None or node.name not in question.nodes:
             return None
         surveyor = Surveyor([replace(question, workloads=False)])
-        page = await self._list_pods(node.name)
+        page = await self.list_pods(node.name)
         for pod in page.pods:
             surveyor.see(pod)
         unreadable = (node.name,) if page.unreadable else ()
         surveys = surveyor.finish(
-            started=started, finished=self._clock.now(), began=began, unreadable=unreadable
+            started=started, finished=self.clock.now(), began=began, unreadable=unreadable
         )
         return surveys[pool.uid]
 
     async def _node_pods(self, look: PodListRequest) -> NodePods:
         """List the pods, and after them the budgets, which others may have asked for before."""
-        started, began = self._clock.now(), self._clock.monotonic()
-        rights, blocked = self._answers.rights, None
+        started, began = self.clock.now(), self.clock.monotonic()
+        rights, blocked = self.answers.rights, None
         with rights.noting("pods"):
-            pods = (await self._list_pods(look.node.name, for_eviction=True)).pods
+            pods = (await self.list_pods(look.node.name, for_eviction=True)).pods
         if look.with_budgets:
             with rights.noting("poddisruptionbudgets"):
-                budgets = await self._list_budgets()
+                budgets = await self.list_budgets()
             blocked = frozenset(pod.uid for pod in pods if budgets.forbids(pod))
-        return NodePods(started, began, pods, blocked, seconds=self._clock.monotonic() - began)
+        return NodePods(started, began, pods, blocked, seconds=self.clock.monotonic() - began)
 
     def _failed(self, request: _Request, error: ApiError) -> None:
         self._outage.failed(error)
         if request.look is not None:
             return
         if isinstance(error, Forbidden):
-            self._ask_for_all()
-        now = self._clock.monotonic()
+            self.ask_for_all()
+        now = self.clock.monotonic()
         if now >= self._surveys_held_until and not isinstance(error, TooLarge | StreamGarbled):
             # While no list succeeds there are pauses for all surveys, as the API server asks for them.
             self._surveys_held_until = now + self._backoff.next(asked=error.retry_after)
 
     def _forget_gone(self) -> None:
         """Make no list for a pool that is gone, or of a node that is gone or is another machine now."""
-        pools, nodes = {pool.uid for pool in self._pools.all()}, {each.uid for each in self._nodes.values()}
+        pools, nodes = {pool.uid for pool in self.pools.all()}, {each.uid for each in self.nodes.values()}
         for each in self._all():
             if each.request.node.uid not in nodes or each.request.pool.uid not in pools:
                 each.is_wanted, each.survey = False, None
@@ -389,7 +377,7 @@ class NodePodLists:
 
     def _forget_old(self) -> None:
         """Forget nodes that no pass has asked for lately, and of which nothing is kept."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         for uid, each in [*self._surveyed.items()]:
             if not each.survey and not each.is_recent(now):
                 del self._surveyed[uid]

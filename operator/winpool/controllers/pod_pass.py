@@ -100,6 +100,7 @@ class PodPassStats:
     pods: int = 0
 
 
+@dataclass(kw_only=True, eq=False)
 class PodPass:
     """Surveys all pods until cancelled.
 
@@ -109,50 +110,37 @@ class PodPass:
     ended: a pool that waits for a survey then knows why there is none. It may call ``ask``.
     """
 
-    def __init__(
-        self,
-        *,
-        list_pods: ListPods,
-        list_budgets: Callable[[], Awaitable[BudgetIndex]],
-        questions: Callable[[], Sequence[PoolQuestion]],
-        on_surveyed: Callable[[], None],
-        period_seconds: float,
-        clock: Clock,
-    ) -> None:
-        self._list_pods = list_pods
-        self._list_budgets = list_budgets
+    list_pods: ListPods
+    list_budgets: Callable[[], Awaitable[BudgetIndex]]
+    questions: Callable[[], Sequence[PoolQuestion]]
+    on_surveyed: Callable[[], None]
+    period_seconds: float
+    clock: Clock
+    stats: PodPassStats = field(default_factory=PodPassStats, init=False)
+    problem: str = field(default="", init=False)
+    """Why the last pass gave no surveys, as a text for people; empty where it did."""
+    forbidden: str = field(default="", init=False)
+    """Which right to list pods is missing, as a text for people; empty where none is known to be."""
+    budgets_forbidden: str = field(default="", init=False)
+    """Which right to list PodDisruptionBudgets is missing, likewise."""
+    _budgets_retry_after: float | None = field(default=None, init=False)
+    _lacks_budgets: bool = field(default=False, init=False)
+    """Whether a pool asks for workloads, and the last pass had no budgets."""
+    _surveys: Mapping[str, Survey] = field(default_factory=dict, init=False)
+    _asked: Sequence[tuple[object, ...]] = field(default=(), init=False)
+    _repeats: int = field(default=0, init=False)
+    _is_asked: bool = field(default=False, init=False)
+    _is_failing: bool = field(default=False, init=False)
+    _wake: Wake = field(default_factory=Wake, init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with a pass that is due."""
         first, cap = BUDGETS_AGAIN_SECONDS
         self._budgets_backoff = Backoff(first=first, cap=cap)
-        self._budgets_retry_after: float | None = None
-        self._lacks_budgets = False
-        """Whether a pool asks for workloads, and the last pass had no budgets."""
-        self._questions = questions
-        self._on_surveyed = on_surveyed
-        self._period_seconds = period_seconds
-        self._clock = clock
-        self._surveys: Mapping[str, Survey] = {}
-        self._asked: Sequence[tuple[object, ...]] = ()
-        self._repeats = 0
-        self._is_asked = False
-        self._outage = Outage(
-            "pods", logger=log, monotonic=clock.monotonic, meanwhile="the operator tries again"
-        )
-        self._budget_outage = Outage(
-            "poddisruptionbudgets",
-            logger=log,
-            monotonic=clock.monotonic,
-            meanwhile="no node counts as one whose pods can be evicted, and the operator tries again",
-        )
-        self._is_failing = False
-        self._wake = Wake()
+        meanwhile = "no node counts as one whose pods can be evicted, and the operator tries again"
+        self._outage = Outage("pods", log, self.clock.monotonic)
+        self._budget_outage = Outage("poddisruptionbudgets", log, self.clock.monotonic, meanwhile)
         self._wake.set()
-        self.stats = PodPassStats()
-        self.problem = ""
-        """Why the last pass gave no surveys, as a text for people; empty where it did."""
-        self.forbidden = ""
-        """Which right to list pods is missing, as a text for people; empty where none is known to be."""
-        self.budgets_forbidden = ""
-        """Which right to list PodDisruptionBudgets is missing, likewise."""
 
     def ask(self) -> None:
         """Ask for a pass soon: a question has changed, or a pool waits for an answer.
@@ -171,12 +159,12 @@ class PodPass:
         backoff = Backoff()
         while True:
             await self._until_due()
-            questions = tuple(self._questions())
+            questions = tuple(self.questions())
             if not questions:
                 self._surveys, self._lacks_budgets = {}, False
                 continue
-            began = self._clock.monotonic()
-            pause = min(self._pause(questions), self._period_seconds)
+            began = self.clock.monotonic()
+            pause = min(self._pause(questions), self.period_seconds)
             try:
                 await self._pass(questions)
             except Exception as error:  # noqa: BLE001 - a bug of ours must not end the passes
@@ -188,27 +176,27 @@ class PodPass:
             else:
                 self.stats.passes["success"] += 1
                 backoff.reset()
-            took = self._clock.monotonic() - began
+            took = self.clock.monotonic() - began
             self.stats.seconds += took
             await asyncio.sleep(max(pause, SHARE * took))
 
     async def _until_due(self) -> None:
         """Return when it was asked for, when the period is over, or when budgets can be listed again."""
-        end = self._clock.monotonic() + self._period_seconds * _uniform(1, 1 + JITTER)
+        end = self.clock.monotonic() + self.period_seconds * _uniform(1, 1 + JITTER)
         while self._lacks_budgets:
             pause = self._budgets_backoff.next(asked=self._budgets_retry_after)
-            if self._clock.monotonic() + pause >= end:
+            if self.clock.monotonic() + pause >= end:
                 break
             if await self._wake.wait(seconds=pause) or await self._budgets() is not None:
                 return
         else:
             self._budgets_backoff.reset()
-        await self._wake.wait(seconds=end - self._clock.monotonic())
+        await self._wake.wait(seconds=end - self.clock.monotonic())
 
     async def _budgets(self) -> BudgetIndex | None:
         """Return all budgets; None, with a line in the log, where they cannot be listed."""
         try:
-            found = await self._list_budgets()
+            found = await self.list_budgets()
         except Exception as error:  # noqa: BLE001 - a bug of ours must not end the passes
             failure = _as_api_error(error, "poddisruptionbudgets")
             self._budgets_retry_after = failure.retry_after
@@ -231,9 +219,9 @@ class PodPass:
         budgets = await self._budgets() if with_work else None
         self._lacks_budgets = bool(with_work) and budgets is None
         surveyor = Surveyor(questions, budgets=budgets)
-        started, began = self._clock.now(), self._clock.monotonic()
-        listed = await self._list_pods(see=surveyor.see, with_work=with_work)
-        finished = self._clock.now()
+        started, began = self.clock.now(), self.clock.monotonic()
+        listed = await self.list_pods(see=surveyor.see, with_work=with_work)
+        finished = self.clock.now()
         self._surveys = surveyor.finish(
             started=started, finished=finished, began=began, unreadable=listed.unreadable_nodes
         )
@@ -242,7 +230,7 @@ class PodPass:
         self._is_failing = False
         self.problem = self.forbidden = ""
         self._outage.ended()
-        self._on_surveyed()
+        self.on_surveyed()
 
     def _failed(self, error: ApiError) -> None:
         self._outage.failed(error)
@@ -251,7 +239,7 @@ class PodPass:
         self.problem = error.message
         self.forbidden = _forbidden_by(error, before=self.forbidden)
         if before != (True, self.forbidden):
-            self._on_surveyed()
+            self.on_surveyed()
 
 
 def _as_api_error(error: Exception, resource: str) -> ApiError:

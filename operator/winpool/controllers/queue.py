@@ -110,12 +110,8 @@ class PoolLoops:
 
     async def _run(self, name: str, wake: Wake) -> None:
         reconciler, backoff = self.make_reconciler(name), Backoff()
-        outage = Outage(
-            f"pool {name}",
-            logger=log,
-            monotonic=time.monotonic,
-            meanwhile="the operator repeats the pass after a pause",
-        )
+        meanwhile = "the operator repeats the pass after a pause"
+        outage = Outage(f"pool {name}", log, time.monotonic, meanwhile)
         seconds: float | None = None
         try:
             while self.services.pools.get(name):

@@ -216,12 +216,7 @@ class Sweeper:
     async def run(self) -> None:
         """Sweep until cancelled."""
         backoff = Backoff()
-        outage = Outage(
-            "leftovers of pools that are gone",
-            logger=log,
-            monotonic=self.services.clock.monotonic,
-            meanwhile="the operator tries again",
-        )
+        outage = Outage("leftovers of pools that are gone", log, self.services.clock.monotonic)
         while True:
             if not is_complete(self.services):
                 await asyncio.sleep(NOT_YET_SECONDS)

@@ -1,4 +1,4 @@
-"""The nodes whose memory is watched: what is known of each, which sources are silent, and which pool to wake.
+"""Keeps what is known of each node whose memory is watched, and wakes the pool that has to know of it.
 
 A node is of one pool at a time, the one that asked last. What is known of a node is by its UID: another
 machine of the same name begins with nothing, and nodes and pools that are gone leave nothing behind (P7).
@@ -367,6 +367,7 @@ AWAITED_SECONDS: Final = 60.0
 polled in its turn, and one whose kubelet gives old numbers only is no reason to poll it often for ever."""
 
 
+@dataclass(kw_only=True, eq=False)
 class WatchedNodes:
     """The watched nodes, what is known of each, and who has to know.
 
@@ -376,29 +377,24 @@ class WatchedNodes:
     pool waits.
     """
 
-    def __init__(
-        self,
-        *,
-        on_news: Callable[[str, News], None],
-        on_change: Callable[[], None],
-        on_priority: Callable[[WatchedNode], None],
-        on_awaited: Callable[[Iterable[WatchedNode]], None],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._on_news = on_news
-        self._on_change = on_change
-        self._on_priority = on_priority
-        self._on_awaited = on_awaited
-        self._monotonic = monotonic
-        self._wanted: dict[str, Wanted] = {}
-        self._of_pool: dict[str, dict[str, WatchedNode]] = {}
-        """By the names of pools, then by the UIDs of nodes."""
-        self._by_name: dict[str, WatchedNode] = {}
-        self._ready_since: dict[str, float] = {}
-        """Since when the eviction of a pool is right that became so last, by the names of pools."""
-        self._changing = Waiting()
-        """UIDs of nodes, by when time alone changes something about them."""
-        self._by_uid: dict[str, WatchedNode] = {}
+    on_news: Callable[[str, News], None]
+    on_change: Callable[[], None]
+    on_priority: Callable[[WatchedNode], None]
+    on_awaited: Callable[[Iterable[WatchedNode]], None]
+    monotonic: Callable[[], float]
+    _wanted: dict[str, Wanted] = field(default_factory=dict, init=False)
+    _of_pool: dict[str, dict[str, WatchedNode]] = field(default_factory=dict, init=False)
+    """By the names of pools, then by the UIDs of nodes."""
+    _by_name: dict[str, WatchedNode] = field(default_factory=dict, init=False)
+    _ready_since: dict[str, float] = field(default_factory=dict, init=False)
+    """Since when the eviction of a pool is right that became so last, by the names of pools."""
+    _changing: Waiting = field(default_factory=Waiting, init=False)
+    """UIDs of nodes, by when time alone changes something about them."""
+    _by_uid: dict[str, WatchedNode] = field(default_factory=dict, init=False)
+    _faults: Faults = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with no node."""
         self._faults = Faults("the watch of the memory of a node", logger=log)
 
     def __len__(self) -> int:
@@ -427,7 +423,7 @@ class WatchedNodes:
         for node in nodes:
             has_changed |= self._watch(node, wanted, mine)
         if has_changed:
-            self._on_change()
+            self.on_change()
 
     def forget(self, pool_name: str) -> None:
         """Watch no node for the pool of that name."""
@@ -438,7 +434,7 @@ class WatchedNodes:
         del self._of_pool[pool_name]
         self._ready_since.pop(pool_name, None)
         self._faults.ended(pool_name)
-        self._on_change()
+        self.on_change()
 
     def of_kubelets(self) -> dict[str, WatchedNode]:
         """Return the nodes whose kubelets are polled, by their names."""
@@ -480,7 +476,7 @@ class WatchedNodes:
 
     def note(self, watched: WatchedNode) -> None:
         """Compute what is known of a node after news of it, and tell its pool what has changed."""
-        self._update(watched, self._monotonic())
+        self._update(watched, self.monotonic())
 
     def readers_of(self, series: Series) -> str:
         """Return the names of the pools that read ``series``."""
@@ -493,11 +489,11 @@ class WatchedNodes:
     def seconds_to_change(self) -> float | None:
         """Return in how many seconds time alone changes something; None for never."""
         first = self._changing.first()
-        return None if first is None else max(0.0, first + ROUNDING_SECONDS - self._monotonic())
+        return None if first is None else max(0.0, first + ROUNDING_SECONDS - self.monotonic())
 
     def expire(self) -> None:
         """Compute what is known of each node about which time alone has changed something."""
-        now = self._monotonic()
+        now = self.monotonic()
         for uid in tuple(self._changing.until(now - ROUNDING_SECONDS)):
             watched = self._by_uid[uid]
             try:
@@ -507,7 +503,7 @@ class WatchedNodes:
 
     def known(self, pool_name: str) -> KnownMemory:
         """Return what is known of the nodes of that pool now."""
-        mine, now = self._of_pool.get(pool_name), self._monotonic()
+        mine, now = self._of_pool.get(pool_name), self.monotonic()
         if not mine:
             return NOTHING_KNOWN
         return KnownMemory(
@@ -530,7 +526,7 @@ class WatchedNodes:
         for other in (watched, self._by_name.get(node.name)):
             if other is not None and self.has(other):
                 self._drop(other)
-        watched = WatchedNode(node, wanted, self._monotonic())
+        watched = WatchedNode(node, wanted, self.monotonic())
         mine[node.uid] = self._by_uid[node.uid] = self._by_name[node.name] = watched
         return True
 
@@ -546,14 +542,14 @@ class WatchedNodes:
         priority, ready_since = watched.priority, watched.ready_since
         news = watched.update(now)
         if watched.priority != priority:
-            self._on_priority(watched)
+            self.on_priority(watched)
         self._await(watched, is_ready=watched.ready_since > ready_since, now=now)
         if watched.changes_at < NEVER:
             self._changing.add(watched.node.uid, watched.changes_at)
         else:
             self._changing.remove(watched.node.uid)
         if news is not News.NONE:
-            self._on_news(watched.wanted.pool, news)
+            self.on_news(watched.wanted.pool, news)
 
     def _await(self, watched: WatchedNode, *, is_ready: bool, now: float) -> None:
         """Have samples of the nodes of a pool taken soon that an eviction waits for.
@@ -563,8 +559,8 @@ class WatchedNodes:
         pool = watched.wanted.pool
         if is_ready and watched.wanted.evicts:
             self._ready_since[pool] = watched.ready_since
-            self._on_awaited(self._of_pool[pool].values())
+            self.on_awaited(self._of_pool[pool].values())
             return
         since = self._ready_since.get(pool)
         if since is not None and now - since < AWAITED_SECONDS and watched.was_sampled_before(since):
-            self._on_awaited((watched,))
+            self.on_awaited((watched,))

@@ -14,8 +14,9 @@ Thousands of nodes run a handful of combinations of versions, so a pass judges e
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
@@ -30,8 +31,7 @@ from winpool.support.matrix import Matrix
 from winpool.support.rows import Layered, Row, contradictions, layered
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """How the Windows of a node compares with what its pool asks for.
 
     ``stage`` is None where it is as asked, DUE where it differs, and UNKNOWN where it is not known.
@@ -140,8 +140,7 @@ def unknown_release(asked: OperatingSystem, *, layers: Layered) -> Finding | Non
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(msgspec.Struct, frozen=True):
     """The judgement of a node, and the values of its labels of ``TOLD_BY_THE_NODE``, without unknown ones.
 
     ``release`` says how its Windows compares with what the pool asks for.

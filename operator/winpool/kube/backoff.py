@@ -11,7 +11,7 @@ import logging
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from winpool.kube.errors import ApiError, Forbidden, UnconfirmedRefusal
@@ -32,6 +32,7 @@ def doubled(first: float, times: int, *, cap: float) -> float:
     return min(first * 2.0 ** min(max(times - 1, 0), _MOST_DOUBLINGS), cap)
 
 
+@dataclass(slots=True, kw_only=True)
 class Backoff:
     """The pauses of one loop, which double, with jitter: between half of a step and the whole of it.
 
@@ -39,21 +40,11 @@ class Backoff:
     bound limits the requests of a single one. Not thread-safe. It has no clock of its own.
     """
 
-    __slots__ = ("_asked_cap", "_cap", "_first", "_times", "_uniform")
-
-    def __init__(
-        self,
-        *,
-        first: float = 1.0,
-        cap: float = 30.0,
-        asked_cap: float = RETRY_AFTER_CAP_SECONDS,
-        uniform: Callable[[float, float], float] = _uniform,
-    ) -> None:
-        self._first = first
-        self._cap = cap
-        self._asked_cap = asked_cap
-        self._uniform = uniform
-        self._times = 0
+    first: float = 1.0
+    cap: float = 30.0
+    asked_cap: float = RETRY_AFTER_CAP_SECONDS
+    uniform: Callable[[float, float], float] = _uniform
+    _times: int = field(default=0, init=False)
 
     def next(self, *, asked: float | None = None) -> float:
         """Return the seconds to wait now; the next call returns up to twice as many, up to the cap.
@@ -61,8 +52,8 @@ class Backoff:
         ``asked`` is what the server asked for (Retry-After): obeyed, up to ``asked_cap``.
         """
         self._times += 1
-        step = doubled(self._first, self._times, cap=self._cap)
-        return max(self._uniform(step / 2, step), min(asked or 0.0, self._asked_cap))
+        step = doubled(self.first, self._times, cap=self.cap)
+        return max(self.uniform(step / 2, step), min(asked or 0.0, self.asked_cap))
 
     def reset(self) -> None:
         """Start from the first step again, after a success."""
@@ -87,38 +78,31 @@ class _Failures:
     due: float
 
 
+@dataclass(slots=True, kw_only=True)
 class KeyedBackoff(Generic[KeyT]):
     """How often something failed lately, and until when it has to wait, by a key: 2, 4, 8 … ``cap`` seconds.
 
     After ten quiet minutes a count starts at zero. There is no jitter: each pause began at another time.
     """
 
-    def __init__(
-        self,
-        *,
-        monotonic: Callable[[], float],
-        first: float = FIRST_PAUSE_SECONDS,
-        cap: float = LONGEST_PAUSE_SECONDS,
-        kept: int = KEPT,
-    ) -> None:
-        self._monotonic = monotonic
-        self._first = first
-        self._cap = cap
-        self._kept = kept
-        # The one that failed last is at the end.
-        self._failures: OrderedDict[KeyT, _Failures] = OrderedDict()
+    monotonic: Callable[[], float]
+    first: float = FIRST_PAUSE_SECONDS
+    cap: float = LONGEST_PAUSE_SECONDS
+    kept: int = KEPT
+    _failures: OrderedDict[KeyT, _Failures] = field(default_factory=OrderedDict, init=False)
+    """The one that failed last is at the end."""
 
     def note(self, key: KeyT, *, at_least: float = 0.0) -> int:
         """Note that it failed again; return how often it has lately.
 
         The next try waits ``at_least`` so many seconds, up to LONGEST_PAUSE_SECONDS.
         """
-        now = self._monotonic()
+        now = self.monotonic()
         times = self.times(key) + 1
-        pause = max(doubled(self._first, times, cap=self._cap), min(at_least, LONGEST_PAUSE_SECONDS))
+        pause = max(doubled(self.first, times, cap=self.cap), min(at_least, LONGEST_PAUSE_SECONDS))
         self._failures[key] = _Failures(times, last=now, due=now + pause)
         self._failures.move_to_end(key)
-        if len(self._failures) > self._kept:
+        if len(self._failures) > self.kept:
             self._failures.popitem(last=False)
         return times
 
@@ -129,11 +113,11 @@ class KeyedBackoff(Generic[KeyT]):
     def times(self, key: KeyT) -> int:
         """Return how often it failed lately."""
         known = self._failures.get(key)
-        return known.times if known and self._monotonic() - known.last < QUIET_SECONDS else 0
+        return known.times if known and self.monotonic() - known.last < QUIET_SECONDS else 0
 
     def counts(self) -> dict[KeyT, int]:
         """Return how often each failed lately."""
-        self.forget_quiet(self._monotonic())
+        self.forget_quiet(self.monotonic())
         return {key: each.times for key, each in self._failures.items()}
 
     def forget_quiet(self, now: float) -> None:
@@ -145,11 +129,11 @@ class KeyedBackoff(Generic[KeyT]):
     def is_waiting(self, key: KeyT) -> bool:
         """Whether the pause of that one is not over."""
         known = self._failures.get(key)
-        return known is not None and known.due > self._monotonic()
+        return known is not None and known.due > self.monotonic()
 
     def waiting(self) -> frozenset[KeyT]:
         """Return all that have to wait."""
-        now = self._monotonic()
+        now = self.monotonic()
         return frozenset(key for key, each in self._failures.items() if each.due > now)
 
     def seconds_to_next(self, wanted: Iterable[KeyT]) -> float | None:
@@ -157,37 +141,35 @@ class KeyedBackoff(Generic[KeyT]):
 
         One whose pause is over counts until it is tried.
         """
-        now = self._monotonic()
+        now = self.monotonic()
         known = (self._failures.get(key) for key in wanted)
         return min((max(0.0, each.due - now) for each in known if each), default=None)
 
     def seconds_to_quiet(self, key: KeyT) -> float:
         """Return in how many seconds its failures are forgotten, if there are no more."""
         known = self._failures.get(key)
-        return max(0.0, known.last + QUIET_SECONDS - self._monotonic()) if known else 0.0
+        return max(0.0, known.last + QUIET_SECONDS - self.monotonic()) if known else 0.0
 
 
 _NAMES_KEPT: Final = 1024
 """Bound of memory. Beyond it, the name used longest ago is forgotten; at worst it has its burst again."""
 
 
+@dataclass(slots=True, kw_only=True)
 class Budgets:
     """Each name has up to ``burst`` tokens, and gets ``per_second`` new ones until it has that many."""
 
-    __slots__ = ("_burst", "_left", "_monotonic", "_per_second")
-
-    def __init__(self, *, per_second: float, burst: int, monotonic: Callable[[], float]) -> None:
-        self._per_second = per_second
-        self._burst = float(burst)
-        self._monotonic = monotonic
-        # For each name the tokens left, and at which time; the last used is at the end.
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+    per_second: float
+    burst: int
+    monotonic: Callable[[], float]
+    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict, init=False)
+    """For each name the tokens left, and at which time; the last used is at the end."""
 
     def take(self, name: str, *, leaving: int = 0) -> bool:
         """Take a token; False where no more than ``leaving`` are left."""
-        now = self._monotonic()
-        left, when = self._left.pop(name, (self._burst, now))
-        left = min(self._burst, left + (now - when) * self._per_second)
+        now = self.monotonic()
+        left, when = self._left.pop(name, (self.burst, now))
+        left = min(self.burst, left + (now - when) * self.per_second)
         granted = left >= 1.0 + leaving
         self._left[name] = (left - 1.0 if granted else left, now)
         if len(self._left) > _NAMES_KEPT:
@@ -207,17 +189,15 @@ class _Line:
     skipped: int = 0
 
 
+@dataclass(slots=True, kw_only=True)
 class LogThrottle:
     """Says which lines to log of what may happen at any rate: one for each key, and not again for a while.
 
     A line for every change would let those who cause it fill the log, and hide all other lines (P7).
     """
 
-    __slots__ = ("_lines", "_monotonic")
-
-    def __init__(self, *, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._lines: OrderedDict[str, _Line] = OrderedDict()
+    monotonic: Callable[[], float]
+    _lines: OrderedDict[str, _Line] = field(default_factory=OrderedDict, init=False)
 
     def take(self, key: str, *, seconds: float, fact: object = None) -> int | None:
         """Return how many lines of ``key`` were skipped since the last; None where this one is skipped too.
@@ -225,7 +205,7 @@ class LogThrottle:
         With ``fact`` it is logged only where that differs from the fact of the last line, and only changes of
         it count as skipped. A fact that came too early is logged when it is given again later.
         """
-        now = self._monotonic()
+        now = self.monotonic()
         line = self._lines.setdefault(key, _Line())
         self._lines.move_to_end(key)
         if len(self._lines) > _LINES_KEPT:
@@ -251,29 +231,25 @@ FLAP_SECONDS: Final = 60.0
 """The same failure within this time after its last line is not logged again, recovered or not."""
 
 
+@dataclass(slots=True)
 class Outage:
     """Logs failures of one thing by their kind: the same failure again and again is one message.
 
     ``meanwhile`` says what the operator does about it. ``level`` is that of the lines about failures.
     """
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        logger: logging.Logger,
-        monotonic: Callable[[], float],
-        meanwhile: str,
-        level: int = logging.WARNING,
-    ) -> None:
-        self._what = what
-        self._meanwhile = meanwhile
-        self._level = level
-        self._logger = logger
-        self._monotonic = monotonic
-        self._throttle = LogThrottle(monotonic=monotonic)
-        self._since: float | None = None
-        self._is_logged = False
+    what: str
+    logger: logging.Logger
+    monotonic: Callable[[], float]
+    meanwhile: str = "the operator tries again"
+    level: int = logging.WARNING
+    _throttle: LogThrottle = field(init=False)
+    _since: float | None = field(default=None, init=False)
+    _is_logged: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing logged."""
+        self._throttle = LogThrottle(monotonic=self.monotonic)
 
     def failed(self, error: Exception) -> None:
         """Log a failure, if none of its kind was logged lately.
@@ -283,12 +259,12 @@ class Outage:
         """
         quiet = FLAP_SECONDS if self._since is None else REMINDER_SECONDS
         if self._since is None:
-            self._since = self._monotonic()
+            self._since = self.monotonic()
         kind = f"{type(error).__name__} {getattr(error, 'reason', '')}"
         is_quiet = isinstance(error, UnconfirmedRefusal) or self._throttle.take(kind, seconds=quiet) is None
         self._is_logged = self._is_logged or not is_quiet
-        self._logger.log(
-            logging.DEBUG if is_quiet else self._level, "%s: %s; %s", self._what, error, self._meanwhile
+        self.logger.log(
+            logging.DEBUG if is_quiet else self.level, "%s: %s; %s", self.what, error, self.meanwhile
         )
 
     def ended(self) -> None:
@@ -296,10 +272,8 @@ class Outage:
         if self._since is None:
             return
         if self._is_logged:
-            seconds = self._monotonic() - self._since
-            self._logger.log(
-                min(self._level, logging.INFO), "%s: recovered after %.1f s", self._what, seconds
-            )
+            seconds = self.monotonic() - self._since
+            self.logger.log(min(self.level, logging.INFO), "%s: recovered after %.1f s", self.what, seconds)
         self._since, self._is_logged = None, False
 
 
@@ -313,6 +287,7 @@ MOST: Final = 1024
 again."""
 
 
+@dataclass(slots=True, kw_only=True)
 class FirstRefusals:
     """Knows since when each verb on a resource is refused in each namespace.
 
@@ -323,11 +298,8 @@ class FirstRefusals:
     Namespaces are distinguished. Otherwise what one of them permits would hide for ever what another refuses.
     """
 
-    __slots__ = ("_monotonic", "_since")
-
-    def __init__(self, *, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._since: dict[tuple[str, str, str | None], float] = {}
+    monotonic: Callable[[], float]
+    _since: dict[tuple[str, str, str | None], float] = field(default_factory=dict, init=False)
 
     def judge(self, error: ApiError) -> ApiError:
         """Return a refusal by RBAC that has not lasted as an UnconfirmedRefusal, any other error as it is.
@@ -343,7 +315,7 @@ class FirstRefusals:
 
     def has_lasted(self, verb: str, resource: str, namespace: str | None) -> bool:
         """Note that this was refused now; return whether it has been for LASTS_SECONDS."""
-        now = self._monotonic()
+        now = self.monotonic()
         since = self._since.setdefault((verb, resource, namespace), now)
         if len(self._since) > MOST:
             del self._since[next(iter(self._since))]

@@ -22,44 +22,40 @@ import msgspec
 from winpool.kube.errors import StreamGarbled, Unavailable
 from winpool.kube.lists import Listing, ListPage, ListReader, Pager
 from winpool.kube.request import Request
-from winpool.kube.wire import Bounded, ListOf
+from winpool.kube.wire import Base, Bounded, ListOf
 from winpool.model.budgets import Budget, BudgetIndex, Requirement
 
 
-class _Base(msgspec.Struct, rename="camel", gc=False):
-    """Names as in JSON. The records live for microseconds, without cycles, so ``gc`` is off."""
-
-
-class _Expression(_Base):
+class _Expression(Base):
     key: Bounded = ""
     operator: Bounded = ""
     values: list[str] | None = None
 
 
-class _Selector(_Base):
+class _Selector(Base):
     match_labels: dict[str, str] | None = None
     match_expressions: list[_Expression] | None = None
 
 
-class _Metadata(_Base):
+class _Metadata(Base):
     namespace: Bounded = ""
     name: Bounded = ""
     generation: int = 0
 
 
-class _Spec(_Base):
+class _Spec(Base):
     selector: _Selector | None = None
     unhealthy_pod_eviction_policy: Bounded | None = None
 
 
-class _Status(_Base):
+class _Status(Base):
     observed_generation: int = 0
     disruptions_allowed: int = 0
     current_healthy: int = 0
     desired_healthy: int = 0
 
 
-class _Budget(_Base):
+class _Budget(Base):
     """The part of policy/v1 PodDisruptionBudget that is read."""
 
     metadata: _Metadata

@@ -10,13 +10,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
 from typing import Final
 
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError
 from winpool.kube.request import Request
 from winpool.kube.wire import BROKEN, server_version
+from winpool.loops import utc_now
 
 log = logging.getLogger(__name__)
 
@@ -28,32 +30,22 @@ STALE_SECONDS: Final = 900.0
 """A version that was last read so long ago is not known to be unchanged: three regular reads have failed."""
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
+@dataclass(eq=False)
 class ControlPlane:
     """The version of the API server as last read. ``on_change`` is called when it has changed."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        on_change: Callable[[], None],
-        now: Callable[[], datetime] = _utc_now,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.version = ""
-        """``gitVersion``, such as v1.36.3; empty before it was first read."""
-        self.is_first = True
-        """Whether no other version was ever read, and there was no gap in regular reads."""
-        self._since: datetime | None = None
-        self._transport = transport
-        self._on_change = on_change
-        self._now = now
-        self._monotonic = monotonic
-        self._read_at = float("-inf")
-        self._regular_from = float("inf")
+    transport: Transport
+    _: KW_ONLY
+    on_change: Callable[[], None]
+    now: Callable[[], datetime] = utc_now
+    monotonic: Callable[[], float] = time.monotonic
+    version: str = field(default="", init=False)
+    """``gitVersion``, such as v1.36.3; empty before it was first read."""
+    is_first: bool = field(default=True, init=False)
+    """Whether no other version was ever read, and there was no gap in regular reads."""
+    _since: datetime | None = field(default=None, init=False)
+    _read_at: float = field(default=float("-inf"), init=False)
+    _regular_from: float = field(default=float("inf"), init=False)
 
     @property
     def unchanged_since(self) -> datetime | None:
@@ -66,11 +58,11 @@ class ControlPlane:
     @property
     def age_seconds(self) -> float:
         """Seconds since the version was last read; infinite before the first time."""
-        return self._monotonic() - self._read_at
+        return self.monotonic() - self._read_at
 
     def read_regularly(self, *, is_on: bool) -> None:
         """Note whether it is read regularly from now on: then it is a gap where it is not."""
-        self._regular_from = self._monotonic() if is_on else float("inf")
+        self._regular_from = self.monotonic() if is_on else float("inf")
 
     async def ask(self) -> bool:
         """Ask for the version, and return whether it was read.
@@ -78,7 +70,7 @@ class ControlPlane:
         Never raises an ApiError: the known version stays, and nodes matter more.
         """
         try:
-            answer = await self._transport.request(Request(verb="get", resource="version", path=VERSION_PATH))
+            answer = await self.transport.request(Request(verb="get", resource="version", path=VERSION_PATH))
             found = server_version.decode(answer).git_version
         except (ApiError, *BROKEN) as error:
             known = self.version or "none"
@@ -86,13 +78,13 @@ class ControlPlane:
             return False
         if not found:
             return False
-        is_after_gap = self._monotonic() - max(self._read_at, self._regular_from) >= STALE_SECONDS
-        self._read_at = self._monotonic()
+        is_after_gap = self.monotonic() - max(self._read_at, self._regular_from) >= STALE_SECONDS
+        self._read_at = self.monotonic()
         if found != self.version:
             log.info("the API server runs Kubernetes %s", found)
             self.is_first = not (self.version or is_after_gap)
-            self.version, self._since = found, self._now()
-            self._on_change()
+            self.version, self._since = found, self.now()
+            self.on_change()
         elif is_after_gap:
-            self.is_first, self._since = False, self._now()
+            self.is_first, self._since = False, self.now()
         return True

@@ -1,31 +1,16 @@
-"""Who we are and where the API server is: a kubeconfig, or the ServiceAccount of our pod.
+"""Finds the API server and our credentials, in a kubeconfig or the ServiceAccount of our pod.
 
-The official client reads the files (its configuration module only: importing one of its
-typed APIs costs 580 ms and 26 MB). This module does what the client does not: it reads token
-files and certificates again, obeys impersonation and proxies, refuses exec plugins, and
-raises an error for missing credentials instead of sending requests as system:anonymous.
+The official client reads the files (its configuration module only: importing one of its typed APIs costs 580
+ms and 26 MB). It reads tokens and certificates once, and ignores impersonation, with which requests would be
+sent with more rights than they should have. So this module takes from a user's entry what the client must not
+see. A projected ServiceAccount token would expire after its hour, so its file is read again. What is loaded
+into a TLS context stays in it, so files that change make a new context, which connections from then on use.
+Exec plugins are refused, and missing credentials are an error: a request is never sent as system:anonymous.
+No token is ever part of a message or of a repr.
 
-The TLS context of a connection, made again when its files change, as CAs and certificates are rotated.
-
-What is loaded into a context stays in it. So a change makes a new context. Connections that were made
-with the old one are not used for new requests, since aiohttp distinguishes them by their context.
-
-Where the Authorization header comes from, and how it is renewed.
-
-The client library reads a kubeconfig's ``tokenFile`` only once, so a token that is renewed on
-disk (as every projected ServiceAccount token is) would expire after its hour. So this module
-reads the file again. No token is ever part of a message or of a repr.
-
-Which proxy to use for the API server: that of the kubeconfig, or of the environment.
-
-``NO_PROXY`` has addresses, and names with their subdomains, with a port or without, but no ranges. So in a
-Pod, where the API server is a service of the cluster, the environment has no effect.
-
-A kubeconfig's user and cluster, as far as the client library does not read them, or reads them once.
-
-Tokens that are renewed are removed from the user's entry before the loader sees it. Impersonation
-(``as``) is read here: the loader ignores it, and requests would be sent with more rights than they
-should have.
+A proxy is that of the kubeconfig, or of the environment. ``NO_PROXY`` has addresses, and names with their
+subdomains, with a port or without, but no ranges. So in a Pod, where the API server is a service of the
+cluster, the environment has no effect.
 """
 
 from __future__ import annotations

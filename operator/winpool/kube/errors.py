@@ -191,13 +191,7 @@ def parse_permission(message: str) -> Permission | None:
     found = _FORBIDDEN_SENTENCE.search(message)
     if found is None or _DENIED_BY_ADMISSION.search(message, 0, found.start()):
         return None
-    return Permission(
-        verb=found["verb"],
-        resource=found["resource"],
-        group=found["group"],
-        namespace=found["namespace"],
-        user=found["user"],
-    )
+    return Permission(**found.groupdict())
 
 
 def parse_retry_after(

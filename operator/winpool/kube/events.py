@@ -14,7 +14,7 @@ import logging
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -26,6 +26,7 @@ from winpool.kube.backoff import Backoff, Budgets, Outage
 from winpool.kube.client import Transport
 from winpool.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
 from winpool.kube.request import JSON, MERGE_PATCH, Request
+from winpool.loops import Wake
 
 NAMESPACE: Final = "default"
 """The namespace of events of cluster-scoped objects: ``regarding.namespace`` must be empty so that
@@ -226,6 +227,7 @@ FLUSH_SECONDS: Final = 0.5
 """The time for the last events at a stop, of the 2 s that the whole stop may take."""
 
 
+@dataclass(eq=False)
 class EventRecorder:
     """Accepts records at any time without waiting, and sends them one after the other while ``run`` runs.
 
@@ -234,29 +236,25 @@ class EventRecorder:
     count in the budget of the cluster too; half of its burst is kept for new events.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        reporting_instance: str,
-        now: Callable[[], datetime],
-        per_second: int = CLUSTER_PER_SECOND,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.posted = 0
-        self.dropped: Counter[str] = Counter()
-        self._transport = transport
-        self._reporting_instance = reporting_instance
-        self._now = now
-        self._monotonic = monotonic
-        self._budget = EventBudget(per_second=per_second, monotonic=monotonic)
-        self._outage = Outage("events", logger=log, monotonic=monotonic, meanwhile="the event is dropped")
-        self._queue: deque[Series] = deque()
-        # Written events that have happened again since, each to be written again when it is due.
-        self._repeated: list[Series] = []
-        self._recent: OrderedDict[tuple[str, str, str, str], Series] = OrderedDict()
-        self._in_hand: Series | None = None
-        self._work = asyncio.Event()
+    transport: Transport
+    _: KW_ONLY
+    reporting_instance: str
+    now: Callable[[], datetime]
+    per_second: int = CLUSTER_PER_SECOND
+    monotonic: Callable[[], float] = time.monotonic
+    posted: int = field(default=0, init=False)
+    dropped: Counter[str] = field(default_factory=Counter, init=False)
+    _queue: deque[Series] = field(default_factory=deque, init=False)
+    _repeated: list[Series] = field(default_factory=list, init=False)
+    """Written events that have happened again since, each to be written again when it is due."""
+    _recent: OrderedDict[tuple[str, str, str, str], Series] = field(default_factory=OrderedDict, init=False)
+    _in_hand: Series | None = field(default=None, init=False)
+    _work: Wake = field(default_factory=Wake, init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing recorded."""
+        self._budget = EventBudget(per_second=self.per_second, monotonic=self.monotonic)
+        self._outage = Outage("events", log, self.monotonic, "the event is dropped")
 
     def record(self, event: EventRecord, *, budget: str | None = None, is_warning: bool = False) -> None:
         """Queue an event; never waits, never raises.
@@ -265,7 +263,7 @@ class EventRecorder:
         nodes. By default it is the object's kind and name. What ``is_warning`` of something that is about to
         be done does not count there: it has limits of its own.
         """
-        now = self._monotonic()
+        now = self.monotonic()
         series = self._recent.get(event.key)
         if series is not None and now - series.last_recorded < SAME_SECONDS:
             self._repeat(series, now)
@@ -301,7 +299,7 @@ class EventRecorder:
             self.dropped["stopped"] += len(left) - sent
 
     def _begin(self, event: EventRecord, now: float) -> None:
-        time_now = self._now()
+        time_now = self.now()
         series = Series(record=event, first_time=time_now, last_time=time_now, last_recorded=now)
         self._remember(series)
         self._queue.append(series)
@@ -313,7 +311,7 @@ class EventRecorder:
     def _repeat(self, series: Series, now: float) -> None:
         is_all_written = series.count == series.written
         series.count += 1
-        series.last_time = self._now()
+        series.last_time = self.now()
         series.last_recorded = now
         self._remember(series)
         if is_all_written:  # otherwise it is queued already, or will be when what is being sent is written
@@ -335,7 +333,7 @@ class EventRecorder:
         if self._queue:
             return self._queue.popleft()
         series = min(self._repeated, key=_due, default=None)
-        if series is None or series.due > self._monotonic() or not self._budget.take_repetition():
+        if series is None or series.due > self.monotonic() or not self._budget.take_repetition():
             return None
         self._repeated.remove(series)
         return series
@@ -346,14 +344,8 @@ class EventRecorder:
         if self._queue:
             return
         next_due = min(map(_due, self._repeated), default=None)
-        try:
-            pause = (
-                None if next_due is None else max(next_due, self._budget.repetitions_from) - self._monotonic()
-            )
-            async with asyncio.timeout(pause):
-                await self._work.wait()
-        except TimeoutError:
-            return
+        now, room = self.monotonic(), self._budget.repetitions_from
+        await self._work.wait(seconds=None if next_due is None else max(next_due, room) - now)
 
     async def _deliver(self, series: Series, *, attempts: int) -> None:
         """Write one event as it is now, or drop it. Raises nothing."""
@@ -371,7 +363,7 @@ class EventRecorder:
             else:
                 self.posted += 1
                 self._outage.ended()
-                series.due = self._monotonic() + REPETITION_SECONDS
+                series.due = self.monotonic() + REPETITION_SECONDS
                 if series.count > series.written:
                     self._repeated.append(series)
                 return
@@ -382,7 +374,7 @@ class EventRecorder:
             try:
                 await self._write(series, is_new=False)
             except NotFound:
-                series.begin_anew(self._now())
+                series.begin_anew(self.now())
             else:
                 series.written = count
                 return
@@ -393,8 +385,8 @@ class EventRecorder:
         series.written = 1
 
     async def _write(self, series: Series, *, is_new: bool) -> None:
-        instance = self._reporting_instance
-        await self._transport.request(
+        instance = self.reporting_instance
+        await self.transport.request(
             Request(
                 verb="create" if is_new else "patch",
                 resource="events",

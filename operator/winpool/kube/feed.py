@@ -17,6 +17,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
 from typing import Any, Final, cast
@@ -148,30 +149,24 @@ class PoolsUnwatchedError(Exception):
         super().__init__("pools are not watched, since the start of the watch has missed their CRD")
 
 
+@dataclass(kw_only=True, eq=False)
 class Feed:
-    """Runs Kopf with a registry made by ``make_registry``, again and again."""
+    """Runs Kopf with a registry made by ``make_registry``, again and again.
 
-    def __init__(
-        self,
-        *,
-        make_registry: Callable[[], kopf.OperatorRegistry],
-        after_spawn: Callable[[], None],
-        are_listed: Callable[[], bool],
-        list_again: Callable[[], None],
-    ) -> None:
-        """Make a feed.
+    ``are_listed`` says whether the API server has answered the last list of pools, and ``list_again`` asks
+    for another one. ``after_spawn`` replaces the signal handlers that Kopf installs.
+    """
 
-        ``are_listed`` says whether the API server has answered the last list of pools, and ``list_again``
-        asks for another one. ``after_spawn`` replaces the signal handlers that Kopf installs.
-        """
-        self._make_registry = make_registry
-        self._after_spawn = after_spawn
-        self._are_listed = are_listed
-        self._list_again = list_again
-        self.restarts = 0
-        self._outage = Outage(
-            "feed of pools", logger=log, monotonic=time.monotonic, meanwhile="the operator starts it again"
-        )
+    make_registry: Callable[[], kopf.OperatorRegistry]
+    after_spawn: Callable[[], None]
+    are_listed: Callable[[], bool]
+    list_again: Callable[[], None]
+    restarts: int = field(default=0, init=False)
+    _outage: Outage = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with a feed that works."""
+        self._outage = Outage("feed of pools", log, time.monotonic, "the operator starts it again")
 
     async def run(self) -> None:
         """Feed until cancelled."""
@@ -201,11 +196,11 @@ class Feed:
             await asyncio.wait({runner}, timeout=LOOK_SECONDS)
             if runner.done():
                 return FeedEndedError(None if runner.cancelled() else runner.exception())
-            is_unwatched = self._are_listed() and misses_pools(insights)
+            is_unwatched = self.are_listed() and misses_pools(insights)
             if is_unwatched and is_doubted:
                 return PoolsUnwatchedError()
             if is_unwatched:
-                self._list_again()  # the last list may be minutes old, and the CRD gone since
+                self.list_again()  # the last list may be minutes old, and the CRD gone since
             is_doubted = is_unwatched
             if time.monotonic() >= healthy_at:
                 backoff.reset()
@@ -217,14 +212,14 @@ class Feed:
         ``kopf.run_tasks`` would also cancel each task of ours that is younger than it.
         """
         tasks = await kopf.spawn_tasks(
-            registry=self._make_registry(),
+            registry=self.make_registry(),
             settings=make_settings(),
             clusterwide=True,
             insights=insights,
             # Otherwise Kopf asks for the name of the user, and 65532 in the image has none.
             identity=cast("Any", "winpool"),
         )
-        self._after_spawn()
+        self.after_spawn()
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:

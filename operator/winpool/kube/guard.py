@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -28,6 +29,7 @@ from winpool.api.admission import (
 )
 from winpool.kube.named import NamedObject, NamedWatch, Target
 from winpool.kube.request import ApiServer
+from winpool.loops import Wake
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +83,7 @@ def identity_of(policy: NamedObject, binding: NamedObject) -> str:
     return hashlib.sha256("/".join(map(str, parts)).encode()).hexdigest()[:12]
 
 
+@dataclass(eq=False)
 class Guard:
     """What is known of the guard while ``run`` runs.
 
@@ -91,37 +94,33 @@ class Guard:
     raise. ``others_silent_seconds`` returns how long ago the API server last sent anything else.
     """
 
-    def __init__(
-        self,
-        transport: ApiServer,
-        *,
-        on_change: Callable[[], None],
-        others_silent_seconds: Callable[[], float],
-        now: Callable[[], datetime],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self.identity = ""
-        self.problem = NOT_YET
-        self.known = False
-        self.is_unknown = True
+    transport: ApiServer
+    _: KW_ONLY
+    on_change: Callable[[], None]
+    others_silent_seconds: Callable[[], float]
+    now: Callable[[], datetime]
+    monotonic: Callable[[], float]
+    identity: str = field(default="", init=False)
+    problem: str = field(default=NOT_YET, init=False)
+    known: bool = field(default=False, init=False)
+    is_unknown: bool = field(default=True, init=False)
+    _started: float = field(default=float("-inf"), init=False)
+    _candidate: str | None = field(default=None, init=False)
+    _settled_at: float = field(default=float("-inf"), init=False)
+    """The guard that exists, whether it is enforced already or not, and from when on it counts."""
+
+    def __post_init__(self) -> None:
+        """Begin with nothing known."""
         self._judged = (self.identity, self.problem, self.known, self.is_unknown)
-        self._on_change = on_change
-        self._others_silent_seconds = others_silent_seconds
-        self._now = now
-        self._monotonic = monotonic
-        self._news = asyncio.Event()
+        self._news = Wake()
         self._policy, self._binding = self._watches = tuple(
-            NamedWatch(transport, target=target, on_change=self._news.set, monotonic=monotonic)
+            NamedWatch(self.transport, target=target, on_change=self._news.set, monotonic=self.monotonic)
             for target in (POLICY, BINDING)
         )
-        self._started = float("-inf")
-        # The guard that exists, whether it is enforced already or not, and from when on it counts.
-        self._candidate: str | None = None
-        self._settled_at = float("-inf")
 
     async def run(self) -> None:
         """Watch both until cancelled. Survives everything that the API server may answer."""
-        self._started = self._monotonic()
+        self._started = self.monotonic()
         async with asyncio.TaskGroup() as tasks:
             for watch in self._watches:
                 tasks.create_task(watch.run())
@@ -130,21 +129,16 @@ class Guard:
     async def _judge_on(self) -> None:
         """Judge again after each change, and when time alone may change the judgement."""
         while True:
-            self._news.clear()
             self._judge()
-            now = self._monotonic()
+            now = self.monotonic()
             due = [self._settled_at, *([] if self.known else [self._started + START_SECONDS])]
             ahead = [moment - now for moment in due if moment > now]
-            try:
-                async with asyncio.timeout(min(ahead, default=None)):
-                    await self._news.wait()
-            except TimeoutError:
-                continue
+            await self._news.wait(seconds=min(ahead, default=None))
 
     def _judge(self) -> None:
         trouble = self._trouble()
         problem = trouble or self._look()
-        is_starting = problem in (NOT_YET, SETTLING) and self._monotonic() < self._started + START_SECONDS
+        is_starting = problem in (NOT_YET, SETTLING) and self.monotonic() < self._started + START_SECONDS
         known = self.known or not is_starting
         identity = "" if problem else self._candidate or ""
         is_news = known and (not self.known or identity != self.identity)
@@ -157,17 +151,17 @@ class Guard:
             log.info("guard: in force (%s): kubelets cannot write the keys of winpool", identity)
         elif is_news:
             log.warning("guard: not in force: %s; see docs/guard.md", problem)
-        self._on_change()
+        self.on_change()
 
     def _trouble(self) -> str:
         """Say why nothing is known of the guard; empty where it was read and is watched."""
-        now = self._monotonic()
+        now = self.monotonic()
         for watch in self._watches:
             if watch.refusal is not None:
                 return watch.refusal.message
             failing_seconds = 0.0 if watch.failing is None else now - watch.failing
             # Where nothing of nodes has come since either, the whole API server is away.
-            if failing_seconds > max(STALE_SECONDS, self._others_silent_seconds()):
+            if failing_seconds > max(STALE_SECONDS, self.others_silent_seconds()):
                 return STALE
         return "" if all(watch.synced for watch in self._watches) else NOT_YET
 
@@ -181,8 +175,8 @@ class Guard:
         identity = identity_of(policy, binding)
         if identity != self._candidate:
             age = self._age(policy, binding) if is_first_look else 0.0
-            self._candidate, self._settled_at = identity, self._monotonic() + SETTLE_SECONDS - age
-        return SETTLING if self._monotonic() < self._settled_at else ""
+            self._candidate, self._settled_at = identity, self.monotonic() + SETTLE_SECONDS - age
+        return SETTLING if self.monotonic() < self._settled_at else ""
 
     def _age(self, *parts: NamedObject) -> float:
         """Return the age of the guard by its own times, between 0 and SETTLE_SECONDS.
@@ -191,7 +185,7 @@ class Guard:
         watch is known without comparing the clocks of two machines.
         """
         times = [each.changed for each in parts]
-        ages = [(self._now() - moment).total_seconds() for moment in times if moment is not None]
+        ages = [(self.now() - moment).total_seconds() for moment in times if moment is not None]
         if len(ages) < len(times):
             return 0.0
         return max(0.0, min(SETTLE_SECONDS, *ages))

@@ -13,8 +13,9 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
-from typing import Final, Protocol
+from typing import ClassVar, Final
 
 from winpool.kube.backoff import FirstRefusals, LogThrottle, Outage
 from winpool.kube.client import Transport
@@ -25,10 +26,8 @@ from winpool.kube.lease import (
     LeaseClient,
     LeaseObserver,
     OtherOperator,
-    Skew,
     running_on,
     skipped_text,
-    utc_now,
 )
 from winpool.kube.lease_rules import (
     LEASE_SECONDS,
@@ -41,6 +40,7 @@ from winpool.kube.lease_rules import (
     renewal,
     term_end,
 )
+from winpool.loops import utc_now
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ class LeaseLostError(Exception):
     """The process can no longer be sure that it holds the Lease. The message says why, for people."""
 
 
+@dataclass(eq=False)
 class LeaderElector:
     """One process that wants the Lease, and renews it once it has it.
 
@@ -65,27 +66,24 @@ class LeaderElector:
     renewal.
     """
 
-    other: Final = None
+    other: ClassVar[None] = None
     """Not known: an operator that runs without leader election only reads the Lease."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        identity: str,
-        clock: Callable[[], float] = running_on,
-        now: Callable[[], datetime] = utc_now,
-    ) -> None:
-        self._identity = identity
-        self._clock = clock
-        self._now = now
-        self._client = LeaseClient(transport)
-        self._observer = LeaseObserver(transport, clock=clock, now=now)
+    transport: Transport
+    _: KW_ONLY
+    identity: str
+    clock: Callable[[], float] = running_on
+    now: Callable[[], datetime] = utc_now
+    _term_ends: float = field(default=float("-inf"), init=False)
+    _last_error: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        """Begin as a follower that has seen nothing."""
+        self._client = LeaseClient(self.transport)
+        self._observer = LeaseObserver(self.transport, clock=self.clock, now=self.now)
         self.skew = self._observer.skew
-        self._term_ends = float("-inf")
-        self._last_error = ""
-        self._outage = Outage("Lease", logger=log, monotonic=clock, meanwhile="the operator tries again")
-        self._throttle = LogThrottle(monotonic=clock)
+        self._outage = Outage("Lease", log, self.clock)
+        self._throttle = LogThrottle(monotonic=self.clock)
 
     @property
     def leads(self) -> bool:
@@ -96,10 +94,10 @@ class LeaderElector:
     def holder(self) -> str:
         """Who holds the Lease, as far as this process knows; empty where no one does."""
         if self.leads:
-            return self._identity
+            return self.identity
         record = self._observer.observed.record if self._observer.observed else None
         # Our own term is over, and the process ends.
-        return "" if record is None or record.holder == self._identity else record.shown
+        return "" if record is None or record.holder == self.identity else record.shown
 
     async def lead(self, on_lead: Callable[[], None], _on_other: Callable[[], None]) -> None:
         """Follow until this process has the Lease, call ``on_lead`` once, and renew until cancelled.
@@ -110,7 +108,7 @@ class LeaderElector:
             watching = tasks.create_task(self._observer.run(), name="watch of the Lease")
             record = await self._follow()
             watching.cancel()
-        log.info("Lease: this operator (%s) leads", self._identity)
+        log.info("Lease: this operator (%s) leads", self.identity)
         on_lead()
         try:
             await self._renew_on(record)
@@ -129,8 +127,8 @@ class LeaderElector:
         try:
             async with asyncio.timeout(RELEASE_SECONDS):
                 record = await self._client.read()
-                if record.holder == self._identity:
-                    await self._client.change(record, release(record, now=self._now()))
+                if record.holder == self.identity:
+                    await self._client.change(record, release(record, now=self.now()))
                     log.info("Lease: released")
         except (ApiError, TimeoutError) as error:
             log.warning(
@@ -142,20 +140,15 @@ class LeaderElector:
     async def _follow(self) -> LeaseRecord:
         """Return the Lease when this process has it, with time left."""
         while True:
-            self._observer.news.clear()
-            observed, now = self._observer.observed, self._clock()
-            if observed is None or next_move(observed, identity=self._identity, now=now) is not Move.WAIT:
+            observed, now = self._observer.observed, self.clock()
+            if observed is None or next_move(observed, identity=self.identity, now=now) is not Move.WAIT:
                 record = await self._try()
                 # A process that was frozen meanwhile has the Lease and no time left: it tries once more.
                 if record is not None and self._left():
                     return record
                 continue
             self._log_holder(observed.record)
-            try:
-                async with asyncio.timeout(observed.free_at - now):
-                    await self._observer.news.wait()
-            except TimeoutError:
-                continue
+            await self._observer.news.wait(seconds=observed.free_at - now)
 
     async def _try(self) -> LeaseRecord | None:
         """Read, and take the Lease where that is permitted. After a failure, return after a pause."""
@@ -174,18 +167,18 @@ class LeaderElector:
             record: LeaseRecord | None = await self._client.read()
         except NotFound:
             record = None
-        move = next_move(self._observer.see(record), identity=self._identity, now=self._clock())
+        move = next_move(self._observer.see(record), identity=self.identity, now=self.clock())
         if move is Move.WAIT:
             return None
-        now = self._now()
+        now = self.now()
         if move is Move.RENEW and record is not None:  # the answer to an earlier attempt was lost
-            spec = renewal(record, identity=self._identity, now=now)
+            spec = renewal(record, identity=self.identity, now=now)
         else:
-            spec = claim(record, identity=self._identity, now=now)
-        sent = self._clock()
+            spec = claim(record, identity=self.identity, now=now)
+        sent = self.clock()
         taken = await (self._client.create(spec) if record is None else self._client.change(record, spec))
         self._observer.see(taken)
-        if taken.holder != self._identity:
+        if taken.holder != self.identity:
             return None
         self._term_ends = term_end(sent=sent)
         return taken
@@ -217,19 +210,19 @@ class LeaderElector:
             return await self._write(self._checked(await self._client.read()))
 
     async def _write(self, record: LeaseRecord) -> LeaseRecord:
-        sent = self._clock()
-        spec = renewal(record, identity=self._identity, now=self._now())
+        sent = self.clock()
+        spec = renewal(record, identity=self.identity, now=self.now())
         written = self._checked(await self._client.change(record, spec))
         self._term_ends = term_end(sent=sent)
         return written
 
     def _checked(self, record: LeaseRecord) -> LeaseRecord:
-        if record.holder != self._identity:
+        if record.holder != self.identity:
             raise LeaseLostError(f"{record.shown} has taken it" if record.holder else "someone emptied it")
         return record
 
     def _left(self) -> float:
-        return max(0.0, self._term_ends - self._clock())
+        return max(0.0, self._term_ends - self.clock())
 
     def _failed(self, error: ApiError) -> None:
         told = explained(error)
@@ -249,34 +242,17 @@ class LeaderElector:
             why = f"someone {done} it, and its holder may not know yet"
         if (skipped := self._throttle.take("holder", seconds=HOLDER_SECONDS, fact=why)) is not None:
             ended = skipped_text(skipped)
-            log.info("Lease: %s; this operator (%s) stands by%s", why, self._identity, ended)
+            log.info("Lease: %s; this operator (%s) stands by%s", why, self.identity, ended)
 
 
-class Elector(Protocol):
-    """What the application needs to know of the Lease, with leader election and without."""
+Elector = LeaderElector | OtherOperator
+"""What the application needs to know of the Lease, with leader election and without.
 
-    skew: Skew
-
-    @property
-    def leads(self) -> bool:
-        """Whether this process may write now."""
-
-    @property
-    def holder(self) -> str:
-        """Who leads, as far as this process has seen; empty where no one does, or it is not known."""
-
-    @property
-    def other(self) -> str | None:
-        """The identity of an operator that writes although this one does; empty for none, None: not known."""
-
-    async def lead(self, on_lead: Callable[[], None], on_other: Callable[[], None], /) -> None:
-        """Call ``on_lead`` once, when this process leads, and ``on_other`` when ``other`` has changed.
-
-        Raises LeaseLostError when it no longer leads.
-        """
-
-    async def release(self) -> None:
-        """Let another operator lead; this process may not write any more."""
+``leads`` is whether this process may write now, ``holder`` who leads as far as it has seen (empty where no
+one does, or it is not known), and ``other`` who writes although this operator does (empty for none, None: not
+known). ``lead`` calls one function once, when this process leads, and another when ``other`` has changed; it
+raises LeaseLostError when this process no longer leads. After ``release`` it may not write any more.
+"""
 
 
 @asynccontextmanager

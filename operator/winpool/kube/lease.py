@@ -11,8 +11,9 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from typing import Any, Final
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -23,7 +24,8 @@ from winpool.kube.errors import NoAnswer, StreamGarbled
 from winpool.kube.lease_rules import SKEW_SECONDS, LeaseRecord, Observation, observe, read_record, skew_of
 from winpool.kube.named import NamedWatch, Target
 from winpool.kube.request import MERGE_PATCH, Request
-from winpool.kube.wire import BROKEN
+from winpool.kube.wire import BROKEN, Base
+from winpool.loops import Wake, utc_now
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +37,6 @@ CLOCK_BOOTTIME."""
 def running_on() -> float:
     """Return seconds by a clock that is never set, and runs on while the process or the machine sleeps."""
     return time.clock_gettime(_CLOCK)
-
-
-def utc_now() -> datetime:
-    """Return the wall clock, for the times in the Lease that people read. Nothing is decided by it."""
-    return datetime.now(UTC)
 
 
 def make_identity(host: str) -> str:
@@ -70,12 +67,12 @@ REQUEST_SECONDS: Final = 4.0
 limit only, and a term of 10 s then has the time for a second attempt, on a new connection."""
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
+class _Metadata(Base):
     uid: str = ""
     resource_version: str = ""
 
 
-class _Lease(msgspec.Struct):
+class _Lease(Base):
     metadata: _Metadata
     spec: dict[str, Any] | None = None
 
@@ -195,22 +192,27 @@ class Skew:
             )
 
 
+@dataclass(eq=False)
 class LeaseObserver:
     """Watches the Lease while ``run`` runs. ``observed`` is what was last seen, None before anything was.
 
-    ``news`` is set when it has changed; the one that waits for it clears it. ``clock`` and ``now`` are as in
+    ``news`` is set when it has changed. ``clock`` and ``now`` are as in
     ``LeaderElector``.
     """
 
-    def __init__(
-        self, transport: Transport, *, clock: Callable[[], float], now: Callable[[], datetime]
-    ) -> None:
-        self.observed: Observation | None = None
-        self.skew = Skew(clock=clock)
-        self.news = asyncio.Event()
-        self._clock = clock
-        self._now = now
-        self._watch = NamedWatch(transport, target=TARGET, on_change=self._watched, monotonic=time.monotonic)
+    transport: Transport
+    _: KW_ONLY
+    clock: Callable[[], float] = running_on
+    now: Callable[[], datetime] = utc_now
+    observed: Observation | None = field(default=None, init=False)
+    news: Wake = field(default_factory=Wake, init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing seen."""
+        self.skew = Skew(clock=self.clock)
+        self._watch = NamedWatch(
+            self.transport, target=TARGET, on_change=self._watched, monotonic=time.monotonic
+        )
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -218,7 +220,7 @@ class LeaseObserver:
 
     def see(self, record: LeaseRecord | None) -> Observation:
         """Take in a state of the Lease that was read just now."""
-        self.observed = observe(self.observed, record, at=self._clock())
+        self.observed = observe(self.observed, record, at=self.clock())
         return self.observed
 
     def _watched(self) -> None:
@@ -228,7 +230,7 @@ class LeaseObserver:
         record = None if found is None else read_record(found.spec, uid=found.uid)
         after = self.see(record)
         if after is not before:
-            self.skew.note(before, after, now=self._now())
+            self.skew.note(before, after, now=self.now())
             self._changed(before, after)
             self.news.set()
 
@@ -236,30 +238,27 @@ class LeaseObserver:
         """Take in a change that the watch has brought."""
 
 
+@dataclass(eq=False)
 class OtherOperator(LeaseObserver):
     """Replaces ``LeaderElector`` without leader election: watches the Lease, never writes it.
 
     Where the Lease may not be read, nothing is noticed and nothing fails.
     """
 
-    leads: Final = True
+    leads: ClassVar[bool] = True
     """Without leader election each operator may write at any time."""
 
-    holder: Final = ""
+    holder: ClassVar[str] = ""
     """This operator does not hold the Lease."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        clock: Callable[[], float] = running_on,
-        now: Callable[[], datetime] = utc_now,
-    ) -> None:
-        super().__init__(transport, clock=clock, now=now)
-        # The last holder that has renewed the Lease, and until when its lease lasts.
-        self._holder = ""
-        self._holds_until = float("-inf")
-        self._throttle = LogThrottle(monotonic=clock)
+    _holder: str = field(default="", init=False)
+    _holds_until: float = field(default=float("-inf"), init=False)
+    """The last holder that has renewed the Lease, and until when its lease lasts."""
+
+    def __post_init__(self) -> None:
+        """Begin with nothing seen and nothing logged."""
+        super().__post_init__()
+        self._throttle = LogThrottle(monotonic=self.clock)
 
     @property
     def other(self) -> str | None:
@@ -267,7 +266,7 @@ class OtherOperator(LeaseObserver):
 
         Empty where there is none; None where that is not known yet, or the Lease cannot be read.
         """
-        now, seen = self._clock(), self.observed
+        now, seen = self.clock(), self.observed
         if now < self._holds_until:
             return self._holder
         if seen is None or (seen.record is not None and seen.record.holder and now < seen.free_at):
@@ -288,17 +287,12 @@ class OtherOperator(LeaseObserver):
         """Call ``on_other`` after each change, also where the time alone has made it."""
         told: str | None = None
         while True:
-            self.news.clear()
             if self.other != told:
                 told = self.other
                 on_other()
-            now, free_at = self._clock(), self.observed.free_at if self.observed else 0.0
+            now, free_at = self.clock(), self.observed.free_at if self.observed else 0.0
             ahead = [moment - now for moment in (self._holds_until, free_at) if moment > now]
-            try:
-                async with asyncio.timeout(min(ahead, default=None)):
-                    await self.news.wait()
-            except TimeoutError:
-                continue
+            await self.news.wait(seconds=min(ahead, default=None))
 
     def _changed(self, before: Observation | None, after: Observation) -> None:
         """Note a release, or a renewal: the Lease has changed, and its holder has not."""

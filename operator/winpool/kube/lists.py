@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -26,21 +26,15 @@ log = logging.getLogger(__name__)
 _raw_list: Final = msgspec.json.Decoder(ListOf[msgspec.Raw])
 
 
+@dataclass(frozen=True, slots=True)
 class ListReader(Generic[ItemT]):
     """Reads pages of lists of ``resource``, which are of this kind and version."""
 
-    def __init__(
-        self,
-        decoder: msgspec.json.Decoder[ListOf[ItemT]],
-        *,
-        resource: str,
-        kind: str,
-        api_version: str,
-    ) -> None:
-        self._decoder = decoder
-        self._resource = resource
-        self._kind = kind
-        self._api_version = api_version
+    decoder: msgspec.json.Decoder[ListOf[ItemT]]
+    _: KW_ONLY
+    resource: str
+    kind: str
+    api_version: str
 
     def read(self, body: bytes | bytearray) -> ListOf[ItemT] | ListOf[msgspec.Raw]:
         """Read one page; with raw items where one cannot be read, so that the others are still read.
@@ -50,7 +44,7 @@ class ListReader(Generic[ItemT]):
         """
         page: ListOf[ItemT] | ListOf[msgspec.Raw]
         try:
-            page = self._decoder.decode(body)
+            page = self.decoder.decode(body)
         except BROKEN:
             page = self._read_raw(body)
         self._check(page)
@@ -60,13 +54,13 @@ class ListReader(Generic[ItemT]):
         try:
             return _raw_list.decode(body)
         except BROKEN as error:
-            raise StreamGarbled(f"list {self._resource}: the answer is not a list ({error})") from None
+            raise StreamGarbled(f"list {self.resource}: the answer is not a list ({error})") from None
 
     def _check(self, page: ListOf[Any]) -> None:
-        is_right = page.kind == self._kind and page.api_version == self._api_version
+        is_right = page.kind == self.kind and page.api_version == self.api_version
         if not is_right or not page.metadata.resource_version:
             raise StreamGarbled(
-                f"list {self._resource}: the answer is not a {self._kind} of {self._api_version}"
+                f"list {self.resource}: the answer is not a {self.kind} of {self.api_version}"
                 " with a resourceVersion"
             )
 

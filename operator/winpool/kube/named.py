@@ -18,7 +18,7 @@ from winpool.kube.errors import StreamGarbled, error_of
 from winpool.kube.lists import Listing, ListPage, ListReader
 from winpool.kube.request import ApiServer
 from winpool.kube.watch import RELIST_SECONDS, SILENCE_SECONDS, ListWatch, Source, WatchEvent
-from winpool.kube.wire import BROKEN, ListOf, error_status, raw_event
+from winpool.kube.wire import BROKEN, Base, ListOf, error_status, raw_event
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,11 @@ class NamedObject:
     changed: datetime | None
 
 
-class _Base(msgspec.Struct, rename="camel"):
-    """Names as in JSON."""
-
-
-class _ManagedFields(_Base):
+class _ManagedFields(Base):
     time: str | None = None
 
 
-class _Metadata(_Base):
+class _Metadata(Base):
     name: str = ""
     uid: str = ""
     resource_version: str = ""
@@ -54,7 +50,7 @@ class _Metadata(_Base):
     managed_fields: list[_ManagedFields] | None = None
 
 
-class _Object(_Base):
+class _Object(Base):
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     spec: dict[str, Any] | None = None
 

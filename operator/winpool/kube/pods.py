@@ -26,31 +26,11 @@ import msgspec
 from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.quantity import bytes_of, milli_of
 from winpool.api.text import read_moment
+from winpool.kube import wire
 from winpool.kube.errors import StreamGarbled, Unavailable
 from winpool.kube.lists import Listing, ListReader, Pager
 from winpool.kube.request import Request
-from winpool.kube.wire import (
-    BROKEN,
-    Affinity,
-    Amounts,
-    Bounded,
-    BoundPod,
-    Container,
-    ContainerResources,
-    FullPodObject,
-    FullPodSpec,
-    FullPodStatus,
-    ListOf,
-    NodeSelectorTerm,
-    PodMetadata,
-    PodObject,
-    PodStatus,
-    SecurityContext,
-    SelectorExpression,
-    SpreadConstraint,
-    TolerationObject,
-    Waiting,
-)
+from winpool.kube.wire import BROKEN, Bounded, ListOf
 from winpool.model.pods import (
     DEFAULT_GRACE_SECONDS,
     MOST_GRACE_SECONDS,
@@ -66,26 +46,26 @@ from winpool.support.versions import parse_windows
 
 log = logging.getLogger(__name__)
 
-_pod: Final = msgspec.json.Decoder(PodObject)
-_full_pod: Final = msgspec.json.Decoder(FullPodObject)
-_bound_pod: Final = msgspec.json.Decoder(BoundPod)
-_containers: Final = msgspec.json.Decoder(list[Container] | None)
-_resources: Final = msgspec.json.Decoder(ContainerResources | None)
-_amounts: Final = msgspec.json.Decoder(Amounts | None)
-_affinity: Final = msgspec.json.Decoder(Affinity | None)
-_spreads: Final = msgspec.json.Decoder(list[SpreadConstraint] | None)
+_pod: Final = msgspec.json.Decoder(wire.PodObject)
+_full_pod: Final = msgspec.json.Decoder(wire.FullPodObject)
+_bound_pod: Final = msgspec.json.Decoder(wire.BoundPod)
+_containers: Final = msgspec.json.Decoder(list[wire.Container] | None)
+_resources: Final = msgspec.json.Decoder(wire.ContainerResources | None)
+_amounts: Final = msgspec.json.Decoder(wire.Amounts | None)
+_affinity: Final = msgspec.json.Decoder(wire.Affinity | None)
+_spreads: Final = msgspec.json.Decoder(list[wire.SpreadConstraint] | None)
 _volumes: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | None)
 _selector: Final = msgspec.json.Decoder(dict[str, str] | None)
 _claims: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
-_context: Final = msgspec.json.Decoder(SecurityContext | None)
+_context: Final = msgspec.json.Decoder(wire.SecurityContext | None)
 _name: Final = msgspec.json.Decoder(Bounded | None)
 _number: Final = msgspec.json.Decoder(int | None)
 
 _list: Final = ListReader(
-    msgspec.json.Decoder(ListOf[PodObject]), resource="pods", kind="PodList", api_version="v1"
+    msgspec.json.Decoder(ListOf[wire.PodObject]), resource="pods", kind="PodList", api_version="v1"
 )
 _full_list: Final = ListReader(
-    msgspec.json.Decoder(ListOf[FullPodObject]), resource="pods", kind="PodList", api_version="v1"
+    msgspec.json.Decoder(ListOf[wire.FullPodObject]), resource="pods", kind="PodList", api_version="v1"
 )
 
 ReadT = TypeVar("ReadT")
@@ -169,8 +149,8 @@ def decode_pod_page(
     unreadable: list[UnreadablePod] = []
     pods: list[Pod] = []
     for item in page.items or ():
-        found = item if isinstance(item, PodObject) else _decoded(item, _full_pod if is_full else _pod)
-        read = _pod_of(found, with_work, for_eviction) if isinstance(found, PodObject) else found
+        found = item if isinstance(item, wire.PodObject) else _decoded(item, _full_pod if is_full else _pod)
+        read = _pod_of(found, with_work, for_eviction) if isinstance(found, wire.PodObject) else found
         if isinstance(read, Pod):
             pods.append(read)
         else:
@@ -179,8 +159,8 @@ def decode_pod_page(
 
 
 def _decoded(
-    raw: msgspec.Raw, decoder: msgspec.json.Decoder[FullPodObject] | msgspec.json.Decoder[PodObject]
-) -> PodObject | UnreadablePod:
+    raw: msgspec.Raw, decoder: msgspec.json.Decoder[wire.FullPodObject] | msgspec.json.Decoder[wire.PodObject]
+) -> wire.PodObject | UnreadablePod:
     try:
         return decoder.decode(raw)
     except BROKEN as error:
@@ -192,7 +172,7 @@ def _decoded(
     return UnreadablePod(node if len(node) <= _LONGEST_NAME else "", problem)
 
 
-def _pod_of(found: PodObject, with_work: Collection[str], for_eviction: bool) -> Pod | UnreadablePod:
+def _pod_of(found: wire.PodObject, with_work: Collection[str], for_eviction: bool) -> Pod | UnreadablePod:
     metadata, spec, status = found.metadata, found.spec, found.status
     if not (metadata.namespace and metadata.name and spec.node_name):
         # Only pods on nodes are requested: one without a node must not count as "on no node of ours".
@@ -202,7 +182,7 @@ def _pod_of(found: PodObject, with_work: Collection[str], for_eviction: bool) ->
     found_tolerations = spec.tolerations or ()
     tolerations = (_made_once if len(found_tolerations) <= TOLERATIONS_KEPT else _made)(found_tolerations)
     work = eviction = None
-    if isinstance(found, FullPodObject):
+    if isinstance(found, wire.FullPodObject):
         if spec.node_name in with_work:
             work = _work(found, tolerations)
         if for_eviction:
@@ -232,14 +212,14 @@ def _pod_of(found: PodObject, with_work: Collection[str], for_eviction: bool) ->
     )
 
 
-def _controller(metadata: PodMetadata) -> tuple[str, str]:
+def _controller(metadata: wire.PodMetadata) -> tuple[str, str]:
     for owner in metadata.owner_references or ():
         if owner.controller:
             return (owner.kind, owner.name)
     return ("", "")
 
 
-def _made(found: tuple[TolerationObject, ...]) -> tuple[Toleration, ...]:
+def _made(found: tuple[wire.TolerationObject, ...]) -> tuple[Toleration, ...]:
     return tuple(
         Toleration(each.key or "", each.operator or "", each.value or "", each.effect or "", each.seconds)
         for each in found
@@ -249,14 +229,14 @@ def _made(found: tuple[TolerationObject, ...]) -> tuple[Toleration, ...]:
 _made_once: Final = lru_cache(maxsize=_SETS_KEPT)(_made)
 
 
-def _is_ready(status: PodStatus) -> bool:
+def _is_ready(status: wire.PodStatus) -> bool:
     for condition in status.conditions or ():
         if condition.type == "Ready":
             return condition.status == "True"
     return False
 
 
-def _platform_problem(status: PodStatus) -> str:
+def _platform_problem(status: wire.PodStatus) -> str:
     """Return why the kubelet reports that a pod is for another platform; empty where it does not."""
     if status.phase in _FINISHED:
         return _in_one_line(status.reason, status.message or "") if status.reason in _REFUSALS else ""
@@ -270,7 +250,7 @@ def _platform_problem(status: PodStatus) -> str:
     return ""
 
 
-def _waiting(status: PodStatus) -> Iterator[Waiting]:
+def _waiting(status: wire.PodStatus) -> Iterator[wire.Waiting]:
     for containers in (status.init_container_statuses, status.container_statuses):
         for container in containers or ():
             if container.state and container.state.waiting:
@@ -292,7 +272,9 @@ _SIDECAR: Final = "Always"
 
 
 def _peak(
-    containers: Iterable[Container], inits: Iterable[Container], amount_of: Callable[[Container], int]
+    containers: Iterable[wire.Container],
+    inits: Iterable[wire.Container],
+    amount_of: Callable[[wire.Container], int],
 ) -> int:
     """Return what all containers request at most at one time.
 
@@ -308,11 +290,11 @@ def _peak(
     return max(first, beside + sum(map(amount_of, containers)))
 
 
-def _requests_of(container: Container) -> Amounts:
+def _requests_of(container: wire.Container) -> wire.Amounts:
     return (container.resources and container.resources.requests) or {}
 
 
-def _amount(amounts: Amounts, resource: str) -> int:
+def _amount(amounts: wire.Amounts, resource: str) -> int:
     """Return how much is requested of CPU (in thousandths) or of memory. Raises ValueError."""
     found = amounts.get(resource)
     if found is None:
@@ -320,7 +302,7 @@ def _amount(amounts: Amounts, resource: str) -> int:
     return max(0, milli_of(found) if resource == CPU else bytes_of(found))
 
 
-def _has_others(amounts: Amounts) -> bool:
+def _has_others(amounts: wire.Amounts) -> bool:
     return any(bytes_of(amount) > 0 for key, amount in amounts.items() if key not in {CPU, MEMORY})
 
 
@@ -336,16 +318,15 @@ _HARMLESS: Final = frozenset(
 
 _EMPTY_DIR: Final = "emptyDir"
 _SOFT: Final = "ScheduleAnyway"
-_IN: Final = "In"
 _DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
 
 
-def _work(found: FullPodObject, tolerations: tuple[Toleration, ...]) -> PodWork | None:
+def _work(found: wire.FullPodObject, tolerations: tuple[Toleration, ...]) -> PodWork | None:
     """Return what is read of a pod whose tolerations are read already; None where a part cannot be read."""
     spec, annotations = found.spec, found.metadata.annotations
     try:
         volumes = _read(_volumes, spec.volumes) or ()
-        affinity = _read(_affinity, spec.affinity) or Affinity()
+        affinity = _read(_affinity, spec.affinity) or wire.Affinity()
         required = affinity.node_affinity and affinity.node_affinity.required
         terms = (required.node_selector_terms or ()) if required else ()
         labels = (_read(_selector, spec.node_selector) or {}).items()
@@ -384,7 +365,7 @@ def _work(found: FullPodObject, tolerations: tuple[Toleration, ...]) -> PodWork 
     )
 
 
-def _requests(spec: FullPodSpec) -> tuple[Requests, dict[Unclear, bool]]:
+def _requests(spec: wire.FullPodSpec) -> tuple[Requests, dict[Unclear, bool]]:
     """Return what the containers request, and what else they need that not every node may have."""
     containers = _read(_containers, spec.containers) or []
     inits = _read(_containers, spec.init_containers) or []
@@ -406,18 +387,18 @@ def _requests(spec: FullPodSpec) -> tuple[Requests, dict[Unclear, bool]]:
     }
 
 
-def _is_simple(terms: Sequence[NodeSelectorTerm]) -> bool:
+def _is_simple(terms: Sequence[wire.NodeSelectorTerm]) -> bool:
     """Whether the required affinity is one term that names labels only, as a nodeSelector does."""
     if len(terms) != 1 or terms[0].match_fields:
         return False
     return all(_is_one_label(each) for each in terms[0].match_expressions or ())
 
 
-def _is_one_label(each: SelectorExpression) -> bool:
-    return each.operator == _IN and len(each.values or ()) == 1
+def _is_one_label(each: wire.SelectorExpression) -> bool:
+    return each.operator == "In" and len(each.values or ()) == 1
 
 
-def _labels_of(terms: Sequence[NodeSelectorTerm]) -> Iterator[tuple[str, str]]:
+def _labels_of(terms: Sequence[wire.NodeSelectorTerm]) -> Iterator[tuple[str, str]]:
     """Yield the labels that a node must have by the affinity; of several terms any may hold, so none."""
     if len(terms) == 1:
         for each in terms[0].match_expressions or ():
@@ -446,7 +427,7 @@ _COST: Final = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 """A deletion cost is an int32. The controller of ReplicaSets takes anything else for 0."""
 
 
-def _eviction_facts(found: FullPodObject) -> EvictionFacts:
+def _eviction_facts(found: wire.FullPodObject) -> EvictionFacts:
     """Return what decides on the eviction of a pod. Raises one of BROKEN where a part cannot be read."""
     metadata, spec = found.metadata, found.spec
     containers = _read(_containers, spec.containers) or []
@@ -468,13 +449,15 @@ def _eviction_facts(found: FullPodObject) -> EvictionFacts:
     )
 
 
-def _granted_memory(found: FullPodObject, containers: Iterable[Container], inits: Iterable[Container]) -> int:
+def _granted_memory(
+    found: wire.FullPodObject, containers: Iterable[wire.Container], inits: Iterable[wire.Container]
+) -> int:
     """Return the memory that the pod requests and its node has granted, as the scheduler counts it.
 
     The spec of a running pod has what its author wishes now (KEP-1287): who writes a large number there, and
     gets it not, would not be evicted. Kubelets before 1.33 report nothing, and then the wish counts.
     """
-    status = found.status or FullPodStatus()
+    status = found.status or wire.FullPodStatus()
     whole = _memory(_read(_resources, found.spec.resources))
     if whole is not None:
         return _smaller(whole, _memory(_read(_resources, status.resources)))
@@ -487,7 +470,7 @@ def _smaller(wished: int | None, granted: int | None) -> int:
     return (wished or 0) if granted is None else min(wished or 0, granted)
 
 
-def _memory(resources: ContainerResources | None) -> int | None:
+def _memory(resources: wire.ContainerResources | None) -> int | None:
     """Return the memory that is requested; None where none is, or it is no amount."""
     found = (resources and resources.requests) or {}
     try:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Literal
 
 import msgspec
@@ -25,7 +26,7 @@ from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, Forbidden, NotFound, StreamGarbled, explain, explained
 from winpool.kube.request import Request
-from winpool.kube.wire import BROKEN
+from winpool.kube.wire import BROKEN, Base
 
 log = logging.getLogger(__name__)
 
@@ -56,15 +57,15 @@ ANSWER_BYTES: Final = 64 * 1024
 _BROUGHT_BY: Final = f"Apply {MEMORY_OVERLAY}, or with the Helm chart set memory.enabled=true."
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _Spec(Base):
     expiration_seconds: int
 
 
-class _Status(msgspec.Struct):
+class _Status(Base):
     token: str
 
 
-class _TokenRequest(msgspec.Struct, rename="camel"):
+class _TokenRequest(Base):
     """authentication/v1 TokenRequest. The server writes into ``spec`` how long the token lives."""
 
     kind: Literal["TokenRequest"]
@@ -93,48 +94,41 @@ def token_request() -> Request:
     )
 
 
+@dataclass(eq=False)
 class ReaderToken:
     """Returns the token to show to a kubelet, and renews it. Nothing is asked for before the first call.
 
     ``problem`` is the sentence of MissingPermission, empty where nothing is missing: a right of the operator,
-    or the account. ``on_problem`` is called when it has changed.
+    or the account. ``on_problem`` is called when it has changed. ``monotonic`` has to run on while the
+    machine sleeps, since a token expires meanwhile.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        monotonic: Callable[[], float],
-        on_problem: Callable[[], None] = lambda: None,
-        backoff: Backoff | None = None,
-    ) -> None:
-        """Make it. ``monotonic`` has to run on while the machine sleeps, since a token expires meanwhile."""
-        self.problem = ""
-        self._transport = transport
-        self._monotonic = monotonic
-        self._on_problem = on_problem
-        self._backoff = backoff or Backoff(cap=LONGEST_PAUSE_SECONDS)
-        self._token: str | None = None
-        self._expires_at = float("-inf")
-        self._due_at = float("-inf")
-        self._early_at = float("-inf")
-        self._wanted_at = float("-inf")
-        self._renewal: asyncio.Task[None] | None = None
-        self._answered = asyncio.Event()
-        """Set once the renewal has had its first answer, or has ended."""
-        self._outage = Outage(
-            f"the token of the ServiceAccount {NAMESPACE}/{READER_ACCOUNT}",
-            logger=log,
-            monotonic=monotonic,
-            meanwhile="no kubelet is polled without it",
-        )
+    transport: Transport
+    _: KW_ONLY
+    monotonic: Callable[[], float]
+    on_problem: Callable[[], None] = lambda: None
+    backoff: Backoff = field(default_factory=lambda: Backoff(cap=LONGEST_PAUSE_SECONDS))
+    problem: str = field(default="", init=False)
+    _token: str | None = field(default=None, init=False)
+    _expires_at: float = field(default=float("-inf"), init=False)
+    _due_at: float = field(default=float("-inf"), init=False)
+    _early_at: float = field(default=float("-inf"), init=False)
+    _wanted_at: float = field(default=float("-inf"), init=False)
+    _renewal: asyncio.Task[None] | None = field(default=None, init=False)
+    _answered: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set once the renewal has had its first answer, or has ended."""
+
+    def __post_init__(self) -> None:
+        """Begin without a token."""
+        what = f"the token of the ServiceAccount {NAMESPACE}/{READER_ACCOUNT}"
+        self._outage = Outage(what, log, self.monotonic, "no kubelet is polled without it")
 
     async def __call__(self) -> str | None:
         """Return the token, None where there is none now; why is in the log, and in ``problem``.
 
         All who ask at once wait for the same answer. While a token is renewed, it is used on.
         """
-        self._wanted_at = self._monotonic()
+        self._wanted_at = self.monotonic()
         if self._renewal is None and self._wanted_at >= self._due_at:
             self._answered.clear()
             self._renewal = asyncio.create_task(self._renew(), name="token of the kubelet reader")
@@ -148,7 +142,7 @@ class ReaderToken:
 
         Until there is a new one it is used on: those that refuse it may be wrong.
         """
-        now = self._monotonic()
+        now = self.monotonic()
         if token == self._token and now < self._due_at and now - self._early_at >= EARLY_SECONDS:
             self._due_at = self._early_at = now
             log.info(
@@ -164,7 +158,7 @@ class ReaderToken:
             await asyncio.gather(self._renewal, return_exceptions=True)
 
     def _present(self) -> str | None:
-        return self._token if self._monotonic() < self._expires_at else None
+        return self._token if self.monotonic() < self._expires_at else None
 
     async def _renew(self) -> None:
         """Ask until there is a token, or no one has wanted one for a while.
@@ -175,7 +169,7 @@ class ReaderToken:
             while (pause := await self._ask()) is not None:
                 self._answered.set()
                 await asyncio.sleep(pause)
-                if self._monotonic() - self._wanted_at > WANTED_SECONDS:
+                if self.monotonic() - self._wanted_at > WANTED_SECONDS:
                     return
         finally:
             self._renewal = None
@@ -184,15 +178,15 @@ class ReaderToken:
     async def _ask(self) -> float | None:
         """Ask once; return the pause before the next attempt, None where there is a token."""
         # Its life counts from before the request, so that it never ends earlier than is believed here.
-        asked_at = self._monotonic()
+        asked_at = self.monotonic()
         try:
-            found = _read(await self._transport.request(token_request()))
+            found = _read(await self.transport.request(token_request()))
         except ApiError as error:
             self._note(error)
-            return self._backoff.next(asked=error.retry_after)
+            return self.backoff.next(asked=error.retry_after)
         self._token, self._expires_at = found.status.token, asked_at + LIFE_SECONDS
         self._due_at = asked_at + RENEWED_AT * LIFE_SECONDS
-        self._backoff.reset()
+        self.backoff.reset()
         self._outage.ended()
         self._tell("")
         return None
@@ -207,7 +201,7 @@ class ReaderToken:
     def _tell(self, problem: str) -> None:
         if problem != self.problem:
             self.problem = problem
-            self._on_problem()
+            self.on_problem()
 
 
 def _read(body: bytes | bytearray) -> _TokenRequest:

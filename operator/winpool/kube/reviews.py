@@ -20,7 +20,7 @@ from winpool.kube.backoff import Budgets, Outage
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, NoAnswer, StreamGarbled, explained
 from winpool.kube.request import Request
-from winpool.kube.wire import BROKEN
+from winpool.kube.wire import BROKEN, Base
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ _QUOTED: Final = 16
 of a token. A shorter text is no token of Kubernetes, and could be sent to hide messages."""
 
 
-class _User(msgspec.Struct):
+class _User(Base):
     """authentication/v1 UserInfo: all of it is part of the question what the user may do."""
 
     username: str = ""
@@ -74,22 +74,22 @@ class _User(msgspec.Struct):
     extra: dict[str, list[str]] | None = None
 
 
-class _TokenStatus(msgspec.Struct):
+class _TokenStatus(Base):
     authenticated: bool = False
     user: _User | None = None
 
 
-class _TokenReview(msgspec.Struct, rename="camel"):
+class _TokenReview(Base):
     kind: Literal["TokenReview"]
     api_version: Literal["authentication.k8s.io/v1"]
     status: _TokenStatus
 
 
-class _AccessStatus(msgspec.Struct):
+class _AccessStatus(Base):
     allowed: bool
 
 
-class _AccessReview(msgspec.Struct, rename="camel"):
+class _AccessReview(Base):
     kind: Literal["SubjectAccessReview"]
     api_version: Literal["authorization.k8s.io/v1"]
     status: _AccessStatus
@@ -141,9 +141,9 @@ class Reviews:
         self._in_flight = 0
         self._outage = Outage(
             f"reviews of the tokens that are sent to {path}",
-            logger=log,
-            monotonic=monotonic,
-            meanwhile=f"{path} answers 503 until a token can be reviewed, except to tokens that were "
+            log,
+            monotonic,
+            f"{path} answers 503 until a token can be reviewed, except to tokens that were "
             "permitted a short time ago",
         )
 

@@ -12,7 +12,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Final, Generic, Protocol, TypeVar
@@ -236,6 +236,7 @@ def _ignore() -> None:
     pass
 
 
+@dataclass(eq=False)
 class ListWatch(Generic[ObjectT]):
     """The objects of one source, kept up to date while ``run`` runs.
 
@@ -252,63 +253,51 @@ class ListWatch(Generic[ObjectT]):
     log lines about errors.
     """
 
-    def __init__(
-        self,
-        transport: ApiServer,
-        source: Source[ObjectT],
-        *,
-        on_change: Callable[[ObjectT | None, ObjectT | None], None],
-        on_state: Callable[[], None] = _ignore,
-        on_contact: Callable[[], Awaitable[bool]] | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-        silence_seconds: float = SILENCE_SECONDS,
-        relist_seconds: float = RELIST_SECONDS,
-        level: int = logging.WARNING,
-    ) -> None:
-        self.stats = WatchStats()
-        self.synced = False
-        self.last_error: ApiError | None = None
-        self.failing: float | None = None
-        self.refusal: ApiError | None = None
-        self._transport = transport
-        self._source = source
-        self._on_state = on_state
-        self._on_contact = on_contact
-        self._monotonic = monotonic
-        self._silence_seconds = silence_seconds
-        self._relist_seconds = relist_seconds
-        self._level = level
-        self._store: Store[ObjectT] = Store(on_change)
-        self.objects: Mapping[str, ObjectT] = self._store.objects
-        """The objects by name: a live, read-only view."""
-        self._what = source.listing.resource
-        self._pager = Pager(transport.request, source.listing)
+    transport: ApiServer
+    source: Source[ObjectT]
+    _: KW_ONLY
+    on_change: Callable[[ObjectT | None, ObjectT | None], None]
+    on_state: Callable[[], None] = _ignore
+    on_contact: Callable[[], Awaitable[bool]] | None = None
+    monotonic: Callable[[], float] = time.monotonic
+    silence_seconds: float = SILENCE_SECONDS
+    relist_seconds: float = RELIST_SECONDS
+    level: int = logging.WARNING
+    stats: WatchStats = field(default_factory=WatchStats, init=False)
+    synced: bool = field(default=False, init=False)
+    last_error: ApiError | None = field(default=None, init=False)
+    failing: float | None = field(default=None, init=False)
+    refusal: ApiError | None = field(default=None, init=False)
+    objects: Mapping[str, ObjectT] = field(init=False)
+    """The objects by name: a live, read-only view."""
+    _is_new_contact: bool = field(default=True, init=False)
+    _contact: float = field(default=float("-inf"), init=False)
+    _position: str = field(default="", init=False)
+    """The resourceVersion to continue from; "" asks for a list."""
+    _seen: str = field(default="", init=False)
+    """The last known position, kept when a list is needed."""
+    _tried_at: float = field(default=float("-inf"), init=False)
+    _relist_at: float = field(default=float("-inf"), init=False)
+    _watch_until: float = field(default=float("inf"), init=False)
+    """When a list was last tried, when the next one is due, and when the watch has to end for it."""
+    _opens_at: float = field(default=float("-inf"), init=False)
+    """When a watch may be opened again."""
+    _is_asked: bool = field(default=False, init=False)
+    """Whether a list was asked for since the last one began."""
+    _progressed: bool = field(default=False, init=False)
+    _expired: bool = field(default=False, init=False)
+    """Whether a watch has brought anything since the last error, and whether that error was a 410."""
+
+    def __post_init__(self) -> None:
+        """Begin with nothing known."""
+        self._store: Store[ObjectT] = Store(self.on_change)
+        self.objects = self._store.objects
+        self._what = self.source.listing.resource
+        self._pager = Pager(self.transport.request, self.source.listing)
         self._backoff = Backoff()
-        self._outage = Outage(
-            self._what,
-            logger=log,
-            monotonic=monotonic,
-            meanwhile="the operator keeps them as last seen, and tries again",
-            level=level,
-        )
-        self._is_new_contact = True
-        self._contact = float("-inf")
-        # The resourceVersion to continue from; "" asks for a list.
-        self._position = ""
-        # The last known position, kept when a list is needed.
-        self._seen = ""
-        # When a list was last tried, when the next one is due, and when the watch has to end for it.
-        self._tried_at = float("-inf")
-        self._relist_at = float("-inf")
-        self._watch_until = float("inf")
+        meanwhile = "the operator keeps them as last seen, and tries again"
+        self._outage = Outage(self._what, log, self.monotonic, meanwhile, level=self.level)
         self._watch_limit = asyncio.Timeout(None)
-        # When a watch may be opened again.
-        self._opens_at = float("-inf")
-        # Whether a list was asked for since the last one began.
-        self._is_asked = False
-        # Whether a watch has brought anything since the last error, and whether that error was a 410.
-        self._progressed = False
-        self._expired = False
 
     @property
     def last_contact_seconds(self) -> float:
@@ -316,7 +305,7 @@ class ListWatch(Generic[ObjectT]):
 
         In a quiet cluster it sends a bookmark once a minute, so below SILENCE_SECONDS the contact is good.
         """
-        return self._monotonic() - self._contact
+        return self.monotonic() - self._contact
 
     def accept_written(self, written: ObjectT) -> None:
         """Store the answer to a PATCH of ours, so that the next pass does not have to wait for its event."""
@@ -328,7 +317,7 @@ class ListWatch(Generic[ObjectT]):
         It costs nothing where one is due anyway; two that were asked for are at least ASKED_SECONDS apart.
         """
         self._is_asked = True
-        due = max(self._monotonic(), self._tried_at + ASKED_SECONDS)
+        due = max(self.monotonic(), self._tried_at + ASKED_SECONDS)
         if due < self._relist_at:
             log.info("%s: the watch missed a change, so the operator lists all again", self._what)
             self._relist_at = self._watch_until = due
@@ -338,37 +327,37 @@ class ListWatch(Generic[ObjectT]):
         """List and watch until cancelled. Survives everything that the API server may answer."""
         while True:
             try:
-                if not self._position or self._monotonic() >= self._relist_at:
+                if not self._position or self.monotonic() >= self._relist_at:
                     await self._list_when_due()
                 if not self.synced:
                     await self._make_contact()
                     self.synced = True
-                    self._on_state()
+                    self.on_state()
                 await self._watch()
             except ApiError as error:
                 self._is_new_contact = True
                 await self._recover(error)
 
     async def _make_contact(self) -> None:
-        if self._is_new_contact and self._on_contact is not None:
-            self._is_new_contact = not await self._on_contact()
+        if self._is_new_contact and self.on_contact is not None:
+            self._is_new_contact = not await self.on_contact()
 
     async def _list_when_due(self) -> None:
         """List all. Where the watch can continue from its position, a failure is only logged."""
-        self._tried_at, self._is_asked = self._monotonic(), False
+        self._tried_at, self._is_asked = self.monotonic(), False
         try:
             version = await self._list()
         except ApiError as error:
             if not self._position or isinstance(error, Gone):
                 raise
             self._relist_in(ASKED_SECONDS if self._is_asked else RELIST_RETRY_SECONDS)
-            log.log(self._level, "%s: a list that was due failed: %s; the watch continues", self._what, error)
+            log.log(self.level, "%s: a list that was due failed: %s; the watch continues", self._what, error)
             return
         self._position = self._seen = version
-        self._relist_in(self._relist_seconds * _uniform(1, 1 + RELIST_JITTER))
+        self._relist_in(self.relist_seconds * _uniform(1, 1 + RELIST_JITTER))
 
     def _relist_in(self, seconds: float) -> None:
-        self._relist_at = self._monotonic() + seconds
+        self._relist_at = self.monotonic() + seconds
         self._watch_until = self._relist_at + OVERTIME_SECONDS
 
     async def _list(self) -> str:
@@ -412,13 +401,13 @@ class ListWatch(Generic[ObjectT]):
             self._note_unreadable(error)
 
     async def _watch(self) -> None:
-        await asyncio.sleep(self._opens_at - self._monotonic())
-        started = self._monotonic()
+        await asyncio.sleep(self._opens_at - self.monotonic())
+        started = self.monotonic()
         self._opens_at = started + SHORT_LIFE_SECONDS
         lines = 0
         seconds = min(_uniform(*WATCH_SECONDS), self._relist_at - started)
-        request = self._source.listing.watch_request(self._position, seconds)
-        async with self._transport.stream(request, silence_seconds=self._silence_seconds) as stream:
+        request = self.source.listing.watch_request(self._position, seconds)
+        async with self.transport.stream(request, silence_seconds=self.silence_seconds) as stream:
             self._note_watching()
             await self._make_contact()  # only now: the API server is known to answer
             try:
@@ -429,7 +418,7 @@ class ListWatch(Generic[ObjectT]):
                         self._take_line(line)
             except TimeoutError:  # of ours: those of the stream are ApiErrors
                 return
-        lived = self._monotonic() - started
+        lived = self.monotonic() - started
         # An API server that shuts down properly ends its watches as if their time were over.
         self._is_new_contact = self._is_new_contact or lived < seconds - EARLY_SECONDS
         if not lines and lived < SHORT_LIFE_SECONDS:
@@ -439,12 +428,12 @@ class ListWatch(Generic[ObjectT]):
         """End the open watch, if there is one, when it is time."""
         with contextlib.suppress(RuntimeError):  # there is none
             now = asyncio.get_running_loop().time()
-            self._watch_limit.reschedule(now + max(0.0, self._watch_until - self._monotonic()))
+            self._watch_limit.reschedule(now + max(0.0, self._watch_until - self.monotonic()))
 
     def _take_line(self, line: bytes) -> None:
         """Process one line of the watch."""
         try:
-            event = self._source.decode_event(line)
+            event = self.source.decode_event(line)
         except UnreadableObjectError as error:
             self._note_unreadable(error)
             return
@@ -474,9 +463,9 @@ class ListWatch(Generic[ObjectT]):
         if isinstance(error, Forbidden | NotFound):
             self.refusal = self.last_error
         if self.failing is None:
-            self.failing = self._monotonic()
+            self.failing = self.monotonic()
         self._outage.failed(self.last_error)
-        self._on_state()
+        self.on_state()
         await asyncio.sleep(self._backoff.next(asked=error.retry_after))
 
     def _note_watching(self) -> None:
@@ -487,10 +476,10 @@ class ListWatch(Generic[ObjectT]):
         self._note_contact()
         self._outage.ended()
         if is_news:
-            self._on_state()
+            self.on_state()
 
     def _note_contact(self) -> None:
-        self._contact = self._monotonic()
+        self._contact = self.monotonic()
 
     def _note_unreadable(self, error: UnreadableObjectError) -> None:
         self.stats.undecodable += 1

@@ -4,10 +4,9 @@
   someone else in between is a 409. (A JSON patch with ``test`` would be a 422, like any other fault.) The
   taint list is atomic for the API server, so it is sent whole.
 - A pool's status and our conditions of a node: by server-side apply, also with the resourceVersion. It does
-not
-  touch what is not ours, removes what we applied before and leave out now, and writes nothing where nothing
-  differs. ``force`` takes over what another manager wrote there. The pool object itself is never applied:
-  that could create a deleted one again.
+  not touch what is not ours, removes what we applied before and leave out now, and writes nothing where
+  nothing differs. ``force`` takes over what another manager wrote there. The pool object itself is never
+  applied: that could create a deleted one again.
 - Pods: through the Eviction API.
 """
 
@@ -88,10 +87,10 @@ def eviction_error(error: ApiError, eviction: Eviction) -> ApiError:
     - 409 without it: the pod or its budget changed again and again while the server tried, up to 10 s.
     - 429 with the cause DisruptionBudget: not now. Without it the server is overloaded.
     - 403 without a message of RBAC: the budget's own status is invalid. 500: the pod has more than one
-    budget.
+      budget.
     - Any status from 400 on, with any reason: an admission webhook denies it. Some choose 429 (KubeVirt),
-    which
-      is not flow control, and 401 would say nothing of our credentials. 403, 413 or 422: a policy denies it.
+      which is not flow control, and 401 would say nothing of our credentials. 403, 413 or 422: a policy
+      denies it.
 
     A 404 about something else says nothing of the pod: its budget was deleted while the server tried, or a
     proxy does not know the path.

@@ -1,4 +1,4 @@
-"""Where the kubelet of a node is polled, and where no token is sent.
+"""Says at which address the kubelet of a node is polled, and to which addresses no token is sent.
 
 A kubelet writes the addresses of its own node, so a hostile one may name any. It must not make the operator
 connect to the API server, to services of the operator's own machine, or to the metadata service of a cloud.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Self, TypeVar
 
@@ -90,34 +90,25 @@ class _Kept:
     context: ssl.SSLContext
 
 
+@dataclass(kw_only=True, eq=False)
 class KubeletClient:
     """Reads statistics from kubelets. Make it inside a running event loop, and use it as a context manager.
 
-    Everything it raises is a PollError. It never repeats a request: the schedule does, later.
+    Everything it raises is a PollError. It never repeats a request: the schedule does, later. ``context``
+    returns the TLS context for a new connection, see ``trust``. ``on_refused`` gets the token that a kubelet
+    has refused, while most others refuse theirs too; it may be called with every poll.
     """
 
-    def __init__(
-        self,
-        *,
-        token: Token,
-        context: Callable[[], ssl.SSLContext],
-        on_refused: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        """Make a client. ``context`` returns the TLS context for a new connection, see ``trust``.
-
-        ``on_refused`` gets the token that a kubelet has refused, while most others refuse theirs too. It may
-        be called with every poll.
-        """
-        self._token = token
-        self._context = context
-        self._on_refused = on_refused
-        self._acceptance = Acceptance()
-        self._kept: dict[str, _Kept] = {}
-        """Wires for the next poll, by the names of nodes. A node has one here or in ``_brief``."""
-        self._brief: dict[str, _Kept] = {}
-        """Wires for a further request of the poll in flight."""
-        self._named: set[str] = set()
-        """Nodes whose certificate is for their name and not for their address."""
+    token: Token
+    context: Callable[[], ssl.SSLContext]
+    on_refused: Callable[[str], None] = lambda _: None
+    _acceptance: Acceptance = field(default_factory=Acceptance, init=False)
+    _kept: dict[str, _Kept] = field(default_factory=dict, init=False)
+    """Wires for the next poll, by the names of nodes. A node has one here or in ``_brief``."""
+    _brief: dict[str, _Kept] = field(default_factory=dict, init=False)
+    """Wires for a further request of the poll in flight."""
+    _named: set[str] = field(default_factory=set, init=False)
+    """Nodes whose certificate is for their name and not for their address."""
 
     async def __aenter__(self) -> Self:
         """Do nothing: connections are made when they are needed."""
@@ -170,12 +161,12 @@ class KubeletClient:
         more: bool = False,
     ) -> ReadT:
         """Return what ``parse`` makes of the answer. After any failure, no connection to the node is kept."""
-        context = self._context()
+        context = self.context()
         wire = self._take(target, context, keep=keep)
         may_stay = False
         try:
             async with within(deadline):
-                authorization = await header_of(self._token)
+                authorization = await header_of(self.token)
                 if wire is None:
                     wire = await self._connect(target, context)
                 body, may_stay = await self._ask(wire, path, target, authorization=authorization)
@@ -218,7 +209,7 @@ class KubeletClient:
     def _refused(self, node: str, authorization: str) -> None:
         self._acceptance.refuses(node)
         if self._acceptance.is_refused:
-            self._on_refused(authorization.removeprefix(BEARER))
+            self.on_refused(authorization.removeprefix(BEARER))
 
     def _take(self, target: Target, context: ssl.SSLContext, *, keep: bool) -> Wire | None:
         """Return the wire that is kept, if it may serve this poll."""

@@ -1,4 +1,4 @@
-"""How a poll can end, with a sentence for people about each end.
+"""Names every end of a poll, with a sentence for people about each.
 
 A sentence has no names, no counts and no text from the answer. So it stays the same while its cause lasts,
 and no answer can put words or a token into it.

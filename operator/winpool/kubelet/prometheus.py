@@ -7,12 +7,11 @@ that names the node; it never brings a URL or a credential.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from yarl import URL
@@ -21,47 +20,6 @@ from winpool.kubelet.connection import Token, Wire, connected, header_of, reques
 from winpool.kubelet.exporter import Matchers, Point, Query, parse_vector, samples_of
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.model.pressure import MemorySample
-
-log = logging.getLogger(__name__)
-
-REREAD_SECONDS: Final = 10.0
-"""How long a token is used before the file is read again. The kubelet renews a projected token at 80 % of its
-life, which is an hour by default."""
-
-
-class TokenFile:
-    """Returns the token in the file; while the file is unreadable or empty, the one that was read before."""
-
-    __slots__ = ("_complained", "_monotonic", "_path", "_read_at", "_token")
-
-    def __init__(self, path: Path, *, monotonic: Callable[[], float]) -> None:
-        self._path = path
-        self._monotonic = monotonic
-        self._token: str | None = None
-        self._read_at = float("-inf")
-        self._complained = False
-
-    async def __call__(self) -> str | None:
-        """Return the token, None where there has never been one. A reason is logged once."""
-        now = self._monotonic()
-        if now - self._read_at >= REREAD_SECONDS:
-            self._read_at = now
-            self._read()
-        return self._token
-
-    def _read(self) -> None:
-        # A kilobyte from tmpfs or a local disk, at most every ten seconds: this needs no thread.
-        try:
-            token = self._path.read_text(encoding="utf-8").strip()
-            problem = None if token else "it is empty"
-        except (OSError, UnicodeDecodeError) as error:
-            token, problem = "", getattr(error, "strerror", None) or "it is not text"
-        if problem is None:
-            self._token = token
-        elif not self._complained:
-            log.warning("token file %s for Prometheus cannot be used: %s", self._path, problem)
-        self._complained = problem is not None
-
 
 MAX_BODY_BYTES: Final = 16 * 2**20
 """Bytes of an answer. A series has some 300 bytes, so those of 5,000 nodes have 1.5 MB; labels can be
@@ -97,26 +55,25 @@ def parse_url(text: str, *, has_token: bool) -> URL:
     return url
 
 
+@dataclass(eq=False)
 class PrometheusClient:
-    """Queries one data source. Everything it raises is a PollError, and it never repeats a query."""
+    """Queries one data source. Everything it raises is a PollError, and it never repeats a query.
 
-    def __init__(
-        self,
-        url: URL,
-        *,
-        matchers: Matchers,
-        token: Token | None,
-        context: Callable[[], ssl.SSLContext],
-    ) -> None:
-        """Make a client; without ``token`` it sends no credentials. ``url`` is of ``parse_url``.
+    ``url`` is of ``parse_url``. Without ``token`` it sends no credentials. Only series that have the labels
+    of ``matchers`` are read.
+    """
 
-        Only series that have the labels of ``matchers`` are read.
-        """
-        self._url = url / _QUERY_PATH
-        self._host, self._port = url.raw_host or "", url.port or 0  # ``parse_url`` refuses a URL without them
-        self._matchers = matchers
-        self._token = token
-        self._context = context
+    url: URL
+    _: KW_ONLY
+    matchers: Matchers
+    token: Token | None
+    context: Callable[[], ssl.SSLContext]
+
+    def __post_init__(self) -> None:
+        """Note the parts of the URL."""
+        self._url = self.url / _QUERY_PATH
+        # ``parse_url`` refuses a URL without them.
+        self._host, self._port = self.url.raw_host or "", self.url.port or 0
 
     async def samples(self, *, label: str, deadline: float) -> dict[str, MemorySample]:
         """Return the sample of each node by the value of ``label``, within ``deadline`` seconds.
@@ -125,7 +82,7 @@ class PrometheusClient:
         have been. Raises PollError.
         """
         async with within(deadline):
-            authorization = None if self._token is None else await header_of(self._token)
+            authorization = None if self.token is None else await header_of(self.token)
             addresses = await self._addresses()
             left, found = [*Query], dict[Query, dict[str, Point]]()
             tasks = [
@@ -164,7 +121,7 @@ class PrometheusClient:
             while left:
                 query = left.pop()
                 wire = wire or await self._connected(addresses)
-                path = self._url.with_query(query=query.of(self._matchers)).raw_path_qs
+                path = self._url.with_query(query=query.of(self.matchers)).raw_path_qs
                 request = request_of(self._host, self._port, path, authorization=authorization)
                 body, may_stay = await wire.ask(request, limit=MAX_BODY_BYTES)
                 try:
@@ -182,7 +139,7 @@ class PrometheusClient:
 
     async def _connected(self, addresses: list[str]) -> Wire:
         """Return a connection to the first address that accepts one. Raises PollError."""
-        context = self._context() if self._url.scheme == "https" else None
+        context = self.context() if self._url.scheme == "https" else None
         *others, last = addresses
         for address in others:
             with suppress(PollError, TimeoutError):

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: which pods one is about, and whether the API server would evict a pod now.
+"""Says which pods a PodDisruptionBudget is about, and whether the API server would evict a pod now.
 
 The API server decides. This is read before, so that no intent is written for a pod that it would refuse, and
 no node counts as due for an upgrade that could not be drained.

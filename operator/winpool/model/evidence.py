@@ -1,4 +1,4 @@
-"""What is known of the pods of a node: the newest list of them on this very machine, and what it permits.
+"""Finds the newest list of the pods of a node on this very machine, and says what it permits.
 
 Evidence has to be younger than what it permits (P4). So the age of a list counts from when it *started*, and
 one that started before a taint was gone says nothing of the pods that were bound since.

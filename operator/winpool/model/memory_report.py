@@ -1,4 +1,4 @@
-"""The memory of nodes as ``/memory`` serves it and ``kubectl winpool memory`` reads it.
+"""Reports the memory of nodes as ``/memory`` serves it and ``kubectl winpool memory`` reads it.
 
 It has names of nodes and pools, and numbers: none of pods, and nothing that a kubelet or a data source has
 answered in words. Bytes are whole, percentages have one decimal. What is not known is absent.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple, cast
 
 import msgspec
 
@@ -25,25 +25,8 @@ PROBLEM_CHARACTERS: Final = 512
 """Of a sentence about a node that gives no samples: ours have at most half of that."""
 
 LevelName = Literal["Normal", "Warning", "ProxyOnly", "Soft", "Hard"]
-AxisName = Literal["Commit", "Physical"]
 
-_LEVEL_NAMES: Final[dict[Level, LevelName]] = {
-    Level.NORMAL: "Normal",
-    Level.WARNING: "Warning",
-    Level.PROXY_ONLY: "ProxyOnly",
-    Level.SOFT: "Soft",
-    Level.HARD: "Hard",
-}
-_AXIS_NAMES: Final[dict[Axis, AxisName]] = {Axis.COMMIT: "Commit", Axis.PHYSICAL: "Physical"}
-
-_RANKS: Final[dict[LevelName | None, int]] = {
-    "Hard": 0,
-    "Soft": 1,
-    "ProxyOnly": 2,
-    "Warning": 3,
-    None: 4,
-    "Normal": 5,
-}
+_ORDER: Final[tuple[LevelName | None, ...]] = ("Hard", "Soft", "ProxyOnly", "Warning", None, "Normal")
 """The worst first. Unknown is worse than Normal: such a node may have any level."""
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -99,7 +82,7 @@ class NodeReport(_Reported, frozen=True):
     node: str
     pool: str
     level: LevelName | None
-    axis: AxisName | None = None
+    axis: Axis | None = None
     since: Moment | None = None
     age_seconds: float | None = None
     source: str = ""
@@ -162,7 +145,7 @@ def _badness(node: NodeReport) -> tuple[int, float, float, str, str]:
         0.0 if commit is None or commit.used_percent is None else commit.used_percent,
         0.0 if physical is None or physical.available_percent is None else 100 - physical.available_percent,
     ]
-    return (_RANKS[node.level], math.inf if left is None else left, -max(used), node.node, node.pool)
+    return (_ORDER.index(node.level), math.inf if left is None else left, -max(used), node.node, node.pool)
 
 
 def _node_report(node: SeenNode, *, monotonic: float, now: datetime) -> NodeReport:
@@ -175,8 +158,8 @@ def _node_report(node: SeenNode, *, monotonic: float, now: datetime) -> NodeRepo
     return NodeReport(
         node=node.name,
         pool=node.pool,
-        level=None if level is None else _LEVEL_NAMES[level],
-        axis=None if shown is None or level is None else _AXIS_NAMES[shown.axis],
+        level=_level_name(level),
+        axis=None if shown is None or level is None else shown.axis,
         since=None if shown is None or level is None else _moment(shown.since, monotonic=monotonic, now=now),
         age_seconds=None if shown is None else _age(shown, monotonic),
         source="" if shown is None else shown.source,
@@ -204,7 +187,7 @@ def _commit_report(view: AxisPressure | None) -> CommitReport | None:
         return None
     left = view.seconds_left
     return CommitReport(
-        level=None if view.level is None else _LEVEL_NAMES[view.level],
+        level=_level_name(view.level),
         used=used,
         ceiling=ceiling,
         used_percent=_percent(reading.used, reading.whole),
@@ -221,7 +204,7 @@ def _physical_report(view: AxisPressure | None) -> PhysicalReport | None:
     if available is None or total is None:
         return None
     return PhysicalReport(
-        level=None if view.level is None else _LEVEL_NAMES[view.level],
+        level=_level_name(view.level),
         available=available,
         total=total,
         available_percent=_percent(reading.left, reading.whole),
@@ -276,6 +259,10 @@ def _whole(value: float | None) -> int | None:
     if value is None or not math.isfinite(value) or abs(value) >= 2**63:
         return None
     return round(value)
+
+
+def _level_name(level: Level | None) -> LevelName | None:
+    return None if level is None else cast("LevelName", _camel(level.name))
 
 
 def _camel(name: str) -> str:

@@ -1,13 +1,9 @@
-"""Describes nodes as last reported, the hold that people set on one, and what a pass may write to one.
+"""Keeps a node as the few fields that a rule needs, and the writes that a pass may make to nodes and pods.
 
-A node is kept as the few fields that a rule needs. So a heartbeat, which changes none of them, compares equal
-and wakes no pool.
-
-People hold a node by an annotation: the operator writes nothing to it. The value is empty, or the time at
-which the hold ends. Any other value holds: who wrote it wanted a hold.
-
-A patch, an eviction and a set of conditions each have the precondition that made them right: the
-resourceVersion of the node, or the UID of the pod.
+A heartbeat changes none of these fields, so it compares equal and wakes no pool. Each write has its
+precondition: the resourceVersion of the node, or the UID of the pod. People ask the operator to write nothing
+to a node by an annotation, the hold. Its value is empty, or the time at which the hold ends; any other value
+holds too, since who wrote it wanted a hold.
 """
 
 from __future__ import annotations

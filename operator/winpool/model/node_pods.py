@@ -1,4 +1,4 @@
-"""The pods of a node under memory pressure, and what this process knows of evictions that it asked for."""
+"""Keeps the pods of a node under memory pressure, and what is known of evictions that were asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods as records: what a pod tolerates and asks for, and the workloads that a drain of a node would move.
+"""Keeps what a pod tolerates and asks for, and the workloads that a drain of a node would move.
 
 Pods that are alike share one shape, so that a pool of thousands of nodes costs little. A pod is kept only
 until the questions about it are answered: see ``surveyor``.

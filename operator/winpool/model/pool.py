@@ -1,16 +1,8 @@
-"""Pools as last reported, the other pools, and what this process has done and reported for each.
+"""Keeps a pool as the API server last reported it, and what else a pass of that pool has to know of pools.
 
-Pools, as the API server last reported them.
-
-The other pools, as a part of the snapshot, so that all passes agree on which pool has a node.
-
-What this process has reported of a pool beside what the status can say.
-
-The outcome of earlier writes to the nodes of a pool, as far as a pass needs it.
-
-The state of the guard of our keys (ADR 0011), as a part of the snapshot.
-
-What this process has seen that upgrades depend on, and that no object in the cluster says.
+All passes see the same other pools, so that they agree on which pool has a node. Beside objects in the
+cluster a pass knows what this process alone has seen: the outcome of its earlier writes, what it has reported
+and the status had no room for, whether the guard of our keys is in force (ADR 0011), and what machines did.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory pressure on a node: its samples, what the detector has made of them, and what a pass reads of it.
+"""Keeps the memory of a node: its samples, what the detector has made of them, and what a pass reads.
 
 The detector (``features/memory/detector.py``) makes each ``NodePressure`` from the one before and a
 ``MemorySample``. What is not known now is None, and has no level: nothing is evicted for it (P4). Times are

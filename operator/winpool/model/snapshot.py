@@ -1,4 +1,4 @@
-"""The snapshot that a pass decides on: a pool, all nodes, and what else is known."""
+"""Holds all that a pass decides on: a pool, all nodes, and what else is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pools want to know about all pods, and the answers, as records.
+"""Asks for each pool what it wants to know about all pods, and keeps the answers.
 
 A ``PoolQuestion`` says what a pool wants to know, a ``Survey`` is the answer to it. ``surveyor`` makes the
 survey from the pods. It is about the nodes and taints in its question, and about no others: a node that came

@@ -1,4 +1,4 @@
-"""Who may read /metrics or /memory: those whose bearer token is of a user with the right to get that path.
+"""Decides who may read /metrics or /memory: a token's user who has the right to get that path.
 
 A review of a token is made by a function that is passed in; here its result is kept for a short time, so that
 the API server is not asked at each scrape. Tokens themselves are not kept: results are found by a SHA-256 of

@@ -1,4 +1,4 @@
-"""The table of all metrics, and of ``docs/reference/metrics.md``: what is not in it is not served."""
+"""Lists all metrics, for /metrics and ``docs/reference/metrics.md``: what is not in it is not served."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import web
@@ -18,7 +19,7 @@ from aiohttp.http import HttpProcessingError
 
 from winpool.serve.access import Access
 from winpool.serve.memory import MEMORY_PATH, Memory
-from winpool.serve.metrics import CONTENT_TYPE, Source, exposition
+from winpool.serve.metrics import CONTENT_TYPE, Pages, Source, exposition
 from winpool.serve.tls import ServingTls
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,13 @@ instead, 32 idle ones would block it for all clients, probes included."""
 KEEP_ALIVE_SECONDS: Final = 15.0
 """How long a connection may be idle after a request: scrapers that return within this time need no new
 handshake, and an abandoned connection does not keep its place for long."""
+
+HANDSHAKE_SECONDS: Final = 10.0
+"""For a handshake of TLS, until whose end a connection does not count as one of MAX_CONNECTIONS. It takes
+milliseconds, and asyncio itself would wait for a minute."""
+
+LAST_SECONDS: Final = 0.1
+"""For requests that are under way at the end."""
 
 MAX_LINE_BYTES: Final = 2048
 MAX_FIELD_BYTES: Final = 4096
@@ -112,6 +120,7 @@ class BoundedServer(web.Server):
         return web.Response(status=_NOT_FOUND, text="not found\n")
 
 
+@dataclass(slots=True, kw_only=True)
 class Server:
     """Serves until closed. ``unready`` returns why the operator is not ready; nothing where it is.
 
@@ -121,23 +130,19 @@ class Server:
     a port of its own for health does not.
     """
 
-    def __init__(
-        self,
-        *,
-        metrics: Source,
-        unready: Callable[[], Sequence[str]],
-        monotonic: Callable[[], float] = time.monotonic,
-        access: Access | None = None,
-        memory: Memory | None = None,
-        tls: ServingTls | None = None,
-    ) -> None:
-        self.health_port = 0
-        self._memory = memory
-        self._access = access
-        self._tls = tls
-        self._unready = unready
-        self._pages = exposition(metrics, monotonic=monotonic)
-        self._runners: list[web.ServerRunner] = []
+    metrics: Source
+    unready: Callable[[], Sequence[str]]
+    monotonic: Callable[[], float] = time.monotonic
+    access: Access | None = None
+    memory: Memory | None = None
+    tls: ServingTls | None = None
+    health_port: int = field(default=0, init=False)
+    _pages: Pages = field(init=False)
+    _ports: list[tuple[asyncio.Server, BoundedServer]] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        """Listen nowhere yet."""
+        self._pages = exposition(self.metrics, monotonic=self.monotonic)
 
     async def start(self, *, host: str, port: int, health_port: int | None = None) -> int:
         """Listen, and return the port of the metrics (a free one was taken where ``port`` is 0).
@@ -145,37 +150,44 @@ class Server:
         With a ``health_port`` health is served there, and only there. Raises OSError.
         """
         metrics: Routes = {METRICS_PATH: self._metrics}
-        if self._memory is not None:
-            metrics[MEMORY_PATH] = self._memory.answer
+        if self.memory is not None:
+            metrics[MEMORY_PATH] = self.memory.answer
         health: Routes = {"/healthz": self._healthz, "/readyz": self._readyz}
         if health_port is None:
-            self.health_port = await self._listen({**metrics, **health}, host=host, port=port, tls=self._tls)
+            self.health_port = await self._listen({**metrics, **health}, host=host, port=port, tls=self.tls)
             return self.health_port
-        bound = await self._listen(metrics, host=host, port=port, tls=self._tls)
+        bound = await self._listen(metrics, host=host, port=port, tls=self.tls)
         self.health_port = await self._listen(health, host=host, port=health_port, tls=None)
         return bound
 
     async def close(self) -> None:
         """Stop listening and close all connections."""
-        for runner in self._runners:
-            await runner.cleanup()
-        for each in (self._pages, self._access, self._memory):
+        for listening, server in self._ports:
+            listening.close()
+            await asyncio.sleep(0)  # what has been accepted may begin, so that it is ended too
+            server.pre_shutdown()
+            # A scrape that is under way is cut: the last numbers of a process are not needed.
+            await server.shutdown(LAST_SECONDS)
+        for each in (self._pages, self.access, self.memory):
             if each is not None:
                 await each.close()
 
     async def _listen(self, routes: Routes, *, host: str, port: int, tls: ServingTls | None) -> int:
-        # A scrape that is under way at the end is cut: the last numbers of a process are not needed.
-        runner = web.ServerRunner(BoundedServer(routes), shutdown_timeout=0.1)
-        self._runners.append(runner)
-        await runner.setup()
-        # The kernel queues connections that wait to be accepted: not more than there is room for.
-        context = tls.listening if tls else None
-        await web.TCPSite(runner, host, port, ssl_context=context, backlog=MAX_CONNECTIONS).start()
-        _, bound, *_ = runner.addresses[0]
-        return int(bound)
+        server = BoundedServer(routes)
+        listening = await asyncio.get_running_loop().create_server(
+            server,
+            host,
+            port,
+            ssl=tls.listening if tls else None,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS if tls else None,
+            # The kernel queues connections that wait to be accepted: not more than there is room for.
+            backlog=MAX_CONNECTIONS,
+        )
+        self._ports.append((listening, server))
+        return int(listening.sockets[0].getsockname()[1])
 
     async def _metrics(self, request: web.BaseRequest) -> web.Response:
-        if self._access is not None and (refusal := await self._access.refusal(request)) is not None:
+        if self.access is not None and (refusal := await self.access.refusal(request)) is not None:
             return refusal
         page = await self._pages.page()
         return page.answer(request, content_type=CONTENT_TYPE)
@@ -184,7 +196,7 @@ class Server:
         return web.Response(text="ok\n")
 
     async def _readyz(self, _: web.BaseRequest) -> web.Response:
-        if reasons := self._unready():
+        if reasons := self.unready():
             text = "".join(f"not ready: {reason}\n" for reason in reasons)
             return web.Response(status=_SERVICE_UNAVAILABLE, text=text)
         return web.Response(text="ok\n")

@@ -1,4 +1,4 @@
-"""The answer of /memory: the memory of every node that is watched, for those who may read it.
+"""Answers /memory with the memory of every node that is watched, for those who may read it.
 
 Only the operator that leads polls, so the others answer with who leads. The page names nodes, which
 /metrics does not. So without reviews of tokens only clients of the operator's own network namespace read it:

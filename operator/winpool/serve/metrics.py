@@ -14,7 +14,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, Protocol
 
@@ -60,30 +60,29 @@ class Page:
         return web.Response(body=self.plain, headers=headers)
 
 
+@dataclass(slots=True)
 class Pages:
     """Pages of one kind, the next one made from what is known then. ``monotonic`` returns seconds.
 
-    ``snapshot`` is called in the event loop and must return at once. What it returns is called in another
+    ``make`` is called in the event loop and must return at once. What it returns is called in another
     thread and returns the text, so it may read nothing that the event loop changes.
 
     One page is rendered at a time. It is served for FRESH_SECONDS from then on, or for as long as it took to
     render if that is longer: clients without a pause keep a thread busy for half of the time at most.
     """
 
-    def __init__(
-        self, snapshot: Callable[[], Callable[[], bytes]], *, name: str, monotonic: Callable[[], float]
-    ) -> None:
-        self._snapshot = snapshot
-        self._name = name
-        self._monotonic = monotonic
-        self._fresh_until = float("-inf")
-        self._rendering: asyncio.Task[Page] | None = None
+    make: Callable[[], Callable[[], bytes]]
+    _: KW_ONLY
+    name: str
+    monotonic: Callable[[], float]
+    _fresh_until: float = field(default=float("-inf"), init=False)
+    _rendering: asyncio.Task[Page] | None = field(default=None, init=False)
 
     async def page(self) -> Page:
         """Return the page. Requests that come while one is rendered get that one."""
         task = self._rendering
-        if task is None or (task.done() and self._monotonic() >= self._fresh_until):
-            task = self._rendering = asyncio.create_task(self._render(), name=self._name)
+        if task is None or (task.done() and self.monotonic() >= self._fresh_until):
+            task = self._rendering = asyncio.create_task(self._render(), name=self.name)
         # A client that leaves does not end the rendering for the others that wait for it.
         return await asyncio.shield(task)
 
@@ -94,12 +93,12 @@ class Pages:
             await asyncio.gather(self._rendering, return_exceptions=True)
 
     async def _render(self) -> Page:
-        began = self._monotonic()
+        began = self.monotonic()
         try:
-            render = self._snapshot()
-            return await _in_thread(lambda: _page_of(render()), name=self._name)
+            render = self.make()
+            return await _in_thread(lambda: _page_of(render()), name=self.name)
         finally:
-            ended = self._monotonic()
+            ended = self.monotonic()
             self._fresh_until = ended + max(FRESH_SECONDS, ended - began)
 
 

@@ -1,4 +1,4 @@
-"""The certificate that the port of the metrics serves, read again when its files change.
+"""Reads the certificate that the port of the metrics serves, again when its files change.
 
 cert-manager and the kubelet renew a certificate by replacing a directory behind a symlink, so files are
 compared by their content. A change makes a new context: what is loaded into a context stays in it, and a pair

@@ -1,25 +1,14 @@
-"""Whether an image runs on a host, whether its container runtime fits, and which release a name or tag means.
+"""Judges whether a node runs an image, by the Windows of both and by the container runtime of the node.
 
-Which builds of images a host runs in process isolation: the rule by builds alone.
-
-From build 20348 on, hosts run older images down to a floor, the newest stable build that is older than the
-host; before that, only their own build. Sources: ``compatibility`` in ``matrix.yaml``.
-
-Which Windows an image is made for, read from its tag: a guess that may warn, and must never deny.
-
-What counts is ``os.version`` of the image's index or configuration, which only a registry can show. Tags
-of Microsoft's base images, and of images whose publishers follow them, name the release:
-``nanoserver-1809``, ``windowsservercore-ltsc2022``, ``10.0.20348.2159``, ``20H2-KB4592438``.
-
-The names that people have for a release of Windows Server: its build, its tags, its title.
-
-Whether the container runtime fits the kubelet, and whether its pause image fits the host.
-
-Whether an image runs on a host: ``compatible``, by rules that have a direction.
-
-The build decides, and the revision (the monthly patch) usually does not. Sources: ``compatibility`` in
-``matrix.yaml``, above all
+The build decides, and the revision (the monthly patch) usually does not. From build 20348 on, hosts run older
+images down to a floor, the newest stable build that is older than the host; before that, only their own
+build. The rules are ``compatibility`` in ``matrix.yaml``, above all of
 https://learn.microsoft.com/virtualization/windowscontainers/deploy-containers/version-compatibility.
+
+What counts of an image is ``os.version`` of its index or configuration, which only a registry can show. A tag
+is a guess that may warn, and must never deny: those of Microsoft's base images, and of images whose
+publishers follow them, name the release (``nanoserver-1809``, ``windowsservercore-ltsc2022``,
+``10.0.20348.2159``, ``20H2-KB4592438``).
 """
 
 from __future__ import annotations
@@ -28,6 +17,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from winpool.api.matrix import Verdict
@@ -43,6 +33,9 @@ from winpool.support.versions import (
     parse_runtime,
     parse_windows,
 )
+
+_read: Final = lru_cache(maxsize=256)(parse_release)
+"""Reads the versions that the support matrix names. Nodes name others, which it does not see."""
 
 
 def floor_of(host: int, *, matrix: Matrix) -> int:
@@ -63,7 +56,7 @@ def matches_older(containerd: Release, *, matrix: Matrix) -> bool:
     minimums = [
         found
         for each in matrix.compatibility.stable_abi_containerd.minimums
-        if (found := parse_release(each)) is not None
+        if (found := _read(each)) is not None
     ]
     newest = max(minimums)
     same_line = [each for each in minimums if each.line == containerd.line]
@@ -212,7 +205,7 @@ def _for_minor(runtime: RuntimeVersion, release: Release, minor: Minor, matrix: 
             f"Kubernetes {minor} cannot use {runtime.name} on Windows.",
             fix="Upgrade the kubelet, or change the runtime.",
         )
-    elif (minimum := parse_release(row.minimum)) is not None and release < minimum:
+    elif (minimum := _read(row.minimum)) is not None and release < minimum:
         yield Reason(
             "RuntimeTooOld",
             Verdict.UNSUPPORTED,
@@ -231,7 +224,7 @@ def _advice(row: Runtime, release: Release, minor: Minor) -> Iterator[Reason]:
             f"{row.name} on Windows is alpha in Kubernetes {minor}.",
             fix="Upgrade the kubelet, or change the runtime.",
         )
-    recommended = [found for each in row.recommended if (found := parse_release(each))]
+    recommended = [found for each in row.recommended if (found := _read(each))]
     if not recommended or release.line > max(each.line for each in recommended):
         return
     of_line = [each for each in recommended if each.line == release.line]
@@ -254,7 +247,9 @@ def _pause(containerd: Release, host: WindowsVersion, matrix: Matrix) -> Iterato
     image = matrix.sandbox(containerd)
     if image is None or not image.complete or host.build not in matrix.builds:
         return
-    if not any(runs_build(host.build, build, containerd=containerd, matrix=matrix) for build in image.builds):
+    if host.build not in image.builds and not any(
+        runs_build(host.build, build, containerd=containerd, matrix=matrix) for build in image.builds
+    ):
         yield Reason(
             "PauseImageMissing",
             Verdict.WARNED,
@@ -360,7 +355,7 @@ def _host_process(runtime: RuntimeVersion | None, matrix: Matrix) -> Iterator[Re
     yield Reason(
         "HostProcess", Verdict.SUPPORTED, "A HostProcess container may have an image of any version."
     )
-    least = parse_release(matrix.compatibility.host_process.containerd)
+    least = _read(matrix.compatibility.host_process.containerd)
     if runtime is None or least is None:
         return
     old = runtime.name == CONTAINERD and runtime.release is not None and runtime.release < least

@@ -1,15 +1,8 @@
-"""The shape of ``matrix.yaml``, a frozen struct per kind of row, and how YAML with faults is read.
+"""Declares the shape of ``matrix.yaml``, a frozen struct per kind of row, and reads YAML with its faults.
 
-YAML and its faults, for the packaged data and for the cluster-wide file.
-
-It is read as ``kubectl`` reads it: a date stays the text that was written. A key that is there twice is
-refused, since one of the two would be lost without a notice.
-
-What every row of ``matrix.yaml`` has, and the texts and numbers that rows are made of.
-
-The shape of the rules in ``matrix.yaml``: which image runs on which host, and Kubernetes' own policies.
-
-The shape of ``matrix.yaml``: a frozen struct per kind of row. Fields not named here are refused.
+The packaged data and the cluster-wide file are read as ``kubectl`` reads YAML: a date stays the text that was
+written. A key that is there twice is refused, since one of the two would be lost without a notice, and so is
+a field that is not named here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What nodes are judged by, as a part of the snapshot.
+"""Judges what a node runs by the support matrix, and gives every reason: ``judge_node``.
 
-The judgement of a node, with every reason: ``judge_node``.
-
-Pure and free of reads. All inputs are hashable and most nodes of a pool are alike, so a caller keeps one
-answer per distinct combination.
+It is pure and free of reads. All inputs are hashable and most nodes of a pool are alike, so a caller keeps
+one answer per distinct combination. ``Basis`` is what all nodes are judged by, as a part of the snapshot.
 """
 
 from __future__ import annotations
@@ -11,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
+
+import msgspec
 
 from winpool.api.matrix import Verdict
 from winpool.support.compat import runtime_reasons
@@ -21,8 +21,7 @@ from winpool.support.verdicts import Layer, Reason, sorted_reasons, worst
 from winpool.support.versions import Minor, WindowsVersion, parse_minor, parse_windows
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(msgspec.Struct, frozen=True):
     """What a node runs, and the verdict on it.
 
     ``verdict`` is the worst of ``reasons``, which are sorted by that. ``os_version`` is the release as
@@ -93,8 +92,7 @@ def judge_node(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(msgspec.Struct, frozen=True):
     """What was read from the texts of a node; None, or an empty release, for what could not be read."""
 
     host: str

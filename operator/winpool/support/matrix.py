@@ -1,10 +1,7 @@
-"""The built-in matrix, read once from ``matrix.yaml``, checked, and indexed for lookups.
+"""Reads the built-in matrix once from ``matrix.yaml``, checks it, and indexes it for lookups.
 
-What the schema of ``matrix.yaml`` cannot check: no gaps, no contradictions, every source known.
-
-The built-in matrix, read once from ``matrix.yaml`` and indexed for lookups.
-
-Which features work on Windows in a minor, and since when: ``features`` of ``matrix.yaml``.
+The checks are those that no schema can make: that there are no gaps and no contradictions, and that every
+source is known.
 """
 
 from __future__ import annotations

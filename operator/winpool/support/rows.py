@@ -1,4 +1,6 @@
-"""The cluster-wide file: rows as in a pool's ``spec.supportMatrix``, for all pools.
+"""Reads the rows of the support matrix that admins write, and lays them over the built-in data.
+
+They are in a file for the whole cluster, or in ``spec.supportMatrix`` of one pool:
 
 .. code-block:: yaml
 
@@ -9,13 +11,9 @@
       verdict: Allow
       reason: backports of our vendor
 
-Rows of the matrix that admins write: for the whole cluster in a file, for one pool in its spec.
-
-Three layers, the pool over the cluster over the built-in data, by release and field by field: a field that
-is set replaces that of the layers below. Of revision floors the highest of all layers holds, so that no layer
-can lower by accident what another has raised.
-
-What is wrong with a row that an admin writes: alone, and together with the data and its pool.
+The pool comes before the cluster and the cluster before the built-in data, by release and field by field: a
+field that is set replaces that of the layers below. Of revision floors the highest of all layers holds, so
+that no layer can lower by accident what another has raised.
 """
 
 from __future__ import annotations

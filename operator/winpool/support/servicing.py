@@ -1,20 +1,13 @@
-"""What the data says of a release, a revision and a kubelet: support, end of support, skew, bad revisions.
+"""Answers what the data says of a release, a revision and a kubelet, each as a verdict with its reason.
 
-Until when Windows is serviced. A release is supported through its last day, in UTC.
+A release of Windows is serviced through its last day, in UTC. A bad revision is a warning, since not every
+node uses what it breaks. A kubelet is never newer than its API server, and not much older:
+https://kubernetes.io/releases/version-skew-policy/#kubelet
 
-The promise of KEP-116, computed beside the data: a release is supported in its first minor and two more.
-
-It decides nothing here. It was not kept from the beginning (1903), and vendors support what upstream never
+The promise of KEP-116, that a release is supported in its first minor and two more, is computed beside the
+data and decides nothing. It was not kept from the beginning (1903), and vendors support what upstream never
 listed; the matrix shows where the two disagree.
 https://github.com/kubernetes/enhancements/tree/master/keps/sig-windows/116-windows-node-support
-
-What the data says of a release in a minor of Kubernetes, as a verdict with its reason.
-
-Revisions of Windows that are known to be bad: a warning, since not every node uses what they break.
-
-The version skew policy: a kubelet is never newer than its API server, and not much older.
-
-https://kubernetes.io/releases/version-skew-policy/#kubelet
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The matrix as rows for people: each release in each minor, the verdict of a day, and the sources."""
+"""Lists the matrix for people: each release in each minor, the verdict of a day, and the sources."""
 
 from __future__ import annotations
 

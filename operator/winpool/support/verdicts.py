@@ -1,11 +1,12 @@
-"""Verdicts and their reasons: the answer of every lookup of the support matrix."""
+"""Orders verdicts and their reasons, the answer of every lookup of the support matrix."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from winpool.api.matrix import Verdict
 
@@ -30,8 +31,7 @@ _ROWS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True, gc=False):
     """One reason of a verdict.
 
     ``message`` says, in sentences, what is so and where; ``fix`` what to do about it, empty where there is

@@ -8,8 +8,9 @@ node's own, so every number is bounded in length before it is read.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 _WINDOWS: Final = re.compile(r"(\d{1,5})\.(\d{1,5})\.(\d{1,10})(?:\.(\d{1,10}))?", re.ASCII)
 """Ten digits: build and revision are 32-bit numbers in the registry of Windows, and revisions above 32767
@@ -27,8 +28,7 @@ _RELEASE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WindowsVersion:
+class WindowsVersion(msgspec.Struct, frozen=True, gc=False):
     """A version of Windows, of a host or of an image.
 
     ``revision`` is None where the text has none, or one above int32: no Windows comes near it.
@@ -86,8 +86,7 @@ class Release(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeVersion:
+class RuntimeVersion(msgspec.Struct, frozen=True):
     """A container runtime: its name as the kubelet writes it, and its version, None where it is unknown."""
 
     name: str

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.cli.reader import PoolHosts
+from harness.builders import a_node
+from winpool.cli.reader import Nodes
 from winpool.cli.workloads import Host, version_named, workload_of
+from winpool.model.node import NodeVersions
 from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:
@@ -271,8 +273,9 @@ def test_a_text_of_a_manifest_or_a_node_cannot_move_the_cursor(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evil = "w\x1b[2J\u202e"
-    hosts = PoolHosts({Host("10.0.20348.4052", evil): [evil]}, (f"node {evil}: broken",))
-    monkeypatch.setattr("winpool.cli.reader.read_hosts", lambda *_, **__: hosts)
+    node = a_node(evil, versions=NodeVersions(kernel="10.0.20348.4052", runtime=evil))
+    found = Nodes((node,), (f"node {evil}: broken",))
+    monkeypatch.setattr("winpool.cli.reader.read_members", lambda *_, **__: found)
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -21,7 +21,7 @@ from harness.watched_memory import Known, healthy
 from winpool.cli import memory_report
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError
 from winpool.cli.memory import REFRESH_SECONDS, Seen, server_url, watch
-from winpool.cli.memory_report import MemoryReader, Way, leading_pod, pod_of, report_in, speaks_tls
+from winpool.cli.memory_report import MemoryReader, leading_pod, pod_of, report_in, speaks_tls
 from winpool.model.memory_report import MemoryReport
 from winpool.serve.access import Access, Result
 from winpool.serve.memory import Memory
@@ -44,7 +44,7 @@ def an_access() -> Access:
 
 async def read(url: str, **given: str) -> MemoryReport:
     def run() -> MemoryReport:
-        with MemoryReader(Way(url=url, **given)) as reader:
+        with MemoryReader(url=url, **given) as reader:
             return reader.read()
 
     return await asyncio.to_thread(run)
@@ -184,7 +184,7 @@ esac
         """Return how many nodes each of so many reads of one reader has."""
 
         def run() -> list[int]:
-            with MemoryReader(Way(**given)) as reader:
+            with MemoryReader(**given) as reader:
                 return [len(reader.read().nodes) for _ in range(reads)]
 
         return await asyncio.to_thread(run)
@@ -217,7 +217,7 @@ async def test_where_another_operator_leads_the_next_read_is_from_that_one(host:
     ):
 
         def run() -> int:
-            with MemoryReader(Way()) as reader:
+            with MemoryReader() as reader:
                 host.forward_to(before.port)
                 with pytest.raises(NotAskedError, match="winpool-1 leads"):
                     reader.read()
@@ -264,7 +264,7 @@ async def test_a_token_is_created_when_the_operator_asks_and_again_when_it_has_e
 
         def run() -> list[int]:
             found: list[int] = []
-            with MemoryReader(Way()) as reader:
+            with MemoryReader() as reader:
                 for token in ("one", "one", "two"):
                     host.forward_to(served.port, token=token)
                     if token != good[0]:

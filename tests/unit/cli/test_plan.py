@@ -16,7 +16,7 @@ from unit.cli.upgrades import LARGE, OLDER_RELEASE, SMALL, WHOLE_DAY_OFF, a_clus
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
 from winpool.cli.console import Look
 from winpool.cli.kubectl import Kubectl, NotAskedError
-from winpool.cli.plan import NODES_SHOWN, as_json, as_text
+from winpool.cli.plan import NODES_SHOWN, as_content, as_text
 from winpool.cli.upgrades import Cluster, judged
 from winpool.model.pods import Block, BlockedBy, Workload
 
@@ -258,7 +258,7 @@ def test_the_json_is_the_same_byte_for_byte_in_any_order_of_the_nodes(shuffler: 
 
     def planned_json() -> str:
         cluster = a_cluster(pool, nodes=nodes, workloads=workloads)
-        return as_json([judged(cluster, pool)], cluster)
+        return json.dumps(as_content([judged(cluster, pool)], cluster))
 
     before = planned_json()
     shuffler.shuffle(nodes)
@@ -276,7 +276,7 @@ def test_the_json_has_what_the_text_has() -> None:
         pods_problem="no budgets",
         unread=("node w9: broken",),
     )
-    found = json.loads(as_json([judged(cluster, pool)], cluster))
+    found = as_content([judged(cluster, pool)], cluster)
     assert (found["podsProblem"], found["unreadNodes"]) == ("no budgets", ["node w9: broken"])
     (of_pool,) = found["pools"]
     assert (of_pool["name"], of_pool["nodes"], of_pool["dueNodes"]) == ("win-2022", 2, 1)

@@ -25,6 +25,7 @@ from winpool.sampling import (
     make_sampling,
     read_data_sources,
     service_of,
+    token_of,
 )
 from winpool.settings import Settings
 from winpool.support.data import DataError
@@ -242,3 +243,20 @@ async def test_what_polls_kubelets_ends_the_request_for_their_token() -> None:
         make_sampling(Settings(), monotonic=Seconds()), token, api_server=frozenset()
     ).close()
     assert closed == ["token"]
+
+
+async def test_the_token_of_a_data_source_is_that_of_its_file_and_one_line_tells_that_there_is_none(
+    tmp_path: Path, clock: Seconds, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "token"
+    token = token_of(path, monotonic=clock)
+    assert [await token(), await token()] == [None, None]
+    path.write_text("s3cret\n")
+    assert await token() == "s3cret"
+    path.unlink()
+    clock.now += 10
+    assert await token() == "s3cret"
+    told = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert len(told) == 2, "once before it could be read, and once after"
+    assert all(str(path) in each for each in told)
+    assert "s3cret" not in "".join(told)

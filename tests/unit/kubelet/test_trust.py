@@ -1,4 +1,4 @@
-"""CA files and token files that change, break and come back."""
+"""CA files that change, break and come back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from harness.clock import Seconds
 from harness.listener import an_authority
-from winpool.kubelet.prometheus import TokenFile
 from winpool.kubelet.trust import Trust, TrustError, insecure_context
 
 
@@ -89,35 +88,3 @@ def test_insecure_verifies_nothing() -> None:
     context = insecure_context()
     assert context.verify_mode is ssl.CERT_NONE
     assert not context.check_hostname
-
-
-async def test_a_token_is_read_again_after_ten_seconds(tmp_path: Path, clock: Seconds) -> None:
-    path = tmp_path / "token"
-    path.write_text("first\n")
-    token = TokenFile(path, monotonic=clock)
-    assert await token() == "first"
-    path.write_text("second\n")
-    clock.now += 9.9
-    assert await token() == "first"
-    clock.now += 0.1
-    assert await token() == "second"
-
-
-async def test_a_token_stays_while_its_file_is_broken_which_is_logged_once(
-    tmp_path: Path, clock: Seconds, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("WARNING")
-    path = tmp_path / "token"
-    token = TokenFile(path, monotonic=clock)
-    assert await token() is None
-    path.write_text("s3cret")
-    clock.now += 10
-    assert await token() == "s3cret"
-    for content in (b"", b"\xff", b" \n"):
-        path.write_bytes(content)
-        clock.now += 10
-        assert await token() == "s3cret"
-    messages = [each.getMessage() for each in caplog.records if each.name.startswith("winpool.")]
-    assert len(messages) == 2, "once before it could be read, and once after"
-    assert str(path) in messages[0]
-    assert "s3cret" not in "".join(messages)

@@ -265,8 +265,7 @@ async def test_the_end_of_the_server_waits_for_no_client(mounted: Mounted, tls: 
         async with serving(tls=tls) as served:
             kept = await stack.enter_async_context(connected(served.port, trust=mounted.trust()))
             assert await ask(*kept) == 200
-            places = served.server._runners[0].server
-            assert isinstance(places, http.BoundedServer)
+            places = served.server._ports[0][1]
             assert len(places._open) == 1
         await until(lambda: not places._open)
         assert await is_closed(kept[0])
@@ -274,9 +273,17 @@ async def test_the_end_of_the_server_waits_for_no_client(mounted: Mounted, tls: 
 
 async def test_a_client_that_does_not_trust_the_authority_leaves_nothing_behind(tls: ServingTls) -> None:
     async with serving(tls=tls) as served:
-        places = served.server._runners[0].server
-        assert isinstance(places, http.BoundedServer)
+        places = served.server._ports[0][1]
         for _ in range(3):
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
                 await served.answer(trust=ssl.create_default_context())
         await until(lambda: not places._open)
+
+
+async def test_a_client_that_does_not_end_its_handshake_is_cut(
+    tls: ServingTls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "HANDSHAKE_SECONDS", 0.2)
+    async with serving(tls=tls) as served, connected(served.port) as (reader, writer):
+        writer.write(b"\x16\x03\x01")  # the beginning of a record
+        assert await is_closed(reader)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
+import msgspec
 import pytest
 from hypothesis import given
 
@@ -150,7 +151,7 @@ def test_every_closed_gate_and_stop_is_listed_with_what_opens_it() -> None:
 
 
 def test_a_node_whose_upgrade_has_begun_is_named_as_one_that_may_go_on() -> None:
-    begun = replace(due("w3"), state=UpgradeState.REQUIRED)
+    begun = msgspec.structs.replace(due("w3"), state=UpgradeState.REQUIRED)
     full = closed(Gate.BUDGET, "1 node is unavailable, as many as may be.", "Wait for it.")
     status, reason, message = said_of(an_overview(due("w1"), begun, gates=[full]))
     assert (status, reason) == ("False", "Budget")

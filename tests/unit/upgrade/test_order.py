@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +54,10 @@ def test_what_comes_first(first: NodeUpgrade, second: NodeUpgrade) -> None:
 
 
 def test_an_open_gate_is_no_obstacle() -> None:
-    gates = (replace(CLOSED, stand=Stand.OPEN), replace(CLOSED, stand=Stand.UNKNOWN))
+    gates = (
+        msgspec.structs.replace(CLOSED, stand=Stand.OPEN),
+        msgspec.structs.replace(CLOSED, stand=Stand.UNKNOWN),
+    )
     ordered = in_order([due("a", gates=gates, workload=moving(1)), due("b", workload=moving(2))], block())
     assert names(ordered) == "a b"
     assert ordered[0].closed == ()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,7 +126,7 @@ def test_zones_and_canaries_have_batches_of_their_own() -> None:
     [
         ({}, ["b"]),
         ({"gates": (OPEN, WINDOW)}, ["a", "b"]),
-        ({"gates": (replace(WINDOW, stand=Stand.UNKNOWN),)}, ["a", "b"]),
+        ({"gates": (msgspec.structs.replace(WINDOW, stand=Stand.UNKNOWN),)}, ["a", "b"]),
         ({"stops": (PAUSED,)}, ["a", "b"]),
     ],
     ids=["open", "closed", "unknown", "stopped"],
@@ -144,7 +145,7 @@ def test_a_node_waits_for_gates_of_the_pool_and_its_own(
 
 def test_an_override_opens_a_gate_and_is_in_the_plan() -> None:
     override = Override(gate=Gate.MAINTENANCE_WINDOW, until=NOON + timedelta(hours=1), reason="incident")
-    plan = planned([due("a")], gates=(replace(WINDOW, override=override),))
+    plan = planned([due("a")], gates=(msgspec.structs.replace(WINDOW, override=override),))
     assert [(each.permits, each.override) for each in plan.gates] == [(True, override)]
     assert plan.nodes[0].action is PlannedAction.UPGRADE
 
@@ -226,7 +227,7 @@ def test_a_replaced_machine_takes_another_time() -> None:
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[list[NodeUpgrade], list[Node], dict[str, Any]]:
     nodes = [
-        replace(each, node=replace(each.node, unschedulable=draw(st.booleans())))
+        msgspec.structs.replace(each, node=replace(each.node, unschedulable=draw(st.booleans())))
         for each in draw(due_nodes())
     ]
     others = [

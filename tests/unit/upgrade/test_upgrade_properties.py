@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+import msgspec
 import pytest
 from hypothesis import Phase, assume, find, given
 from hypothesis import settings as hypothesis_settings
@@ -396,7 +397,9 @@ def test_only_time_between_events_counts(snapshot: Snapshot, days: int) -> None:
 
 def steady(overview: UpgradeOverview) -> UpgradeOverview:
     """Return it without when gates may change: that of a window may move on while it is open."""
-    return replace(overview, gates=tuple(replace(each, changes_at=None) for each in overview.gates))
+    return replace(
+        overview, gates=tuple(msgspec.structs.replace(each, changes_at=None) for each in overview.gates)
+    )
 
 
 @given(any_world, st.floats(0, 1, exclude_max=True))

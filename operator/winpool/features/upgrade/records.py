@@ -7,6 +7,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Final
 
+import msgspec
+
 from winpool.api.maintenance import Gate, Override
 from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import printable, written_moment
@@ -30,8 +32,7 @@ OPEN_WHEN_UNKNOWN: Final = (Gate.CAPACITY, Gate.IMAGES)
 """These close only where a misfit is known: of most pods neither requests nor images tell enough."""
 
 
-@dataclass(frozen=True, slots=True)
-class GateFinding:
+class GateFinding(msgspec.Struct, frozen=True):
     """How one gate stands, for the pool or for one node.
 
     ``message`` says why, in a sentence; ``opens`` what opens it, in a sentence that begins with a verb; empty
@@ -65,16 +66,14 @@ class Stop:
     opens: str
 
 
-@dataclass(frozen=True, slots=True)
-class DueReason:
+class DueReason(msgspec.Struct, frozen=True, gc=False):
     """One reason why a node is due, with a sentence for people."""
 
     trigger: Trigger
     said: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeUpgrade:
+class NodeUpgrade(msgspec.Struct, frozen=True):
     """What is known of the upgrade of one node.
 
     ``due`` is empty where it is up to date; ``is_unknown`` says that this is not known. ``gates`` are those

@@ -10,11 +10,12 @@ or DisruptionBudgets.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import msgspec
 from cronsim import CronSim, CronSimError
 
 from winpool.api.maintenance import (
@@ -151,7 +152,7 @@ class Overrides:
     def on(self, finding: GateFinding) -> GateFinding:
         """Return ``finding`` with the override that is in force for its gate, if there is one."""
         override = self._by_gate.get(finding.gate)
-        return finding if override is None else replace(finding, override=override)
+        return finding if override is None else msgspec.structs.replace(finding, override=override)
 
     @property
     def ends_at(self) -> datetime | None:
