@@ -16,8 +16,8 @@ from cluster.test_cli_status import PLUGIN
 from harness.kubectl_options import FILE, flags_in, with_tables
 from harness.world import World
 from testbed.pins import chosen_pins, default_pins
-from winpool.cli.kubectl import POOLS
 from winpool.cli.kubectl_flags import SHORT, SWITCHES, VALUES
+from winpool.kube.pools import POOLS_PATH
 
 Object = dict[str, Any]
 
@@ -59,7 +59,7 @@ def run(*command: str, **more: str) -> subprocess.CompletedProcess[str]:
 def has_the_same_answer(*flags: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run the plugin and ``kubectl get wnp`` alike; return what the plugin did."""
     theirs = run("kubectl", "get", "wnp", "-o", "name", *flags, **more)
-    raw = run("kubectl", "get", "--raw", POOLS, *flags, **more)
+    raw = run("kubectl", "get", "--raw", POOLS_PATH, *flags, **more)
     ours = run(*PLUGIN, "status", "-o", "json", *flags, **more)
     assert theirs.returncode == raw.returncode
     if theirs.returncode:

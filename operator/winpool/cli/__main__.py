@@ -1,4 +1,4 @@
-"""``kubectl winpool``: kubectl runs the program ``kubectl-winpool`` that it finds on the PATH."""
+"""Runs the verb that the command line names. kubectl finds the program by its name on the PATH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kubectl winpool check``: whether pods run on hosts of some Windows, or on the nodes of a pool."""
+"""Checks whether pods run on a Windows version or on the nodes of a pool: ``kubectl winpool check``."""
 
 from __future__ import annotations
 

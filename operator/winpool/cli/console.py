@@ -1,4 +1,4 @@
-"""Writes text for a terminal: wrapped, coloured or not, in its letters; tables; and pictures that change."""
+"""Writes text and JSON to standard output: wrapped, coloured and in the letters of the terminal."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ class Screen:
         self._is_json = output == "json"
         self._is_terminal = sys.stdout.isatty()
         self.is_live = self._is_terminal and not self._is_json
-        self._drawn = False
+        self.has_shown = False
 
     def show(self, content: Callable[[], Any], picture: Callable[[Look], str]) -> None:
         """Show the next answer; the lines of ``picture`` end with a newline."""
@@ -288,14 +288,14 @@ class Screen:
             self._draw_over(picture(look_of(sys.stdout)))
         else:
             shown = picture(look_of(sys.stdout))
-            sys.stdout.write(f"\n{shown}" if self._drawn else shown)
-        self._drawn = True
+            sys.stdout.write(f"\n{shown}" if self.has_shown else shown)
+        self.has_shown = True
         sys.stdout.flush()
 
     def _draw_over(self, picture: str) -> None:
         columns, height = size_of_terminal()
         # One row is for the cursor.
         rows = fitted(picture.splitlines(), columns=columns, most=max(1, height - 1))
-        clear = "" if self._drawn else _CLEAR
+        clear = "" if self.has_shown else _CLEAR
         text = "".join(f"{row}{'' if fills(row, columns=columns) else _TO_LINE_END}\n" for row in rows)
         sys.stdout.write(f"{clear}{_HOME}{text}{_TO_END}")

@@ -1,4 +1,4 @@
-"""Counts, names, ages and amounts of memory in a few letters, whatever numbers they are."""
+"""Writes counts, names, ages and amounts of memory in a few letters, whatever numbers they are."""
 
 from __future__ import annotations
 

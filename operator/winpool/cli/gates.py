@@ -1,10 +1,10 @@
-"""Gates, stops, due upgrades and pods as ``plan`` and ``why`` show them, to people and to programs."""
+"""Writes gates, stops, reasons and pods of upgrades for ``plan`` and ``why``, as text and as JSON."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
+from winpool.api.maintenance import Gate
 from winpool.api.text import written_moment
 from winpool.cli.console import Ink, Paper
 from winpool.cli.counts import listed
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 1024
 """Characters of a text of others that are shown: as many as an issue has."""
-
-ONLY_OPERATOR: Final = (
-    "Only the operator watches since when the version of the API server is unchanged (gate "
-    f"{Gate.CONTROL_PLANE}), and no pool reports it. Here it counts as unchanged."
-)
 
 
 def clipped(text: str, most: int = LONGEST) -> str:
@@ -67,14 +62,12 @@ def write_open(paper: Paper, gates: Iterable[GateFinding], *, of: str = "") -> N
 def notes(cluster: Cluster, judged: Judged) -> Iterator[str]:
     """Yield what is not known of the gates that were judged."""
     if judged.assumes_control_plane:
-        yield ONLY_OPERATOR
+        yield (
+            "Only the operator watches since when the version of the API server is unchanged (gate "
+            f"{Gate.CONTROL_PLANE}), and no pool reports it. Here it counts as unchanged."
+        )
     if cluster.pods_problem:
         yield f"Pods or PodDisruptionBudgets are not known: {clipped(cluster.pods_problem)}"
-
-
-def overridable(gates: Iterable[GateFinding]) -> tuple[Gate, ...]:
-    """Return which of the closed ``gates`` an entry of ``spec.upgrade.overrides`` opens."""
-    return tuple(each.gate for each in gates if each.gate not in NEVER_OVERRIDDEN)
 
 
 def misfits(fit: Fit) -> Iterator[str]:

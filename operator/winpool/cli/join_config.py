@@ -1,8 +1,7 @@
-"""``kubectl winpool join-config``: the kubelet settings that a node must have to join a pool.
+"""Prints the kubelet settings that a node needs to join a pool: ``kubectl winpool join-config``.
 
-As a part of the kubelet's configuration file, as flags, or as a script that writes the file. What the
-operator itself puts on nodes and takes off again is not in them: a kubelet that registered ``startupTaints``
-would make them look like somebody else's, and nobody would ever take them off.
+They are a part of the kubelet's configuration file, flags, or a script that writes the file. They have no
+``startupTaints``: the operator adds and removes these, and does not remove one that a kubelet has registered.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ from winpool.support.versions import Minor, parse_minor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from winpool.api.spec import ReservedMemory, WindowsNodePoolSpec
-    from winpool.api.taints import PoolTaint
+    from winpool.api.spec import WindowsNodePoolSpec
 
 _FLAGS: Final = "flags"
 """The output that any kubelet understands."""
@@ -208,14 +206,13 @@ def _from_file(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
 class KubeletSettings:
     """The settings for the kubelets of one pool, at one minor of Kubernetes.
 
-    ``reserved`` is None where the pool declares nothing. ``withheld`` are keys of labels that no kubelet
-    may set. ``unmet`` are requirements of the node selector that no label here meets.
+    ``labels`` are those by which the pool selects nodes and those that it sets, and ``withheld`` the keys of
+    those that no kubelet may set. ``unmet`` are requirements of the node selector that no label meets.
     """
 
+    spec: WindowsNodePoolSpec
     pool: str
     kubelet: Minor
-    reserved: ReservedMemory | None
-    taints: tuple[PoolTaint, ...]
     labels: Mapping[str, str]
     withheld: tuple[str, ...]
     unmet: tuple[str, ...]
@@ -228,22 +225,22 @@ class KubeletSettings:
     @property
     def reservations(self) -> Mapping[str, str]:
         """``systemReserved`` and ``kubeReserved`` by name; none where the pool declares nothing."""
-        if self.reserved is None:
+        if self.spec.reserved_memory is None:
             return {}
         return {
-            "systemReserved": str(self.reserved.system_reserved),
-            "kubeReserved": str(self.reserved.kube_reserved),
+            "systemReserved": str(self.spec.reserved_memory.system_reserved),
+            "kubeReserved": str(self.spec.reserved_memory.kube_reserved),
         }
 
     @property
     def thresholds(self) -> Mapping[str, str]:
         """``evictionHard`` by signal, whole; none where the pool declares nothing."""
-        if self.reserved is None:
+        if self.spec.reserved_memory is None:
             return {}
-        if not bytes_of(self.reserved.eviction_hard):
+        if not bytes_of(self.spec.reserved_memory.eviction_hard):
             # A kubelet refuses a threshold of 0; one that is not named while others are is off.
             return DISK_THRESHOLDS
-        return {"memory.available": str(self.reserved.eviction_hard), **DISK_THRESHOLDS}
+        return {"memory.available": str(self.spec.reserved_memory.eviction_hard), **DISK_THRESHOLDS}
 
     @property
     def node_labels(self) -> str:
@@ -258,10 +255,9 @@ def settings_of(spec: WindowsNodePoolSpec, *, pool: str, kubelet: Minor) -> Kube
         key: value for key, value in sorted({**selected, **spec.labels}.items()) if key not in _BY_ITSELF
     }
     return KubeletSettings(
+        spec=spec,
         pool=pool,
         kubelet=kubelet,
-        reserved=spec.reserved_memory,
-        taints=spec.taints,
         labels={key: value for key, value in wanted.items() if not is_restricted_label(key)},
         withheld=tuple(key for key in wanted if is_restricted_label(key)),
         unmet=unmet,
@@ -283,12 +279,12 @@ def _selected(spec: WindowsNodePoolSpec) -> tuple[dict[str, str], tuple[str, ...
 
 def notes(settings: KubeletSettings) -> Iterator[str]:
     """Yield what a person must know who uses the settings, and what they cannot hold."""
-    if settings.reserved is None:
+    if settings.spec.reserved_memory is None:
         yield (
             "the pool declares no reservedMemory, so there are no settings for memory: the defaults of the "
             "kubelet reserve nothing for Windows"
         )
-    elif settings.kubelet < EVICTS_FROM and bytes_of(settings.reserved.eviction_hard):
+    elif settings.kubelet < EVICTS_FROM and bytes_of(settings.spec.reserved_memory.eviction_hard):
         yield (
             f"a kubelet {settings.kubelet} subtracts memory.available from Allocatable, but evicts no pod on "
             f"Windows because of it: kubelets do that since {EVICTS_FROM}"
@@ -349,15 +345,15 @@ def _sections(settings: KubeletSettings) -> Iterator[tuple[str, Mapping[str, Any
     """Yield what stands in the file after its head, with the words above it."""
     said = f"{_NO_CGROUPS} {_STARTS if settings.kubelet >= IGNORES_CGROUPS_FROM else _DOES_NOT_START}"
     yield said, {"cgroupsPerQOS": False, "enforceNodeAllocatable": []}
-    if settings.reserved is not None:
+    if settings.spec.reserved_memory is not None:
         reservations = {name: {"memory": _Quoted(size)} for name, size in settings.reservations.items()}
-        yield f"{settings.reserved.told}. {_RESERVATIONS}", reservations
+        yield f"{settings.spec.reserved_memory.told}. {_RESERVATIONS}", reservations
         said = _THRESHOLDS if settings.kubelet >= EVICTS_FROM else f"{_THRESHOLDS} {_NO_EVICTION}"
         yield said, {"evictionHard": {name: _Quoted(size) for name, size in settings.thresholds.items()}}
-    if settings.taints:
+    if settings.spec.taints:
         taints = [
             {"key": _Quoted(each.key), "value": _Quoted(each.value), "effect": _Quoted(each.effect)}
-            for each in settings.taints
+            for each in settings.spec.taints
         ]
         yield _TAINTS, {"registerNode": True, "registerWithTaints": taints}
 
@@ -382,8 +378,8 @@ def flags(settings: KubeletSettings) -> Iterator[str]:
         yield f"{_FLAG_OF[name]}=memory={size}"
     if settings.thresholds:
         yield "--eviction-hard=" + ",".join(f"{name}<{size}" for name, size in settings.thresholds.items())
-    if settings.taints:
-        pairs = [(f"{each.key}={each.value}".removesuffix("="), each.effect) for each in settings.taints]
+    if settings.spec.taints:
+        pairs = [(f"{each.key}={each.value}".removesuffix("="), each.effect) for each in settings.spec.taints]
         taints = (f"{pair}:{effect}" for pair, effect in pairs)
         yield "--register-node=true"
         yield f"--register-with-taints={','.join(taints)}"

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote, urlencode
 
-from winpool.api.keys import API_VERSION, GROUP, KIND, PLURAL, SHORT_NAME, VERSION
+from winpool.api.keys import API_VERSION, KIND, PLURAL, SHORT_NAME
 from winpool.cli.parsing import EndError, RefusedError
 from winpool.kube.errors import StreamGarbled, parse_permission, rule_text
 from winpool.kube.wire import BROKEN
@@ -35,8 +35,6 @@ LIST_ATTEMPTS: Final = 3
 
 END_SECONDS: Final = 2.0
 """How long kubectl may take to end after SIGTERM; then it is killed."""
-
-POOLS: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 
 NO_KUBECTL: Final = "kubectl cannot be started ({why}): install it, since the plugin needs it on the PATH"
 

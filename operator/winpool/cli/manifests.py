@@ -1,4 +1,4 @@
-"""Manifests: reads the objects in files, and says of each WindowsNodePool what is wrong with it, offline.
+"""Reads the objects in files, and says of each WindowsNodePool what is wrong with it, offline.
 
 A key that is there twice is refused. kubectl takes the last one and says nothing, so that half of a manifest
 may be gone without a word.
@@ -53,10 +53,6 @@ Faults = tuple[tuple[int, str], ...]
 """Lines and sentences."""
 
 
-class UnreadableError(EndError):
-    """A file that cannot be read; the text says which, why, and what to do."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """One object of a file; ``content`` is None where a document cannot be read.
@@ -105,7 +101,7 @@ class PoolManifests:
 
 
 def pools_in(names: Iterable[str], *, recursive: bool, judged: bool = True) -> PoolManifests:
-    """Read the pools in files, folders and standard input (``-``). Raises UnreadableError.
+    """Read the pools in files, folders and standard input (``-``). Raises EndError.
 
     With ``judged`` only the valid ones are among the pools, and the others' faults are told.
     """
@@ -237,7 +233,7 @@ def without_nulls(value: Any) -> Any:
 
 
 def read(names: Iterable[str], *, recursive: bool) -> Sequence[Manifest]:
-    """Return the objects in files, folders and standard input (``-``). Raises UnreadableError."""
+    """Return the objects in files, folders and standard input (``-``). Raises EndError."""
     texts = [text for name in names for text in _texts(name, recursive=recursive)]
     return [each for file, text in texts for each in objects_of(file, text)]
 
@@ -248,13 +244,13 @@ def _texts(name: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
         yield "stdin", _decoded("stdin", sys.stdin.buffer.read())
         return
     if _URL.match(name):
-        raise UnreadableError(f"{name}: URLs are not supported: download the file, or pipe it in with -f -")
+        raise EndError(f"{name}: URLs are not supported: download the file, or pipe it in with -f -")
     path = Path(name)
     try:
         for file in _of_folder(path, recursive=recursive) if path.is_dir() else [path]:
             yield str(file), _decoded(str(file), file.read_bytes())
     except OSError as error:
-        raise UnreadableError(f"{error.filename}: {error.strerror}") from None
+        raise EndError(f"{error.filename}: {error.strerror}") from None
 
 
 def _of_folder(folder: Path, *, recursive: bool) -> Iterator[Path]:
@@ -271,7 +267,7 @@ def _decoded(name: str, content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UnreadableError(f"{name}: not UTF-8 at byte {error.start + 1}") from None
+        raise EndError(f"{name}: not UTF-8 at byte {error.start + 1}") from None
 
 
 def objects_of(file: str, text: str) -> Iterator[Manifest]:

@@ -1,4 +1,4 @@
-"""``kubectl winpool matrix``: which Windows runs where, until when, and who says so. Works offline."""
+"""Prints which Windows runs with which Kubernetes, and the sources: ``kubectl winpool matrix``."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""``kubectl winpool memory``: how much memory is left on nodes, and until when."""
+"""Shows how much memory is left on nodes, and until when: ``kubectl winpool memory``."""
 
 from __future__ import annotations
 
 import argparse
 import ipaddress
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
@@ -17,12 +18,12 @@ from winpool.cli.kubectl import NotAskedError
 from winpool.cli.memory_report import MemoryReader
 from winpool.cli.memory_text import counted, render_node, render_nodes
 from winpool.cli.parsing import (
-    NODE_RESOURCES,
     EndError,
     Exit,
     RefusedError,
     add_output,
     add_watch,
+    node_name,
     note,
     pool_name,
 )
@@ -156,7 +157,6 @@ class _Drawing:
     def __init__(self, given: argparse.Namespace) -> None:
         self._given = given
         self._screen = Screen(given.output)
-        self._drawn = False
         self._trouble = ""
 
     def draw(self, seen: Seen) -> None:
@@ -169,14 +169,13 @@ class _Drawing:
         elif seen.trouble != self._trouble:
             note(f"out of date: {seen.trouble}")
         self._trouble = seen.trouble
-        self._drawn = True
 
     def _chosen(self, report: MemoryReport) -> MemoryReport:
         """Return the nodes to show: at first there must be some, later they may be gone."""
         try:
             return chosen(report, self._given.name)
         except NothingChosenError:
-            if not self._drawn:
+            if not self._screen.has_shown:
                 raise
             return msgspec.structs.replace(report, nodes=())
 
@@ -203,36 +202,30 @@ class NothingChosenError(RefusedError):
     """The report has no node of that name and of no pool of that name; the text says so."""
 
 
-class TwoMeaningsError(EndError):
-    """The name is that of a pool and of a node; the text says how to name either."""
-
-
 def choice(text: str) -> Choice:
     """Read NAME, wnp/NAME or node/NAME, as an argument of the command line."""
-    resource, slash, name = text.rpartition("/")
-    if not slash and name:
-        return Choice(name)
-    if name and resource.lower() in NODE_RESOURCES:
-        return Choice(name, "node")
-    try:
+    if text and "/" not in text:
+        return Choice(text)
+    with suppress(argparse.ArgumentTypeError):
+        return Choice(node_name(text), "node")
+    with suppress(argparse.ArgumentTypeError):
         return Choice(pool_name(text), "pool")
-    except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not the name of a pool or a node: write NAME, {SHORT_NAME}/NAME or node/NAME"
-        ) from None
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is not the name of a pool or a node: write NAME, {SHORT_NAME}/NAME or node/NAME"
+    )
 
 
 def chosen(report: MemoryReport, wanted: Choice | None) -> MemoryReport:
     """Return ``report`` with the nodes that were named only, all where none was.
 
-    Raises NothingChosenError and TwoMeaningsError.
+    Raises NothingChosenError and EndError.
     """
     if wanted is None:
         return report
     of_pool = () if wanted.kind == "node" else tuple(n for n in report.nodes if n.pool == wanted.name)
     named = () if wanted.kind == "pool" else tuple(n for n in report.nodes if n.node == wanted.name)
     if of_pool and named:
-        raise TwoMeaningsError(
+        raise EndError(
             f'"{wanted.name}" is the name of a pool and of a node: write {SHORT_NAME}/{wanted.name} or '
             f"node/{wanted.name}"
         )

@@ -1,4 +1,4 @@
-"""The text of ``kubectl winpool memory``: a function of the operator's report and the terminal.
+"""Writes the operator's memory report as text for a terminal.
 
 The report may come from any server that a person names, so every text and number of it may be anything.
 """

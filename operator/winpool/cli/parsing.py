@@ -1,4 +1,4 @@
-"""What all verbs share on the command line: exit codes, the layout of help, and flags as kubectl has them."""
+"""Has what verbs share on the command line: exit codes, errors, the layout of help, flags, names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ All flags that kubectl options lists, such as --context, --kubeconfig and --as,
 are handed through to kubectl."""
 
 
-NODE_RESOURCES: Final = frozenset({"node", "nodes", "no"})
+_NODE_RESOURCES: Final = frozenset({"node", "nodes", "no"})
 """What kubectl takes before the slash of a node."""
 
 
@@ -173,11 +173,18 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 def pool_name(text: str) -> str:
     """Return the name in ``NAME``, ``wnp/NAME`` or ``windowsnodepools.winpool.dev/NAME``, as kubectl does."""
+    return _name(text, _POOL_RESOURCES, kind="pool", short=SHORT_NAME)
+
+
+def node_name(text: str) -> str:
+    """Return the name in ``NAME`` or ``node/NAME``, as kubectl does."""
+    return _name(text, _NODE_RESOURCES, kind="node", short="node")
+
+
+def _name(text: str, resources: frozenset[str], *, kind: str, short: str) -> str:
     resource, slash, name = text.rpartition("/")
-    if not name or (slash and resource.lower() not in _POOL_RESOURCES):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not the name of a pool: write NAME or {SHORT_NAME}/NAME"
-        )
+    if not name or (slash and resource.lower() not in resources):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a {kind}: write NAME or {short}/NAME")
     return name
 
 

@@ -1,4 +1,4 @@
-"""``kubectl winpool plan``: in which order the nodes of a pool would be upgraded, and what keeps them."""
+"""Shows in which order nodes would be upgraded, and what keeps them: ``kubectl winpool plan``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of ``kubectl winpool status``: a function of the pool, its nodes, the time, and the terminal.
+"""Writes a pool and its nodes as text for a terminal, from the object as the API server sends it.
 
 The pool is read from the object as the API server sends it: plugin and operator may be of different versions,
 so what is missing or of another type counts as absent.
@@ -113,11 +113,11 @@ _MOST_DIGITS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes in the same state. ``names`` are in order, empty where the nodes are known by number only."""
+    """Nodes in the same state. ``nodes`` are their names in order, none where only their number is known."""
 
     state: NodeState
     count: int
-    names: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 def node_groups(pool: PoolView, nodes: Sequence[Node], *, now: datetime) -> tuple[NodeGroup, ...]:
@@ -140,7 +140,7 @@ def node_groups(pool: PoolView, nodes: Sequence[Node], *, now: datetime) -> tupl
     good = groups.pop(NodeState.UP_TO_DATE, NodeGroup(NodeState.UP_TO_DATE, 0))
     if others := max(0, good.count - up_to_date):
         # Which of them, the status does not say, unless it is all.
-        names = () if up_to_date else good.names
+        names = () if up_to_date else good.nodes
         groups[NodeState.NOT_AS_ASKED] = NodeGroup(NodeState.NOT_AS_ASKED, others, names)
         good = NodeGroup(NodeState.UP_TO_DATE, up_to_date)
     if good.count:
@@ -425,6 +425,6 @@ def _nodes(paper: Paper, groups: Sequence[NodeGroup], *, problem: str) -> None:
     width = max(len(str(group.count)) for group in groups)
     for group in groups:
         # Which nodes are as they should be, nobody asks.
-        shown = group.names if group.state is not NodeState.UP_TO_DATE else ()
+        shown = group.nodes if group.state is not NodeState.UP_TO_DATE else ()
         names = f": {listed(shown, count=group.count)}" if shown else ""
         paper.wrapped(f"{_SAID[group.state]}{names}", first=f"  {str(group.count).rjust(width)} ")

@@ -1,4 +1,4 @@
-"""Reads pools, nodes and the version of the API server, as they are now."""
+"""Reads pools, nodes and the version of the API server through kubectl, as they are now."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from winpool.api.model import InvalidSpecError
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.kubectl import (
     GARBLED,
-    POOLS,
     Kubectl,
     KubectlError,
     NoSuchPoolError,
     NotAskedError,
     decoded,
 )
+from winpool.kube.lists import ListPage
 from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page
-from winpool.kube.pools import PoolObject, decode_pool_page
+from winpool.kube.pools import POOLS_PATH, PoolObject, decode_pool_page
 from winpool.kube.wire import server_version
 from winpool.model.pool import Pool, read_pool
 from winpool.ownership.members import selects
@@ -31,14 +31,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Pools:
-    """Pools as the API server sent them, in the order of their names, and the resourceVersion of the list."""
-
-    pools: tuple[Mapping[str, Any], ...]
-    resource_version: str
-
-
-@dataclass(frozen=True, slots=True)
 class Nodes:
     """Nodes by name, and what is wrong with those that cannot be read."""
 
@@ -46,18 +38,19 @@ class Nodes:
     unread: tuple[str, ...]
 
 
-def list_pools(kubectl: Kubectl, name: str | None = None) -> Pools:
-    """Return all pools, or the one of that name, if there is one. Raises NotAskedError."""
+def list_pools(kubectl: Kubectl, name: str | None = None) -> ListPage[Mapping[str, Any]]:
+    """Return all pools by name, or the one of that name, if there is one. Raises NotAskedError."""
     query = {} if name is None else {"fieldSelector": f"metadata.name={name}"}
-    pages = kubectl.whole(POOLS, decode_pool_page, **query)
+    pages = kubectl.whole(POOLS_PATH, decode_pool_page, **query)
     found = (pool for page in pages for pool in page.items)
-    return Pools(tuple(sorted(found, key=lambda each: each["metadata"]["name"])), pages[0].resource_version)
+    pools = tuple(sorted(found, key=lambda each: str(each["metadata"]["name"])))
+    return ListPage(pools, pages[0].resource_version)
 
 
 def read_pools(kubectl: Kubectl) -> tuple[Pool, ...]:
     """Return all pools, read. Raises NotAskedError."""
     try:
-        return tuple(map(read_pool, list_pools(kubectl).pools))
+        return tuple(map(read_pool, list_pools(kubectl).items))
     except InvalidSpecError as error:
         raise NotAskedError(f"{GARBLED} ({error})") from error
 
@@ -103,7 +96,7 @@ def read_members(pool: str, flags: Sequence[str]) -> Nodes:
 
 def _pool(kubectl: Kubectl, name: str) -> Mapping[str, Any]:
     try:
-        return dict(decoded(msgspec.json.Decoder(PoolObject).decode, kubectl.get(f"{POOLS}/{name}")))
+        return dict(decoded(msgspec.json.Decoder(PoolObject).decode, kubectl.get(f"{POOLS_PATH}/{name}")))
     except KubectlError as error:
         if error.reason == "NotFound" and f'"{name}" not found' in error.said:
             raise NoSuchPoolError(name) from error

@@ -1,4 +1,4 @@
-"""``kubectl winpool status``: how pools are doing, what is wrong, and what to do about it."""
+"""Shows the state of pools, once or with every change: ``kubectl winpool status``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import msgspec
 
 from winpool.api.keys import KIND, POOL_LABEL
 from winpool.cli.console import Look, Screen, dated, write
-from winpool.cli.kubectl import POOLS, Kubectl, KubectlError, NoSuchPoolError, NotAskedError, decoded
+from winpool.cli.kubectl import Kubectl, KubectlError, NoSuchPoolError, NotAskedError, decoded
 from winpool.cli.lenient import Fields
 from winpool.cli.parsing import Exit, add_output, add_watch, note, pool_name
 from winpool.cli.pool_text import COUNTS, NodeGroup, PoolView, node_groups, render_pool, render_pools
 from winpool.cli.reader import list_nodes, list_pools
+from winpool.kube.pools import POOLS_PATH
 
 if TYPE_CHECKING:
     import argparse
@@ -144,7 +145,7 @@ class PoolFeed:
         """Read all of them anew. Raises NotAskedError."""
         found = list_pools(self._kubectl, self._name)
         self._position = found.resource_version
-        self._pools = {pool["metadata"]["name"]: pool for pool in found.pools}
+        self._pools = {pool["metadata"]["name"]: pool for pool in found.items}
         self.changed.set()
 
     def run(self) -> None:
@@ -181,7 +182,7 @@ class PoolFeed:
     def _watch(self) -> None:
         query = {} if self._name is None else {"fieldSelector": f"metadata.name={self._name}"}
         query |= {"resourceVersion": self._position, "timeoutSeconds": str(WATCH_SECONDS)}
-        for line in self._kubectl.watch(POOLS, allowWatchBookmarks="true", **query):
+        for line in self._kubectl.watch(POOLS_PATH, allowWatchBookmarks="true", **query):
             self._take(line)
 
     def _take(self, line: bytes) -> None:
@@ -242,12 +243,7 @@ def seen_of(feed: PoolFeed, kubectl: Kubectl) -> Seen:
 
 
 def render(
-    pool: Mapping[str, Any],
-    nodes: Sequence[Node],
-    *,
-    nodes_problem: str = "",
-    now: datetime,
-    look: Look,
+    pool: Mapping[str, Any], nodes: Sequence[Node], *, nodes_problem: str = "", now: datetime, look: Look
 ) -> str:
     """Return all about one pool, given the object and the nodes that carry its label."""
     view = PoolView(pool)
@@ -296,7 +292,7 @@ def content_of(
 
 
 def _group(group: NodeGroup) -> Mapping[str, Any]:
-    return {"state": str(group.state), "count": group.count, "nodes": list(group.names)}
+    return {"state": str(group.state), "count": group.count, "nodes": list(group.nodes)}
 
 
 class _Screen:

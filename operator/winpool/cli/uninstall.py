@@ -1,4 +1,4 @@
-"""``kubectl winpool uninstall --plan``: what winpool has on nodes, and in what order to remove it."""
+"""Shows what winpool has in the cluster, and how to remove it: ``kubectl winpool uninstall --plan``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.cli.console import Ink, Look, Paper, write
 from winpool.cli.counts import counted, grouped, listed
+from winpool.cli.kubectl import Kubectl
 from winpool.cli.parsing import EndError, Exit, add_output
 from winpool.cli.uninstall_plan import Facts, Place, mode_of, other_finalizers, plan_of
 from winpool.cli.uninstall_reader import read_facts
@@ -61,7 +62,8 @@ def run(given: argparse.Namespace) -> int:
     """Print the plan; return the exit code."""
     if not given.plan:
         raise EndError("it only plans an uninstallation and removes nothing: add --plan")
-    content = as_content(read_facts(given.flags))
+    with Kubectl(given.flags) as kubectl:
+        content = as_content(read_facts(kubectl, given.flags))
     write(given.output, lambda: content, lambda look: as_text(content, look=look))
     return Exit.DONE if content["ready"] else Exit.REFUSED
 

@@ -152,10 +152,11 @@ class NodeFinding:
     """A node with something of winpool.
 
     ``pool`` is a name, or the UID of a pool that is gone and whose name is unknown. ``own`` are the keys of
-    winpool on it. ``changed`` are keys that the record names and whose value someone else has changed since,
-    ``lost`` keys of the pool that no readable record names: the release leaves both. ``taints`` are the keys
-    and effects that the release removes. ``why`` says why the record cannot be read. ``guard`` is that under
-    which the record was written, empty for none, and None where there is no readable record.
+    winpool on a node of no pool. ``changed`` are keys that the record names and whose value someone else has
+    changed since, ``lost`` keys of the pool that no readable record names: the release leaves both.
+    ``taints`` are the keys and effects that the release removes. ``why`` says why the record cannot be read.
+    ``guard`` is that under which the record was written, empty for none, and None where there is no readable
+    record.
     """
 
     node: Node
@@ -180,7 +181,7 @@ def findings_of(facts: Facts) -> tuple[NodeFinding, ...]:
 
 
 def _finding(node: Node, pools: Iterable[Pool]) -> NodeFinding:
-    found, label, own = record_of(node), node.labels.get(POOL_LABEL, ""), standing(_OWN, node)
+    found, label = record_of(node), node.labels.get(POOL_LABEL, "")
     if isinstance(found, Record):
         pool = next((each for each in pools if each.uid == found.pool_uid), None)
         known = found.lost | found.left if pool is None else found.left | (found.lost & keys_of(pool))
@@ -189,7 +190,6 @@ def _finding(node: Node, pools: Iterable[Pool]) -> NodeFinding:
             node=node,
             place=Place.OWNED if pool else Place.POOL_GONE,
             pool=pool.name if pool else label or found.pool_uid,
-            own=own,
             changed=Keys(_changed(found.labels, node.labels), _changed(found.taints, taints)),
             lost=stays_behind(standing(known, node), labels=found.labels, taints=found.taints),
             taints=frozenset(
@@ -203,9 +203,9 @@ def _finding(node: Node, pools: Iterable[Pool]) -> NodeFinding:
     pool = next((each for each in pools if each.name == label), None)
     if pool is None:
         place = Place.POOL_GONE if label else Place.NO_OWNER
-        return NodeFinding(node=node, place=place, pool=label, own=own, why=why)
+        return NodeFinding(node=node, place=place, pool=label, own=standing(_OWN, node), why=why)
     lost = lost_on(node, found, pool_uid=pool.uid, known=keys_of(pool), why=why)
-    return NodeFinding(node=node, place=Place.RECORD_UNREADABLE, pool=label, own=own, lost=lost, why=why)
+    return NodeFinding(node=node, place=Place.RECORD_UNREADABLE, pool=label, lost=lost, why=why)
 
 
 def _changed(owned: Mapping[K, Owned], values: Mapping[K, str]) -> frozenset[K]:

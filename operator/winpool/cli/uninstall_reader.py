@@ -35,18 +35,12 @@ _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _list: Final = msgspec.json.Decoder(ListOf[dict[str, Any]])
 
 
-def read_facts(flags: Sequence[str]) -> Facts:
-    """Return what the cluster has.
+def read_facts(kubectl: Kubectl, flags: Sequence[str]) -> Facts:
+    """Return what the cluster has. Commands that are shown get those of ``flags`` that choose it.
 
     Raises NotAskedError where kubectl cannot ask, and where the right to list pools or nodes is missing.
     Where another right is missing, what it is for is None, and ``unread`` says which right.
     """
-    with Kubectl(flags) as kubectl:
-        return facts_of(kubectl, flags)
-
-
-def facts_of(kubectl: Kubectl, flags: Sequence[str] = ()) -> Facts:
-    """Return what ``read_facts`` does, by calls of ``kubectl``."""
     unread: dict[str, str] = {}
 
     def known(part: str, read: Callable[[], T]) -> T | None:

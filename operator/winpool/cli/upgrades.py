@@ -1,10 +1,10 @@
-"""What upgrades depend on, read once through kubectl, and how they stand by the rules of the operator.
+"""Reads through kubectl what upgrades depend on, and judges them by the rules of the operator.
 
-Read are the pools, all Windows nodes and the version of the API server; where a pool has ``spec.upgrade``,
-also all pods and PodDisruptionBudgets. The operator knows more than one reading can show, and what it writes
-is believed: since when the version of the API server is unchanged (``status.controlPlane``, and without it a
-condition UpgradeAllowed that is up to date and has the gate ControlPlane as closed), and why it refuses a
-spec. Where no pool says anything, the version counts as unchanged.
+It reads the pools, all Windows nodes and the version of the API server; where a pool has ``spec.upgrade``,
+also all pods and PodDisruptionBudgets. Two things only the operator knows, and they are taken from what it
+reports. One is why it refuses a spec. The other is since when the version of the API server is unchanged:
+from ``status.controlPlane``, or from a condition UpgradeAllowed about the newest spec that has the gate
+ControlPlane as closed. Where no pool reports it, the version counts as unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from winpool.acceptance import allowed_actions, refusal_of
 from winpool.api.conditions import ConditionType
 from winpool.api.maintenance import Gate
 from winpool.api.spec import WindowsNodePoolSpec
-from winpool.api.status import Condition, ControlPlaneSeen, WindowsNodePoolStatus
 from winpool.api.upgrade import Upgrade
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, complete
 from winpool.cli.manifests import without_nulls
@@ -35,7 +34,7 @@ from winpool.kube.budgets import BUDGETS_PATH, decode_budgets
 from winpool.kube.nodes import WINDOWS_SELECTOR
 from winpool.kube.pods import BOUND, PODS_PATH, decode_pod_page
 from winpool.model.budgets import BudgetIndex
-from winpool.model.pool import GuardState, KnownUpgrades, OtherPools, Pool
+from winpool.model.pool import GuardState, KnownUpgrades, OtherPools, Pool, read_pool
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import KnownPods, PoolQuestion, Survey
 from winpool.model.surveyor import Surveyor, work_nodes
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from winpool.api.status import Condition, ControlPlaneSeen
     from winpool.model.node import Node
 
 UNCHANGED: Final = timedelta(days=1)
@@ -71,10 +71,6 @@ _REPORTED: Final = GateFinding(
 
 _NAMED: Final = re.compile(rf"\b{Gate.CONTROL_PLANE}: ")
 """Where a message of UpgradeAllowed has the gate as closed: one that an override opens has no colon."""
-
-
-class SettingsError(EndError):
-    """A setting of the operator that cannot be used; the text says which, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,23 +222,9 @@ def planned_pool(manifest: Mapping[str, Any], pools: Iterable[Pool]) -> Pool:
     spec = WindowsNodePoolSpec.model_validate(without_nulls(manifest["spec"]))
     metadata = manifest["metadata"]
     name = str(metadata.get("name") or metadata.get("generateName"))
-    before = next((each for each in pools if each.name == name), None)
-    if before is not None:
-        is_same = before.spec == spec
-        return replace(before, spec=spec, refusal="", generation=before.generation + (not is_same))
-    return Pool(
-        name=name,
-        uid=f"{_NOT_APPLIED}{name}",
-        resource_version="",
-        generation=1,
-        created=None,
-        deleting=False,
-        finalizers=(),
-        spec=spec,
-        refusal="",
-        status=WindowsNodePoolStatus(),
-        written_status={},
-    )
+    new = read_pool({"metadata": {"name": name, "uid": f"{_NOT_APPLIED}{name}"}})
+    before = next((each for each in pools if each.name == name), new)
+    return replace(before, spec=spec, refusal="", generation=before.generation + (before.spec != spec))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,7 +317,7 @@ def _reported_refusal(pool: Pool) -> str:
 
 
 def rows_of_settings(given: argparse.Namespace) -> tuple[Row, ...]:
-    """Return the rows of ``--support-matrix-file``. Raises SettingsError."""
+    """Return the rows of ``--support-matrix-file``. Raises EndError."""
     name = given.support_matrix_file
     if name is None:
         return ()
@@ -343,4 +325,4 @@ def rows_of_settings(given: argparse.Namespace) -> tuple[Row, ...]:
         return read_rows(Path(name).read_text(encoding="utf-8"), matrix=built_in())
     except (DataError, UnicodeDecodeError, OSError) as error:
         said = "not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", error)
-        raise SettingsError(f"--support-matrix-file {name}: {said}") from None
+        raise EndError(f"--support-matrix-file {name}: {said}") from None

@@ -1,4 +1,4 @@
-"""``kubectl winpool validate``: would this manifest be taken, and if not, why and where."""
+"""Checks pools in files as the operator does, or asks the API server: ``kubectl winpool validate``."""
 
 from __future__ import annotations
 
@@ -109,13 +109,14 @@ def _by_server(pools: Sequence[Manifest], given: argparse.Namespace) -> list[str
     Raises NotAskedError where it cannot be asked, or there is no right to.
     """
     # Imported here: offline it is not needed.
-    from winpool.cli.kubectl import POOLS, Kubectl, KubectlError
+    from winpool.cli.kubectl import Kubectl, KubectlError
+    from winpool.kube.pools import POOLS_PATH
 
     def refusal(number: int, pool: Manifest) -> str | None:
         file = Path(folder, f"{number}.json")
         file.write_text(json.dumps(pool.content), encoding="utf-8")
         try:
-            kubectl.run("create", "--raw", f"{POOLS}?{_QUERY}", "-f", str(file))
+            kubectl.run("create", "--raw", f"{POOLS_PATH}?{_QUERY}", "-f", str(file))
         except KubectlError as error:
             if error.reason == "AlreadyExists":
                 return None

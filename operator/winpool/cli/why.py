@@ -1,25 +1,25 @@
-"""``kubectl winpool why``: what is due on one node, what keeps it, and what opens that."""
+"""Shows what is due on one node, what keeps it, and what opens that: ``kubectl winpool why``."""
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import HOLD_ANNOTATION, KIND, OS_LABEL, OS_WINDOWS, SHORT_NAME, UPGRADE_STATE_LABEL
-from winpool.api.maintenance import Gate
+from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
 from winpool.api.text import written_moment
 from winpool.api.upgrade import UpgradeState
 from winpool.cli import gates
 from winpool.cli.console import Ink, Look, Paper, write
 from winpool.cli.kubectl import Kubectl, NotAskedError
-from winpool.cli.parsing import NODE_RESOURCES, EndError, Exit, add_output, add_settings
+from winpool.cli.parsing import EndError, Exit, add_output, add_settings, node_name
 from winpool.cli.upgrades import Cluster, Judged, judged, read_cluster, rows_of_settings, snapshot_of
 from winpool.model.node import Node, hold_end, is_held
-from winpool.ownership.members import Claim, Member, concerns, divide
+from winpool.ownership.members import Claim, concerns, divide
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
@@ -59,14 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
 
 
-def node_name(text: str) -> str:
-    """Return the name in ``NAME`` or ``node/NAME``, as kubectl does."""
-    resource, slash, name = text.rpartition("/")
-    if not name or (slash and resource.lower() not in NODE_RESOURCES):
-        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a node: write NAME or node/NAME")
-    return name
-
-
 def run(given: argparse.Namespace) -> int:
     """Show it; return the exit code."""
     rows, name = rows_of_settings(given), given.node
@@ -102,24 +94,21 @@ def place_of(cluster: Cluster, node: Node) -> Place:
             reason=f"The label {OS_LABEL} of the node is not {OS_WINDOWS}: winpool manages no other nodes."
         )
     alone = replace(cluster, nodes=(node,))
-    found = [
-        (pool, member) for pool in cluster.pools if concerns(node, pool) and (member := _member(alone, pool))
-    ]
-    ours = next((pool for pool, member in found if member.claim is Claim.OURS), None)
-    return Place(pool=ours) if ours is not None else _why_none(cluster, node, found)
+    by_claim = {
+        member.claim: pool
+        for pool in reversed(cluster.pools)  # of two with the same claim the first counts
+        if concerns(node, pool)
+        for member in divide(snapshot_of(alone, pool)).all
+    }
+    ours = by_claim.get(Claim.OURS)
+    return Place(pool=ours) if ours is not None else _why_none(cluster, node, by_claim)
 
 
-def _member(cluster: Cluster, pool: Pool) -> Member | None:
-    members = divide(snapshot_of(cluster, pool))
-    return members.all[0] if members.all else None
-
-
-def _why_none(cluster: Cluster, node: Node, found: list[tuple[Pool, Member]]) -> Place:
+def _why_none(cluster: Cluster, node: Node, by_claim: Mapping[Claim, Pool]) -> Place:
     if not cluster.pools:
         return Place(
             reason=f"There is no {KIND} in this cluster.", fix=f"Create a {KIND} that selects the node."
         )
-    by_claim = {member.claim: pool for pool, member in reversed(found)}
     if left := by_claim.get(Claim.LEFT):
         why = "is being deleted" if left.deleting else "does not select it any more"
         return Place(
@@ -280,7 +269,8 @@ def to_do(why: Why) -> Iterator[str]:
         yield f"See the issues of the pool: kubectl winpool status {name}"
     elif judged is not None and judged.overview is not None and due is not None:
         yield "Do what opens each closed gate, as written above."
-        if closed := gates.overridable((*judged.overview.closed, *due.closed)):
+        closed = [each.gate for each in (*judged.overview.closed, *due.closed)]
+        if closed := [each for each in closed if each not in NEVER_OVERRIDDEN]:
             yield f"In an emergency, open {' and '.join(closed)} until a date by spec.upgrade.overrides."
         yield f"See what the whole pool waits for: kubectl winpool plan {name}"
 

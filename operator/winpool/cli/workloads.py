@@ -1,4 +1,4 @@
-"""The pods that a manifest makes, and whether their containers run on hosts of some Windows.
+"""Reads the pods that a manifest makes, and judges whether their containers run on a host.
 
 Pods are read from objects that nobody has validated: what is not of the right type is as if it were absent.
 """
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 BUILD_ANNOTATION: Final = f"{GROUP}/windows-build"
 """On a pod: the Windows its images are built for, such as ``10.0.20348``."""
-
-OS_LINUX: Final = "linux"
 
 _TEMPLATE: Final = ("spec", "template")
 _TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -87,7 +85,7 @@ def workload_of(content: Any) -> Workload | None:
     builds = _builds(spec)
     return Workload(
         title=f"{kind} {fields.one('metadata').text('name')}".rstrip(),
-        is_linux=OS_LINUX in (spec.one("os").text("name"), spec.one("nodeSelector").text(OS_LABEL)),
+        is_linux="linux" in (spec.one("os").text("name"), spec.one("nodeSelector").text(OS_LABEL)),
         declared=_declared(annotations.text(BUILD_ANNOTATION), builds),
         asks_for=builds,
         containers=tuple(_containers(spec)),

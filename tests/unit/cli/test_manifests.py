@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.cli.manifests import Manifest, UnreadableError, named_twice, objects_of, pools_in
+from winpool.cli.manifests import Manifest, named_twice, objects_of, pools_in
+from winpool.cli.parsing import EndError
 
 A, B = "{kind: A}\n", "{kind: B}\n"
 POOL = """\
@@ -179,5 +180,5 @@ def test_two_pools_of_one_name_are_a_fault_where_only_the_last_would_be_applied(
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match=r"missing\.yaml: No such file"):
+    with pytest.raises(EndError, match=r"missing\.yaml: No such file"):
         pools_in([str(tmp_path / "missing.yaml")], recursive=False)

@@ -23,12 +23,12 @@ from winpool.cli.memory import (
     Choice,
     NothingChosenError,
     Seen,
-    TwoMeaningsError,
     _Drawing,
     choice,
     chosen,
 )
 from winpool.cli.memory_text import render_node, render_nodes
+from winpool.cli.parsing import EndError
 from winpool.model.memory_report import (
     PROBLEM_CHARACTERS,
     CommitReport,
@@ -202,7 +202,7 @@ def test_a_name_of_nothing_is_told_with_what_is_watched(wanted: Choice) -> None:
 
 def test_a_name_of_both_has_to_say_of_which() -> None:
     report = Known((SeenNode("a", "b", HEALTHY), SeenNode("w", "a", HEALTHY))).report()
-    with pytest.raises(TwoMeaningsError, match="write wnp/a or node/a"):
+    with pytest.raises(EndError, match="write wnp/a or node/a"):
         chosen(report, Choice("a"))
     assert [each.node for each in chosen(report, Choice("a", "pool")).nodes] == ["w"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from winpool.cli.parsing import add_settings
-from winpool.cli.upgrades import SettingsError, rows_of_settings
+from winpool.cli.parsing import EndError, add_settings
+from winpool.cli.upgrades import rows_of_settings
 from winpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ def test_a_file_that_cannot_be_used_is_named_with_the_reason(
     file = tmp_path / "rows.yaml"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(SettingsError) as raised:
+    with pytest.raises(EndError) as raised:
         rows("--support-matrix-file", str(file))
     assert str(raised.value).startswith(f"--support-matrix-file {file}: ")
     assert said in str(raised.value)
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="Is a directory"):
+    with pytest.raises(EndError, match="Is a directory"):
         rows("--support-matrix-file", str(tmp_path))

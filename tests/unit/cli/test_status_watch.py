@@ -12,8 +12,9 @@ from typing import Any, cast
 import pytest
 
 from winpool.cli import status
-from winpool.cli.kubectl import POOLS, Kubectl, KubectlError
+from winpool.cli.kubectl import Kubectl, KubectlError
 from winpool.cli.status import PoolFeed, Seen, watch
+from winpool.kube.pools import POOLS_PATH
 
 
 class _Changes:
@@ -152,7 +153,7 @@ class Server(Kubectl):
         return answer
 
     def get(self, path: str, **query: str) -> bytes:
-        assert (path, query["limit"]) == (POOLS, "1000")
+        assert (path, query["limit"]) == (POOLS_PATH, "1000")
         content = {
             "kind": "WindowsNodePoolList",
             "apiVersion": "winpool.dev/v1alpha1",
@@ -162,7 +163,7 @@ class Server(Kubectl):
         return json.dumps(content).encode()
 
     def watch(self, path: str, **query: str) -> Iterator[bytes]:
-        assert path == POOLS
+        assert path == POOLS_PATH
         for each in self._next(f"watch {query['resourceVersion']}"):
             if isinstance(each, KubectlError):
                 raise each
