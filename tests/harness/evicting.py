@@ -12,7 +12,7 @@ from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.api.memory_pressure import EvictionLimits
 from winpool.features.memory.eviction import Pass, Step, steps_of
 from winpool.features.memory.intents import Intent, deadline, written
-from winpool.features.memory.overview import Breaker, Share
+from winpool.features.memory.overview import Breaker
 from winpool.model.node import Node
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods
 from winpool.model.pods import EvictionFacts, Pod
@@ -99,7 +99,7 @@ def listed(
 
 def an_intent(pod: str = "hog", *, ago: float = 1.0, grace: float = 30.0) -> Intent:
     at = (NOON - timedelta(seconds=ago)).replace(microsecond=0)
-    return Intent("shop", pod, f"uid-{pod}", at, deadline(now=at, grace_seconds=grace), "Commit, Hard")
+    return Intent(f"shop/{pod}", f"uid-{pod}", at, deadline(now=at, grace_seconds=grace), "Commit, Hard")
 
 
 def a_hot_node(name: str = "w1", *intents: Intent, text: str | None = None, **more: Any) -> Node:
@@ -148,7 +148,7 @@ def steps(
             known=KnownEvictions(pods=looks, answers=answers or {}, protected=protected, read_at=read_at),
             limits=limited,
             evicts=evicts,
-            breaker=Breaker(nodes, seen, Share.of(limited.max_pressured_nodes)),
+            breaker=Breaker(nodes, seen, limited.max_pressured_nodes),
             now=now,
         ),
         held=set(held),

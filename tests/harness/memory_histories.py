@@ -10,9 +10,9 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from harness.memory import BOTH, CEILING, GIB, KUBELET, KUBELET_ONLY, PROMETHEUS, RAM
-from winpool.api.memory_pressure import PageFileType
+from winpool.api.memory_pressure import PageFile, PageFileType
 from winpool.features.memory.detector import known_at, step
-from winpool.features.memory.settings import DetectorSettings, PageFile
+from winpool.features.memory.settings import DetectorSettings
 from winpool.model.pressure import NO_SAMPLES, MemorySample, NodePressure
 
 GARBAGE: Final = (math.nan, math.inf, -math.inf, 2**63, 2**64 - 1, -1, 10**400, None)
@@ -157,8 +157,12 @@ settings = st.one_of(
     measuring,
     st.sampled_from(
         [
-            replace(BOTH, page_file=PageFile(PageFileType.FIXED, 8 * GIB)),
-            replace(BOTH, page_file=PageFile(PageFileType.SYSTEM_MANAGED, 8 * GIB), soft_grace_seconds=20),
+            replace(BOTH, page_file=PageFile(type=PageFileType.FIXED, max_size=8 * GIB)),
+            replace(
+                BOTH,
+                page_file=PageFile(type=PageFileType.SYSTEM_MANAGED, max_size=8 * GIB),
+                soft_grace_seconds=20,
+            ),
             replace(BOTH, clear_after_seconds=0),
         ]
     ),

@@ -10,12 +10,19 @@ import yaml
 
 from cluster.admission.tables import SMALLEST
 from harness.documents import ROOT
-from winpool.api.memory_pressure import EvictionLimits, MemoryMode, MemoryPressure, PageFileType, SourceType
+from winpool.api.memory_pressure import (
+    CommitThresholds,
+    EvictionLimits,
+    MemoryMode,
+    MemoryPressure,
+    PageFileType,
+    PhysicalThresholds,
+    SourceType,
+)
 from winpool.api.model import descriptions
-from winpool.api.quantity import bytes_of
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.manifests import faults_of
-from winpool.features.memory.settings import CommitLines, DetectorSettings, PhysicalLines
+from winpool.features.memory.settings import DetectorSettings
 
 PAGE: Final = (ROOT / "docs" / "memory.md").read_text()
 SAMPLE: Final = yaml.safe_load((ROOT / "deploy" / "samples" / "memory-pressure.yaml").read_text())
@@ -60,19 +67,9 @@ def test_absent_thresholds_are_described_with_the_values_of_the_detector() -> No
     """The API cannot import the detector, so its descriptions and the sample repeat the numbers."""
     block = SAMPLE["spec"]["memoryPressure"]
     commit, physical = block["commit"], block["physical"]
-    assert CommitLines() == CommitLines(
-        commit["warningUsedPercent"],
-        commit["softUsedPercent"],
-        bytes_of(commit["hardHeadroom"]),
-        commit["hardEtaSeconds"],
-    )
-    assert PhysicalLines() == PhysicalLines(
-        physical["warningAvailablePercent"],
-        physical["softAvailablePercent"],
-        physical["hardAvailablePercent"],
-        physical["softReadsPerSecond"],
-        physical["hardReadsPerSecond"],
-    )
+    own = DetectorSettings()
+    assert own.commit == CommitThresholds.model_validate(commit)
+    assert own.physical == PhysicalThresholds.model_validate(physical)
     described = descriptions(MemoryPressure)
     assert described["commit"].endswith("{} and {} %, {}, {} s.".format(*commit.values()))
     assert described["physical"].endswith(

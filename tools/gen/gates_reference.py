@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Final
 
+from winpool.api.maintenance import NEVER_OVERRIDDEN
 from winpool.api.text import table
-from winpool.features.upgrade.gates.table import GATES, closes_when_unknown, may_be_overridden
+from winpool.features.upgrade.gates.table import GATES, PoolGate
+from winpool.features.upgrade.records import OPEN_WHEN_UNKNOWN
 
 FILE: Final = "docs/reference/gates.md"
 """Where the result is, from the root of the repository."""
@@ -33,11 +35,11 @@ def render() -> str:
     rows = (
         (
             f"`{each.gate}`",
-            each.scope.value,
+            "pool" if isinstance(each, PoolGate) else "node",
             each.meaning,
             each.opens,
-            "closed" if closes_when_unknown(each.gate) else "open",
-            "yes" if may_be_overridden(each.gate) else "no",
+            "open" if each.gate in OPEN_WHEN_UNKNOWN else "closed",
+            "no" if each.gate in NEVER_OVERRIDDEN else "yes",
         )
         for each in GATES
     )

@@ -152,17 +152,17 @@ def _pool_content(judged: Judged) -> Mapping[str, Any]:
 
 def _plan_content(plan: UpgradePlan, overview: UpgradeOverview) -> Mapping[str, Any]:
     return {
-        "target": plan.target,
-        "upToDateNodes": plan.up_to_date,
-        "unknownNodes": list(plan.unknown),
+        "target": overview.target,
+        "upToDateNodes": overview.up_to_date,
+        "unknownNodes": sorted(overview.unknown),
         "maxUnavailable": plan.max_unavailable,
         "unavailableNodes": plan.unavailable,
         "batchSize": plan.batch_size,
         "likelySeconds": plan.likely_seconds,
         "worstCaseSeconds": plan.worst_case_seconds,
         "permittedNodes": len(overview.permitted),
-        "stops": list(map(asdict, plan.stops)),
-        "gates": list(map(gates.gate_content, plan.gates)),
+        "stops": list(map(asdict, overview.stops)),
+        "gates": list(map(gates.gate_content, overview.gates)),
         "batches": list(map(_batch_content, plan.batches)),
         "steps": list(map(_node_content, plan.nodes)),
     }
@@ -248,9 +248,10 @@ def _why_no_plan(judged: Judged) -> str:
 
 
 def _write_head(paper: Paper, plan: UpgradePlan, overview: UpgradeOverview) -> None:
-    unknown = f", {len(plan.unknown)} unknown ({listed(plan.unknown)})" if plan.unknown else ""
-    paper.titled("Target", plan.target)
-    paper.titled("Nodes", f"{len(plan.nodes)} due, {plan.up_to_date} up to date{unknown}")
+    names = sorted(overview.unknown)
+    unknown = f", {len(names)} unknown ({listed(names)})" if names else ""
+    paper.titled("Target", overview.target)
+    paper.titled("Nodes", f"{len(plan.nodes)} due, {overview.up_to_date} up to date{unknown}")
     allowed = "unknown" if plan.max_unavailable is None else str(plan.max_unavailable)
     paper.titled("Budget", f"{plan.unavailable} nodes are unavailable, {allowed} may be (maxUnavailable)")
     if plan.likely_seconds is not None and plan.worst_case_seconds is not None:

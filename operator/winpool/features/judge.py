@@ -1,19 +1,15 @@
-"""The verdict of the support matrix on each node, and whether it runs the Windows that the spec asks for.
+"""Judges the nodes of a pool by the support matrix, and compares their Windows with what ``spec.os`` asks.
 
-Whether a node runs the Windows that its pool asks for: the release, and the revision that is the target.
-
-The operator itself does not change the release or revision of a node, so a node that runs another one waits
-for a person or a program that replaces or patches machines. What cannot be read is unknown: neither up to
-date nor due (P4).
-
-The verdicts of the support matrix on the nodes of a pool, and the labels that report them on the nodes.
-
-Thousands of nodes run a handful of combinations of versions, so a pass judges each combination once.
+Thousands of nodes run a handful of combinations of versions, so a pass judges each combination once. The
+operator itself does not change the release or revision of a node, so a node that runs another one waits for a
+person or a program that replaces or patches machines. What cannot be read is unknown: neither up to date nor
+due (P4). Labels on the nodes report the release and the revision that were judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -35,15 +31,16 @@ class Release(msgspec.Struct, frozen=True):
     """How the Windows of a node compares with what its pool asks for.
 
     ``stage`` is None where it is as asked, DUE where it differs, and UNKNOWN where it is not known.
-    ``reason`` is that of the issue, None where the support matrix reports the same already. The rest is as
-    in a ``Finding``.
+    ``finding`` names no nodes yet; it is None where the support matrix reports the same already.
     """
 
     stage: Stage | None = None
-    reason: IssueReason | None = None
-    cause: str = ""
-    message: str = ""
-    fix: str = ""
+    finding: Finding | None = None
+
+    @property
+    def reason(self) -> IssueReason | None:
+        """The reason of the issue."""
+        return self.finding.reason if self.finding else None
 
 
 AS_ASKED: Final = Release()
@@ -70,34 +67,30 @@ def release_of(judgement: Judgement, asked: OperatingSystem, *, layers: Layered)
     if not found:
         return _NOT_KNOWN
     if found != wanted:
-        return Release(
-            Stage.DUE,
-            IssueReason.OS_VERSION_MISMATCH,
-            found,
-            f"Windows Server {found} runs on these nodes, but spec.os.version asks for {asked.version}.",
+        said = f"Windows Server {found} runs on these nodes, but spec.os.version asks for {asked.version}."
+        fix = (
             f"Replace the nodes with machines that run Windows Server {asked.version}, or change "
-            f'spec.os.version to "{found}".',
+            f'spec.os.version to "{found}".'
         )
+        return Release(Stage.DUE, Finding(IssueReason.OS_VERSION_MISMATCH, (), said, fix, found))
     target = asked.target_revision
     if target is None or (judgement.revision is not None and judgement.revision >= target):
         return AS_ASKED
     if judgement.revision is None:
-        return Release(
-            Stage.UNKNOWN,
-            IssueReason.BUILD_UNKNOWN,
-            "no revision",
-            f"nodeInfo.kernelVersion has no revision, but spec.os.targetRevision asks for {target} or later.",
-            "Check the kubelet and its nodeInfo.kernelVersion.",
+        said = (
+            f"nodeInfo.kernelVersion has no revision, but spec.os.targetRevision asks for {target} or later."
         )
-    return Release(
-        Stage.DUE,
-        IssueReason.OS_REVISION_BEHIND,
-        str(target),
+        fix = "Check the kubelet and its nodeInfo.kernelVersion."
+        return Release(Stage.UNKNOWN, Finding(IssueReason.BUILD_UNKNOWN, (), said, fix, "no revision"))
+    said = (
         f"The revision of Windows Server {found} on these nodes is below {target}, which "
-        "spec.os.targetRevision asks for.",
-        f"Install the Windows update with revision {target} or a later one, replace the machines with "
-        "patched ones, or lower spec.os.targetRevision.",
+        "spec.os.targetRevision asks for."
     )
+    fix = (
+        f"Install the Windows update with revision {target} or a later one, replace the machines with "
+        "patched ones, or lower spec.os.targetRevision."
+    )
+    return Release(Stage.DUE, Finding(IssueReason.OS_REVISION_BEHIND, (), said, fix, str(target)))
 
 
 def release_progress(others: Collection[tuple[Release, Sequence[str]]]) -> Iterator[Progress]:
@@ -121,8 +114,8 @@ def release_findings(
     if unknown := unknown_release(asked, layers=layers):
         yield unknown
     for release, nodes in others:
-        if release.reason is not None:
-            yield Finding(release.reason, nodes, release.message, release.fix, release.cause)
+        if release.finding is not None:
+            yield replace(release.finding, nodes=nodes)
 
 
 def unknown_release(asked: OperatingSystem, *, layers: Layered) -> Finding | None:

@@ -1,23 +1,22 @@
-"""The judgement of the reserved memory of each node of a pool, for one pass.
-
-Machines of a kind report the same, so each pair of capacity and allocatable is judged once.
-
-What the kubelets of a pool reserve, compared with what the pool declares.
+"""Compares what the kubelets of a pool reserve of the memory of their nodes with what the pool declares.
 
 A kubelet on Windows sets Allocatable to Capacity less ``systemReserved``, ``kubeReserved`` and the hard
 eviction threshold for memory, and does nothing else with them. So the difference that a node reports is
-what its kubelet was started with. kubernetes/kubernetes pkg/kubelet/cm/container_manager_windows.go.
+what its kubelet was started with (kubernetes/kubernetes pkg/kubelet/cm/container_manager_windows.go).
+Machines of a kind report the same, so each pair of capacity and allocatable is judged once in a pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from winpool.api.issues import IssueReason
 from winpool.api.quantity import GIB, KIB, exact, rounded
 from winpool.api.spec import OnMismatch, ReservedMemory
+from winpool.features.feature import Finding
 from winpool.model.node import Node, NodeMemory
 
 PAGE_BYTES: Final = 4 * KIB
@@ -28,16 +27,6 @@ PRACTICE_BYTES: Final = 2 * GIB
 """The least that is good practice to reserve on a Windows node.
 https://kubernetes.io/docs/concepts/configuration/windows-resource-management/#resource-reservation"""
 
-LOW_FIX: Final = (
-    "Raise spec.reservedMemory.systemReserved until the sum is at least 2Gi, and start the kubelets with the "
-    "same settings."
-)
-
-TOO_LARGE_FIX: Final = (
-    "Lower spec.reservedMemory, or use machines with more memory. Pods would get less than half of the "
-    "memory."
-)
-
 
 class ReservedVerdict(StrEnum):
     """How what a kubelet reserves compares with what the pool declares."""
@@ -46,6 +35,9 @@ class ReservedVerdict(StrEnum):
     RESERVES_LESS = "ReservesLess"
     RESERVES_MORE = "ReservesMore"
     UNKNOWN = "Unknown"
+
+
+MISMATCHES: Final = (ReservedVerdict.RESERVES_LESS, ReservedVerdict.RESERVES_MORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,40 +102,53 @@ def _span(amounts: Collection[int], write: Callable[[int], str]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def mismatch_fix(pool: str) -> str:
-    """Say what to do about a kubelet that reserves another amount than ``pool`` declares."""
-    return (
-        f"Restart the kubelet with the settings that `kubectl winpool join-config {pool}` prints, or replace "
-        "the node. Or declare in spec.reservedMemory what the kubelets reserve."
-    )
+def too_large_everywhere(judged: Iterable[Reserved], memory: ReservedMemory) -> str:
+    """Say that the pool declares more than half of every node whose capacity is known, of at least one.
 
-
-def is_too_large_everywhere(judged: Iterable[Reserved]) -> bool:
-    """Whether the pool declares more than half of every node whose capacity is known, of at least one."""
-    known = [each.is_too_large for each in judged if each.capacity is not None]
-    return bool(known) and all(known)
-
-
-def too_large_everywhere_message(judged: Collection[Reserved], memory: ReservedMemory) -> str:
-    """Say the same of the pool, with the largest of its nodes."""
-    known = [each.capacity for each in judged if each.capacity is not None]
+    Empty where that is not so. It names the capacity of the largest node.
+    """
+    known = [each for each in judged if each.capacity is not None]
+    if not known or not all(each.is_too_large for each in known):
+        return ""
     return (
         f"spec.reservedMemory declares {memory.told}, more than half of every node whose memory is known. "
-        f"The largest node has {rounded(max(known, default=0))}."
+        f"The largest node has {rounded(max(each.capacity or 0 for each in known))}."
     )
 
 
-def is_low(declared: int) -> bool:
-    """Whether a pool declares less than ``PRACTICE_BYTES``."""
-    return declared < PRACTICE_BYTES
+def reserved_findings(pool: str, memory: ReservedMemory, found: Mapping[str, Reserved]) -> Iterator[Finding]:
+    """Yield what the kubelets of ``pool`` reserve that it does not declare; ``found`` is by the node's name.
 
-
-def low_message(memory: ReservedMemory) -> str:
-    """Say that the pool declares less than is good practice."""
-    return (
-        f"The pool declares {memory.told}, less than the {exact(PRACTICE_BYTES)} that is good practice on "
-        "Windows nodes."
-    )
+    Machines of one kind differ by some bytes, so one finding is about all nodes, with the least and the most.
+    """
+    if large := {name: each for name, each in found.items() if each.is_too_large}:
+        yield Finding(
+            IssueReason.RESERVED_MEMORY_TOO_LARGE,
+            tuple(large),
+            too_large_message(large.values(), memory),
+            "Lower spec.reservedMemory, or use machines with more memory. Pods would get less than half of "
+            "the memory.",
+            "too large",
+        )
+    if wrong := {name: each for name, each in found.items() if each.verdict in MISMATCHES}:
+        yield Finding(
+            IssueReason.RESERVED_MEMORY_MISMATCH,
+            tuple(wrong),
+            mismatch_message(wrong.values(), memory),
+            f"Restart the kubelet with the settings that `kubectl winpool join-config {pool}` prints, or "
+            "replace the node. Or declare in spec.reservedMemory what the kubelets reserve.",
+            "mismatch",
+        )
+    if memory.declared_bytes < PRACTICE_BYTES:
+        yield Finding(
+            IssueReason.RESERVED_MEMORY_LOW,
+            (),
+            f"The pool declares {memory.told}, less than the {exact(PRACTICE_BYTES)} that is good practice "
+            "on Windows nodes.",
+            "Raise spec.reservedMemory.systemReserved until the sum is at least 2Gi, and start the kubelets "
+            "with the same settings.",
+            "low",
+        )
 
 
 class ReservedMemoryJudge:

@@ -15,6 +15,7 @@ from winpool.api.spec import Mode, OnMismatch
 from winpool.api.status import Condition
 from winpool.features.feature import Stage
 from winpool.features.memory.overview import Overview
+from winpool.features.upgrade.gates.pool import max_unavailable
 from winpool.model.pool import Pool
 from winpool.model.pressure import Capabilities, Capability
 from winpool.status.assessment import Tally, count_nodes, counted_nodes
@@ -46,8 +47,10 @@ def conditions(view: View, *, now: datetime) -> tuple[Condition, ...]:
     """Return all conditions; a transition time moves only when the status of its condition does."""
     available, supported = _available(view), _os_supported(view, today=now.date())
     up_to_date, memory = worst(_nodes_up_to_date(view)), _memory_healthy(view)
+    ready = worst(_true_of(view, available, up_to_date, supported, memory))
+    reason = STATE_OF.get(ready.reason, ready.reason)
     values = {
-        ConditionType.READY: _ready(view, available, up_to_date, supported, memory),
+        ConditionType.READY: ready._replace(status=_READY[reason], reason=reason),
         ConditionType.ACCEPTED: _accepted(view),
         ConditionType.AVAILABLE: available,
         ConditionType.NODES_UP_TO_DATE: up_to_date,
@@ -119,19 +122,6 @@ def _condition(
     )
 
 
-def _ready(
-    view: View,
-    available: ConditionValue,
-    up_to_date: ConditionValue,
-    supported: ConditionValue,
-    memory: ConditionValue | None,
-) -> ConditionValue:
-    """Return Ready, whose reason is STATE; the others are what those conditions say."""
-    found = worst(_true_of(view, available, up_to_date, supported, memory))
-    reason = STATE_OF.get(found.reason, found.reason)
-    return ConditionValue(_READY[reason], reason, found.message)
-
-
 def _true_of(
     view: View,
     available: ConditionValue,
@@ -183,8 +173,6 @@ MAX_UNAVAILABLE: Final = 1
 """Nodes that may be missing before the pool counts as unavailable, where the spec says nothing of it. Also
 where ``upgrade.maxUnavailable`` is 0: that stops upgrades, and is no promise that no machine fails."""
 
-_HUNDRED: Final = 100
-
 
 def _available(view: View) -> ConditionValue:
     tally = view.tally
@@ -201,10 +189,8 @@ def _available(view: View) -> ConditionValue:
 def _may_be_missing(pool: Pool, nodes: int) -> int:
     """Return how many ``maxUnavailable`` allows; a percentage rounds down, and one may always be."""
     upgrade = pool.spec.upgrade if pool.spec else None
-    asked = upgrade.max_unavailable if upgrade else MAX_UNAVAILABLE
-    if isinstance(asked, str):
-        asked = int(asked.removesuffix("%")) * nodes // _HUNDRED
-    return max(MAX_UNAVAILABLE, asked)
+    allowed = max_unavailable(upgrade.max_unavailable, nodes=nodes) if upgrade else None
+    return max(MAX_UNAVAILABLE, allowed or 0)
 
 
 _TO_BE_DONE: Final = (Stage.WRITING, Stage.WAITING, Stage.HELD, Stage.TIMED_OUT, Stage.VALIDATING)

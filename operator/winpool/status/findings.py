@@ -21,16 +21,7 @@ from winpool.api.selector import SelectorOperator
 from winpool.api.status import MAX_ISSUE_NODES, WindowsNodePoolStatus
 from winpool.api.text import written_moment
 from winpool.features.feature import Finding
-from winpool.features.reserved_memory import (
-    LOW_FIX,
-    TOO_LARGE_FIX,
-    ReservedVerdict,
-    is_low,
-    low_message,
-    mismatch_fix,
-    mismatch_message,
-    too_large_message,
-)
+from winpool.features.reserved_memory import reserved_findings
 from winpool.model.node import Keys, hold_end
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
@@ -409,25 +400,10 @@ def stray_findings(snapshot: Snapshot) -> Iterator[Finding]:
         )
 
 
-MISMATCHES: Final = (ReservedVerdict.RESERVES_LESS, ReservedVerdict.RESERVES_MORE)
-
-
-def reserved_findings(pool: Pool, nodes: Iterable[Assessment]) -> Iterator[Finding]:
-    """Yield what kubelets reserve that the pool does not declare.
-
-    Machines of one kind differ by some bytes, so one finding is about all nodes, with the least and the most.
-    """
+def findings_of_reserved(pool: Pool, nodes: Iterable[Assessment]) -> Iterator[Finding]:
+    """Yield what is wrong with the reserved memory of the pool's own nodes; of none, nothing is."""
     memory = pool.spec.reserved_memory if pool.spec and not pool.deleting else None
-    if memory is None:
-        return
-    known = [(each.node.name, each.reserved) for each in nodes if each.reserved is not None]
-    if large := [each for each in known if each[1].is_too_large]:
-        names, reserved = zip(*large, strict=True)
-        message = too_large_message(reserved, memory)
-        yield Finding(IssueReason.RESERVED_MEMORY_TOO_LARGE, names, message, TOO_LARGE_FIX, "too large")
-    if wrong := [each for each in known if each[1].verdict in MISMATCHES]:
-        names, reserved = zip(*wrong, strict=True)
-        message, fix = mismatch_message(reserved, memory), mismatch_fix(pool.name)
-        yield Finding(IssueReason.RESERVED_MEMORY_MISMATCH, names, message, fix, "mismatch")
-    if any(each.claim is Claim.OURS for each in nodes) and is_low(memory.declared_bytes):
-        yield Finding(IssueReason.RESERVED_MEMORY_LOW, (), low_message(memory), LOW_FIX, "low")
+    ours = [each for each in nodes if each.claim is Claim.OURS] if memory else []
+    if memory and ours:
+        found = {each.node.name: each.reserved for each in ours if each.reserved is not None}
+        yield from reserved_findings(pool.name, memory, found)

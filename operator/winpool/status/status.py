@@ -34,6 +34,7 @@ from winpool.features.feature import FeatureResult, Stage
 from winpool.features.judge import layers_of
 from winpool.features.memory.feature import MemoryResult
 from winpool.features.memory.overview import Overview
+from winpool.features.reserved_memory import MISMATCHES
 from winpool.features.upgrade.records import UpgradeOverview
 from winpool.model.node import Keys
 from winpool.model.pool import Pool, SurpriseKind
@@ -44,11 +45,10 @@ from winpool.ownership.members import Claim
 from winpool.status.assessment import Assessed, tally
 from winpool.status.conditions import conditions, memory_capabilities
 from winpool.status.findings import (
-    MISMATCHES,
+    findings_of_reserved,
     node_findings,
     owner_findings,
     pool_findings,
-    reserved_findings,
     stray_findings,
 )
 from winpool.status.issues import Issues, carried_issues, issues
@@ -80,7 +80,7 @@ def status(
         *owner_findings(snapshot, nodes.notable),
         *judged,
         *pod_findings(snapshot, nodes, unlisted),
-        *reserved_findings(pool, nodes),
+        *findings_of_reserved(pool, nodes),
         *(finding for result in results for finding in result.findings),
     )
     carried = tuple(carried_issues(snapshot, memory, found))

@@ -1,4 +1,4 @@
-"""What the conditions of a pool are computed from, and the value of one: status, reason and message."""
+"""Holds what the conditions of a pool are computed from, and makes one: status, reason and message."""
 
 from __future__ import annotations
 

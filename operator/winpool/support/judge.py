@@ -70,11 +70,11 @@ def judge_node(
         control_plane=parse_minor(control_plane) if control_plane else None,
         layers=layers,
     )
-    end = node.end_of_support
+    end = node.layers.end_of_support(node.release)
     reasons = sorted_reasons(
         (
             *_class(node, kubelet),
-            *_servicing(node, today),
+            *(ended_reasons(node.release, end[0], layer=end[1], today=today) if end else ()),
             *_floor(node, _floors(node, os_version, min_revision)),
             *(revision_reasons(version, matrix=layers.matrix) if version else ()),
             *_skew(node),
@@ -101,14 +101,6 @@ class _Node(msgspec.Struct, frozen=True):
     kubelet: Minor | None
     control_plane: Minor | None
     layers: Layered
-
-    @property
-    def end_of_support(self) -> tuple[date, Layer] | None:
-        """The last supported day, and the layer that says so."""
-        if said := self.layers.override(self.release).end_of_support:
-            return said
-        known = self.layers.matrix.releases.get(self.release)
-        return (known.end_of_support, Layer.BUILT_IN) if known else None
 
 
 def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
@@ -153,12 +145,6 @@ def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
         )
     elif there.verdict is Verdict.UNKNOWN:
         yield Reason("ControlPlaneNotListed", Verdict.UNKNOWN, there.message, fix=there.fix)
-
-
-def _servicing(node: _Node, today: date) -> Iterator[Reason]:
-    end = node.end_of_support
-    if end is not None:
-        yield from ended_reasons(node.release, end[0], layer=end[1], today=today)
 
 
 def _floors(node: _Node, os_version: str, min_revision: int | None) -> tuple[int, Layer] | None:

@@ -101,6 +101,13 @@ class Layered:
         """Return what the rows say of ``release``."""
         return next((each for name, each in self.overrides if name == release), NOTHING)
 
+    def end_of_support(self, release: str) -> tuple[date, Layer] | None:
+        """Return the last supported day of ``release``, and the layer that says so; None where unknown."""
+        if said := self.override(release).end_of_support:
+            return said
+        known = self.matrix.releases.get(release)
+        return (known.end_of_support, Layer.BUILT_IN) if known else None
+
     def release_of(self, version: WindowsVersion) -> str:
         """Return the release that a node with ``version`` runs; empty where neither data nor rows know it."""
         release = self.matrix.release_of(version)

@@ -8,16 +8,10 @@ import pytest
 
 from harness.memory import GIB, RAM
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, a_watching_pool
-from winpool.api.memory_pressure import PageFileType
+from winpool.api.memory_pressure import CommitThresholds, PageFile, PageFileType, PhysicalThresholds
 from winpool.controllers.watched_nodes import NO_PODS, Series, wanted_by
 from winpool.features.memory.samples import read
-from winpool.features.memory.settings import (
-    CommitLines,
-    DetectorSettings,
-    PageFile,
-    PhysicalLines,
-    settings_of,
-)
+from winpool.features.memory.settings import UNKNOWN_PAGE_FILE, DetectorSettings, settings_of
 from winpool.model.pressure import Axis, MemorySample, PodUsage
 
 KUBELET = MemorySample(taken_at=1e9, commit_total=12 * GIB, commit_limit=24 * GIB, proxy_available=5 * GIB)
@@ -42,7 +36,7 @@ def test_ram_is_the_capacity_of_the_node_where_the_source_does_not_say_it() -> N
 
 @pytest.mark.parametrize(
     ("page_file", "whole"),
-    [(PageFile(), None), (PageFile(PageFileType.FIXED, 8 * GIB), 24 * GIB)],
+    [(UNKNOWN_PAGE_FILE, None), (PageFile(type=PageFileType.FIXED, max_size=8 * GIB), 24 * GIB)],
 )
 def test_without_the_container_the_ceiling_is_known_only_with_the_page_file(
     page_file: PageFile, whole: int | None
@@ -94,9 +88,17 @@ def test_all_that_a_pool_can_set_reaches_the_detector() -> None:
     assert wanted.settings == settings_of(pool.spec.memory_pressure)
     assert wanted.settings == DetectorSettings(
         sources=("Prometheus/main", "Kubelet"),
-        page_file=PageFile(PageFileType.SYSTEM_MANAGED, 24 * GIB),
-        commit=CommitLines(70.0, 85.0, 2 * GIB, 60.0),
-        physical=PhysicalLines(20.0, 12.0, 6.0, 200.0, 900.0),
+        page_file=PageFile(type=PageFileType.SYSTEM_MANAGED, max_size="24Gi"),
+        commit=CommitThresholds(
+            warning_used_percent=70, soft_used_percent=85, hard_headroom="2Gi", hard_eta_seconds=60
+        ),
+        physical=PhysicalThresholds(
+            warning_available_percent=20,
+            soft_available_percent=12,
+            hard_available_percent=6,
+            soft_reads_per_second=200,
+            hard_reads_per_second=900,
+        ),
         soft_grace_seconds=45.0,
         clear_after_seconds=600.0,
     )

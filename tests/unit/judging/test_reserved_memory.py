@@ -6,19 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from winpool.api.issues import IssueReason
 from winpool.api.quantity import GIB, KIB, MIB
 from winpool.api.spec import ReservedMemory
 from winpool.features.reserved_memory import (
     PAGE_BYTES,
     PRACTICE_BYTES,
     ReservedVerdict,
-    is_low,
-    is_too_large_everywhere,
     judge_reserved,
-    low_message,
-    mismatch_fix,
     mismatch_message,
-    too_large_everywhere_message,
+    reserved_findings,
+    too_large_everywhere,
     too_large_message,
 )
 
@@ -104,7 +102,9 @@ def test_a_mismatch_is_told_with_both_numbers_and_a_way_out() -> None:
         "The kubelets reserve 500Mi of memory, but the pool declares 2548Mi "
         "(systemReserved 2Gi + kubeReserved 0 + evictionHard 500Mi)."
     )
-    fix = mismatch_fix("win-2022")
+    [finding] = reserved_findings("win-2022", MEMORY, {"w1": found})
+    assert (finding.reason, finding.nodes) == (IssueReason.RESERVED_MEMORY_MISMATCH, ("w1",))
+    fix = finding.fix
     assert "`kubectl winpool join-config win-2022`" in fix
     assert "replace the node" in fix
 
@@ -130,11 +130,11 @@ def test_a_pool_is_too_large_only_where_every_known_node_says_so() -> None:
     small = judge_reserved(declared=DECLARED, capacity=4 * GIB, allocatable=2 * GIB)
     large = judge_reserved(declared=DECLARED, capacity=16 * GIB, allocatable=14 * GIB)
     unknown = judge_reserved(declared=DECLARED, capacity=None, allocatable=None)
-    assert is_too_large_everywhere([small, unknown, small])
-    assert not is_too_large_everywhere([small, large])
-    assert not is_too_large_everywhere([unknown])
-    assert not is_too_large_everywhere([])
-    assert too_large_everywhere_message([small, unknown], MEMORY) == (
+    assert too_large_everywhere([small, unknown, small], MEMORY)
+    assert not too_large_everywhere([small, large], MEMORY)
+    assert not too_large_everywhere([unknown], MEMORY)
+    assert not too_large_everywhere([], MEMORY)
+    assert too_large_everywhere([small, unknown], MEMORY) == (
         "spec.reservedMemory declares 2548Mi (systemReserved 2Gi + kubeReserved 0 + evictionHard 500Mi), "
         "more than half of every node whose memory is known. The largest node has 4Gi."
     )
@@ -144,9 +144,10 @@ def test_a_pool_is_too_large_only_where_every_known_node_says_so() -> None:
 
 def test_less_than_the_practice_is_low() -> None:
     assert PRACTICE_BYTES == 2 * GIB
-    assert (is_low(PRACTICE_BYTES - 1), is_low(PRACTICE_BYTES)) == (True, False)
-    memory = ReservedMemory(system_reserved="1Gi")
-    assert low_message(memory) == (
+    assert not [*reserved_findings("win-2022", ReservedMemory(system_reserved="1548Mi"), {})]
+    assert [*reserved_findings("win-2022", ReservedMemory(system_reserved=1548 * MIB - 1), {})]
+    [finding] = reserved_findings("win-2022", ReservedMemory(system_reserved="1Gi"), {})
+    assert finding.message == (
         "The pool declares 1524Mi (systemReserved 1Gi + kubeReserved 0 + evictionHard 500Mi), less than the "
         "2Gi that is good practice on Windows nodes."
     )

@@ -18,13 +18,12 @@ from harness.memory import (
     available,
     committed,
 )
-from winpool.api.memory_pressure import PageFileType
-from winpool.features.memory.settings import DetectorSettings, PageFile
+from winpool.api.memory_pressure import PageFile, PageFileType
+from winpool.features.memory.settings import UNKNOWN_PAGE_FILE, DetectorSettings
 from winpool.model.pressure import Axis, Level
 
-UNKNOWN_FILE = PageFile()
-FIXED = PageFile(PageFileType.FIXED, 8 * GIB)
-MANAGED = PageFile(PageFileType.SYSTEM_MANAGED, 16 * GIB)
+FIXED = PageFile(type=PageFileType.FIXED, max_size=8 * GIB)
+MANAGED = PageFile(type=PageFileType.SYSTEM_MANAGED, max_size=16 * GIB)
 
 
 def level_of(axis: Axis, settings: DetectorSettings, source: str, **values: Any) -> Level | None:
@@ -95,8 +94,8 @@ def test_a_standby_list_that_is_consumed_faster_counts_as_written_out(rise: int,
 @pytest.mark.parametrize(
     ("page_file", "limit", "ram", "whole"),
     [
-        (UNKNOWN_FILE, CEILING, RAM, CEILING),
-        (UNKNOWN_FILE, None, RAM, None),
+        (UNKNOWN_PAGE_FILE, CEILING, RAM, CEILING),
+        (UNKNOWN_PAGE_FILE, None, RAM, None),
         (FIXED, 23 * GIB, RAM, 23 * GIB),
         (FIXED, None, RAM, 24 * GIB),
         (FIXED, 23 * GIB, None, 23 * GIB),
@@ -105,7 +104,7 @@ def test_a_standby_list_that_is_consumed_faster_counts_as_written_out(rise: int,
         (MANAGED, 33 * GIB, RAM, 33 * GIB),
         (MANAGED, None, RAM, 32 * GIB),
         (MANAGED, CEILING, None, None),
-        (UNKNOWN_FILE, 0, RAM, None),
+        (UNKNOWN_PAGE_FILE, 0, RAM, None),
     ],
     ids=str,
 )

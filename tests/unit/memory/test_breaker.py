@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.features.memory.overview import Share, is_systemic, max_evicting_nodes
+from winpool.features.memory.overview import is_systemic, max_evicting_nodes
 
-FIFTH = Share(20, is_percent=True)
+FIFTH = "20%"
 
 
 @pytest.mark.parametrize(
@@ -23,15 +23,15 @@ FIFTH = Share(20, is_percent=True)
         (3, 0, 6, FIFTH, True),
         (1, 20, 100, FIFTH, True),
         (1, 19, 100, FIFTH, False),
-        (2, 0, 100, Share(2), False),
-        (3, 0, 100, Share(2), True),
-        (1, 0, 100, Share(0), True),
+        (2, 0, 100, 2, False),
+        (3, 0, 100, 2, True),
+        (1, 0, 100, 0, True),
         (0, 0, 0, FIFTH, False),
     ],
     ids=str,
 )
 def test_evictions_stop_when_more_nodes_than_the_limit_are_in_trouble(
-    pressured: int, unknown: int, nodes: int, limit: Share, is_open: bool
+    pressured: int, unknown: int, nodes: int, limit: int | str, is_open: bool
 ) -> None:
     found = is_systemic(pressured=pressured, unknown=unknown, nodes=nodes, max_pressured_nodes=limit)
     assert found is is_open
@@ -40,18 +40,18 @@ def test_evictions_stop_when_more_nodes_than_the_limit_are_in_trouble(
 @pytest.mark.parametrize(
     ("nodes", "limit", "allowed"),
     [
-        (10, Share(5, is_percent=True), 1),
-        (39, Share(5, is_percent=True), 1),
-        (40, Share(5, is_percent=True), 2),
-        (59, Share(5, is_percent=True), 2),
-        (0, Share(5, is_percent=True), 1),
-        (10, Share(3), 3),
-        (10, Share(0), 1),
+        (10, "5%", 1),
+        (39, "5%", 1),
+        (40, "5%", 2),
+        (59, "5%", 2),
+        (0, "5%", 1),
+        (10, 3, 3),
+        (10, 0, 1),
     ],
     ids=str,
 )
 def test_the_nodes_that_may_evict_round_down_and_are_at_least_one(
-    nodes: int, limit: Share, allowed: int
+    nodes: int, limit: int | str, allowed: int
 ) -> None:
     assert max_evicting_nodes(nodes=nodes, max_nodes=limit) == allowed
 
@@ -60,7 +60,7 @@ def test_the_nodes_that_may_evict_round_down_and_are_at_least_one(
 def test_an_unknown_node_counts_like_one_in_trouble(
     pressured: int, unknown: int, nodes: int, percent: int
 ) -> None:
-    limit = Share(percent, is_percent=True)
+    limit = f"{percent}%"
     assert is_systemic(
         pressured=pressured, unknown=unknown, nodes=nodes, max_pressured_nodes=limit
     ) is is_systemic(pressured=pressured + unknown, unknown=0, nodes=nodes, max_pressured_nodes=limit)

@@ -20,7 +20,7 @@ from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.api.memory_pressure import EvictionLimits
 from winpool.features.memory.eviction import Pass, Step, steps_of
 from winpool.features.memory.intents import Intents, Unreadable, read
-from winpool.features.memory.overview import Breaker, Share
+from winpool.features.memory.overview import Breaker
 from winpool.model.node import Eviction, Node
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import Pod
@@ -164,7 +164,7 @@ class Evictions(RuleBasedStateMachine):
                 ),
                 limits=EvictionLimits(max_pods_per_node=PER_NODE, period_seconds=PERIOD, max_nodes=MAX_NODES),
                 evicts=course == "evict",
-                breaker=Breaker(nodes, {}, Share(100, is_percent=True)),
+                breaker=Breaker(nodes, {}, "100%"),
                 now=NOON + timedelta(seconds=self.now + operator.ahead),
             ),
             held={node.uid for node in nodes if course == "stand"},

@@ -297,7 +297,7 @@ def test_a_stuck_eviction_is_told_for_as_long_as_it_lasts() -> None:
 
 def stuck_message(*nodes: tuple[str, str]) -> str:
     """Return what is said of these nodes and the pods in their annotations that do not end."""
-    intents = {node: replace(an_intent(pod, ago=200), namespace="shop", name=pod) for node, pod in nodes}
+    intents = {node: replace(an_intent(pod, ago=200), pod=f"shop/{pod}") for node, pod in nodes}
     steps = [Step(a_node(node), EvictionState.STUCK, None, intent=intent) for node, intent in intents.items()]
     [finding] = eviction_findings(steps, KnownEvictions())
     return finding.message
@@ -329,7 +329,7 @@ def test_of_many_stuck_evictions_the_pods_of_the_first_three_nodes_are_named_in_
 
 @pytest.mark.parametrize("name", ["", "Press here: evil.example", "a\nb"])
 def test_a_name_that_no_pod_can_have_is_not_repeated(name: str) -> None:
-    intent = replace(an_intent("hog", ago=200), name=name, namespace="shop" if name else "")
+    intent = replace(an_intent("hog", ago=200), pod=name and f"shop/{name}")
     steps = [Step(a_node("w1"), EvictionState.STUCK, None, intent=intent)]
     [finding] = eviction_findings(steps, KnownEvictions())
     assert finding.message.endswith(" Pods: UID uid-hog.")

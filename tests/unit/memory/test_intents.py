@@ -35,8 +35,7 @@ NOW = datetime(2026, 9, 1, 12, 0, tzinfo=UTC)
 def an_intent(uid: str = "uid-1", *, ago: float = 0.0, **more: Any) -> Intent:
     at = NOW - timedelta(seconds=ago)
     defaults: dict[str, Any] = {
-        "namespace": "shop",
-        "name": f"pod-of-{uid}",
+        "pod": f"shop/pod-of-{uid}",
         "at": at,
         "until": deadline(now=at, grace_seconds=30),
         "why": "Commit, Hard",
@@ -72,7 +71,7 @@ def intents(draw: st.DrawFn, why: st.SearchStrategy[str] = any_text) -> Intents:
     for uid in draw(st.lists(uids, max_size=MAX_INTENTS, unique=True)):
         at = draw(seconds)
         until = deadline(now=at, grace_seconds=draw(st.floats(0, 1e12)))
-        found = begun(found, Intent(draw(names)[:63], draw(names), uid, at, until, draw(why)))
+        found = begun(found, Intent(f"{draw(names)[:63]}/{draw(names)}", uid, at, until, draw(why)))
     return found
 
 
@@ -118,12 +117,11 @@ def test_the_text_of_what_was_read_is_the_same(known: Intents) -> None:
 
 def test_of_ten_evictions_the_latest_keeps_its_name() -> None:
     long = "n" * 253
-    known = some(*(an_intent(f"{place:0>36}", ago=100 - place, name=long) for place in range(10)))
+    known = some(*(an_intent(f"{place:0>36}", ago=100 - place, pod=f"shop/{long}") for place in range(10)))
     again = read(written(known))
     assert not isinstance(again, Unreadable)
-    assert again[-1].name == long
-    assert again[0].name == ""
-    assert again[0].namespace == ""
+    assert again[-1].pod == f"shop/{long}"
+    assert again[0].pod == ""
 
 
 @given(st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
@@ -313,9 +311,7 @@ def test_no_intent_is_lost_by_adding_others(known: Intents, more: Intents, data:
 @given(intents(), seconds, st.timedeltas(timedelta(0), timedelta(days=3650)))
 def test_shifting_all_times_changes_nothing(known: Intents, now: datetime, by: timedelta) -> None:
     by -= timedelta(microseconds=by.microseconds)
-    shifted = tuple(
-        Intent(each.namespace, each.name, each.uid, each.at + by, each.until + by, each.why) for each in known
-    )
+    shifted = tuple(Intent(each.pod, each.uid, each.at + by, each.until + by, each.why) for each in known)
     assert evictions_left(shifted, now=now + by, period_seconds=600, most=5) == evictions_left(
         known, now=now, period_seconds=600, most=5
     )

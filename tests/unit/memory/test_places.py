@@ -30,7 +30,7 @@ from harness.evicting import (
 from winpool.api.memory_pressure import EvictionLimits
 from winpool.features.memory.eviction import EvictionState, NodeEvictions, Pass, Step
 from winpool.features.memory.intents import Intent, Unreadable, read, written
-from winpool.features.memory.overview import Breaker, Share
+from winpool.features.memory.overview import Breaker
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods
 from winpool.model.pressure import Axis, AxisPressure, Hold, KnownMemory, Level, NodePressure
 
@@ -66,7 +66,7 @@ def test_a_pod_is_chosen_whatever_its_grace_period() -> None:
     pods = listed(a_pod("a-slow", grace_seconds=DAY), a_pod("b-quick"))
     found = step(a_hot_node(), pods=pods)
     assert found.intent is not None
-    assert found.intent.name == "a-slow"
+    assert found.intent.pod == "shop/a-slow"
 
 
 moments = st.one_of(st.integers(-50, 4), st.integers(-2000, 2000)).map(lambda late: NOON + late * SECOND)
@@ -80,7 +80,7 @@ def texts(draw: st.DrawFn) -> str:
     for uid in draw(st.lists(st.sampled_from(["uid-a", "uid-b", "uid-c", "uid-hog"]), unique=True)):
         at = draw(moments)
         until = at + draw(st.one_of(graces.filter(lambda grace: grace <= DAY), st.just(0))) * SECOND
-        found.append(Intent("shop", uid.removeprefix("uid-"), uid, at, until))
+        found.append(Intent(f"shop/{uid.removeprefix('uid-')}", uid, at, until))
     return written(tuple(found)) or '{"v":1,"evictions":[]}'
 
 
@@ -117,9 +117,7 @@ def test_each_place_is_given_back_within_thirteen_minutes(
         answers=known,
         read_at=READ_AT + (now - NOON).total_seconds(),
     )
-    world = Pass(
-        KnownMemory(), kept, EvictionLimits(), evicts=True, breaker=Breaker([node], {}, Share(1)), now=now
-    )
+    world = Pass(KnownMemory(), kept, EvictionLimits(), evicts=True, breaker=Breaker([node], {}, 1), now=now)
     assert not NodeEvictions(node, world).is_unfinished
 
 

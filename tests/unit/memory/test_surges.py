@@ -36,7 +36,9 @@ ENDS: Final = BEGINS + 5 * COLD
 
 CALM, WARNING, SOFT, HARD = 12.0, 20.0, 22.0, 23.4
 """GiB that are committed of 24."""
-BY_WHAT_IS_LEFT: Final = replace(KUBELET_ONLY, commit=replace(KUBELET_ONLY.commit, hard_eta_seconds=1.0))
+BY_WHAT_IS_LEFT: Final = replace(
+    KUBELET_ONLY, commit=KUBELET_ONLY.commit.model_copy(update={"hard_eta_seconds": 1})
+)
 """What is left alone decides whether a node is over Hard, not how fast it came there."""
 
 

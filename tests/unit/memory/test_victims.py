@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from harness.every import every
 from harness.memory import GIB, MIB
-from winpool.features.memory.victims import Basis, Behavior, Candidate, Choice, Exclusion, Protection, choose
+from winpool.api.memory_pressure import EvictionBehavior
+from winpool.features.memory.victims import Basis, Candidate, Choice, Exclusion, Protection, choose
 from winpool.model.pods import EvictionFacts, Pod
 from winpool.model.pressure import Axis, PodUsage
 
@@ -84,8 +85,8 @@ def test_growth_of_two_minutes_counts_as_use() -> None:
         (a_pod("above", 4), a_pod("within", 2, requests=2 * GIB, priority=-5)),
         (a_pod("low", 4, priority=-1), a_pod("high", 2)),
         (a_pod("low", 0.5, priority=-1), a_pod("high", 2)),
-        (a_pod("preferred", 4, behavior=Behavior.PREFER), a_pod("other", 2)),
-        (a_pod("low", 4, priority=-1), a_pod("preferred", 2, behavior=Behavior.PREFER)),
+        (a_pod("preferred", 4, behavior=EvictionBehavior.PREFER), a_pod("other", 2)),
+        (a_pod("low", 4, priority=-1), a_pod("preferred", 2, behavior=EvictionBehavior.PREFER)),
         (a_pod("cheap", 2, deletion_cost=-1), a_pod("dear", 2)),
         (a_pod("young", 2, age_seconds=200), a_pod("old", 2)),
         (a_pod("a", 2), a_pod("b", 2)),
@@ -107,7 +108,7 @@ def test_the_order_of_pods(first: Candidate, second: Candidate) -> None:
         ({"controller_kind": ""}, Exclusion.NO_CONTROLLER),
         ({"is_terminating": True}, Exclusion.TERMINATING),
         ({"is_finished": True}, Exclusion.FINISHED),
-        ({"behavior": Behavior.NEVER}, Exclusion.RULE),
+        ({"behavior": EvictionBehavior.NEVER}, Exclusion.RULE),
         ({"namespace": "kube-system"}, Exclusion.SYSTEM_NAMESPACE),
         ({"namespace": "kube-public"}, Exclusion.SYSTEM_NAMESPACE),
         ({"namespace": "openshift-monitoring"}, Exclusion.SYSTEM_NAMESPACE),
@@ -180,7 +181,7 @@ candidates = st.builds(
     is_host_process=st.sampled_from([False, False, True]),
     is_mirror=st.sampled_from([False, False, True]),
     is_blocked=st.sampled_from([False, False, True]),
-    behavior=st.sampled_from([None, *Behavior]),
+    behavior=st.sampled_from([None, *EvictionBehavior]),
     age_seconds=st.sampled_from([10, 1000]),
     deletion_cost=st.integers(-1, 1),
 )
@@ -200,7 +201,7 @@ def test_a_victim_is_never_protected_and_does_not_depend_on_the_order_of_pods(
         return
     assert victim.pod.controller_kind == "ReplicaSet"
     assert {victim.facts.is_host_process, victim.pod.is_static, victim.is_blocked} == {False}
-    assert victim.behavior is not Behavior.NEVER
+    assert victim.behavior is not EvictionBehavior.NEVER
     assert victim.facts.priority < 2_000_000_000
     assert victim.age_seconds >= 120
     assert found.usage is not None

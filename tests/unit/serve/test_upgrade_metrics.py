@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from harness.builders import NOON, a_node, a_pool, a_snapshot, with_status
@@ -57,7 +58,7 @@ def test_nodes_are_counted_by_what_is_known_of_them() -> None:
 
 
 def test_a_node_whose_upgrade_has_begun_is_required_while_the_pool_is_closed() -> None:
-    begun = replace(due("w1"), state=UpgradeState.REQUIRED)
+    begun = msgspec.structs.replace(due("w1"), state=UpgradeState.REQUIRED)
     found = served(an_overview(begun, due("w2"), gates=[closed(Gate.BUDGET)]))["nodes"]
     assert (found["Required",], found["Gated",]) == (1, 1)
 

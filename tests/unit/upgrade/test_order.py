@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from harness.due import CLOSED, HELD, TWO_DAYS, block, due, due_nodes, moving
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.upgrade import Upgrade
-from winpool.features.upgrade.plan import Placed, Turn, in_order
+from winpool.features.upgrade.plan import PlannedNode, Turn, in_order
 from winpool.features.upgrade.records import NodeUpgrade, Stand
 from winpool.model.pods import NO_WORKLOAD
 
 
-def names(placed: Sequence[Placed]) -> str:
+def names(placed: Sequence[PlannedNode]) -> str:
     return " ".join(each.upgrade.node.name for each in placed)
 
 

@@ -31,6 +31,7 @@ from harness.upgrade_feature import (
 )
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
+from winpool.api.spec import Mode
 from winpool.api.text import written_moment
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.features.feature import AllowedActions
@@ -243,7 +244,7 @@ def test_only_a_permitted_node_gets_the_permission(snapshot: Snapshot) -> None:
 def test_no_node_gets_a_permission_where_nothing_may_be_written(
     snapshot: Snapshot, allowed: AllowedActions
 ) -> None:
-    for mode in ("Paused", "DryRun") if allowed is AllowedActions.NOTHING else ("Active",):
+    for mode in (Mode.PAUSED, Mode.DRY_RUN) if allowed is AllowedActions.NOTHING else (Mode.ACTIVE,):
         spec = snapshot.pool.spec
         assert spec is not None
         stopped = replace(snapshot, pool=replace(snapshot.pool, spec=spec.model_copy(update={"mode": mode})))

@@ -1,9 +1,9 @@
-"""The node contract: the labels and taints of the spec, the labels for its Windows, and when they may be set.
+"""Decides which labels and taints each node of a pool is to have, and refuses a spec that it cannot act on.
 
-What the spec asks for is wanted on every node of the pool. When a taint has to wait says ``Brake``, which
-taints a node that joins has until it has passed validation says ``Validator``; the support matrix and the
-declared memory give each node a verdict. ``contract_refusal_of`` says whether the operator can act on a spec,
-by rules that CEL cannot check.
+This is the node contract: the labels and taints of the spec, and the labels for the Windows of the node, on
+every node of the pool. A taint may have to wait (``taints.Brake``), a node that joins has startup taints
+until it has passed validation (``validation.Validator``), and one whose reserved memory differs may get a
+taint for that (``reserved_memory``). Rules about a spec that CEL cannot check are checked here.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from winpool.features.judge import (
 from winpool.features.reserved_memory import (
     Reserved,
     ReservedMemoryJudge,
-    is_too_large_everywhere,
-    too_large_everywhere_message,
+    too_large_everywhere,
 )
 from winpool.model.evidence import Evidence, current_survey
 from winpool.model.node import Node
@@ -47,51 +46,43 @@ from winpool.support.judge import Judgement
 from winpool.support.matrix import Matrix
 from winpool.support.rows import Row
 
+_SAID: Final = {
+    Stage.WAITING: (
+        Reason.ROLLOUT_IN_PROGRESS,
+        "The operator writes to {nodes} once it has listed the pods.",
+    ),
+    Stage.HELD: (
+        Reason.TAINTS_HELD,
+        "The operator does not add a NoExecute taint to {nodes}, because it would delete pods there. See "
+        "the issue IntolerantPods.",
+    ),
+    Stage.TIMED_OUT: (
+        Reason.VALIDATION_TIMED_OUT,
+        "Validation timed out on {nodes}. See the issue ValidationTimedOut.",
+    ),
+    Stage.VALIDATING: (
+        Reason.VALIDATING_NODES,
+        "Startup taints stay on {nodes} until validation passes.",
+    ),
+}
+
 
 def contract_progress(unsettled: Iterable[tuple[Member, NodeContract]]) -> Iterator[Progress]:
     """Yield the stages of the nodes that lack what the spec asks for, or are still being validated."""
-    held: list[str] = []
-    waiting: list[str] = []
-    timed_out: list[str] = []
-    validating: list[str] = []
+    found: dict[Stage, list[str]] = {stage: [] for stage in _SAID}
     for member, each in unsettled:
         name = member.node.name
         if each.held.intolerant:
-            held.append(name)
+            found[Stage.HELD].append(name)
         if each.held.waiting:
-            waiting.append(name)
+            found[Stage.WAITING].append(name)
         if each.startup.timed_out:
-            timed_out.append(name)
+            found[Stage.TIMED_OUT].append(name)
         elif each.startup.waits_for:
-            validating.append(name)
-    said = (
-        Progress(
-            Stage.WAITING,
-            waiting,
-            Reason.ROLLOUT_IN_PROGRESS,
-            "The operator writes to {nodes} once it has listed the pods.",
-        ),
-        Progress(
-            Stage.HELD,
-            held,
-            Reason.TAINTS_HELD,
-            "The operator does not add a NoExecute taint to {nodes}, because it would delete pods there. See "
-            "the issue IntolerantPods.",
-        ),
-        Progress(
-            Stage.TIMED_OUT,
-            timed_out,
-            Reason.VALIDATION_TIMED_OUT,
-            "Validation timed out on {nodes}. See the issue ValidationTimedOut.",
-        ),
-        Progress(
-            Stage.VALIDATING,
-            validating,
-            Reason.VALIDATING_NODES,
-            "Startup taints stay on {nodes} until validation passes.",
-        ),
-    )
-    yield from (each for each in said if each.nodes)
+            found[Stage.VALIDATING].append(name)
+    for stage, (reason, said) in _SAID.items():
+        if found[stage]:
+            yield Progress(stage, found[stage], reason, said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +149,9 @@ def _too_large(spec: WindowsNodePoolSpec, members: Members) -> Refusal:
         return ACCEPTABLE
     judge = ReservedMemoryJudge(spec.reserved_memory)
     judged = [found for each in members.ours if (found := judge.judge(each.node)) is not None]
-    if not is_too_large_everywhere(judged):
-        return ACCEPTABLE
-    said = too_large_everywhere_message(judged, spec.reserved_memory)
-    return Refusal(f"{said} Declare less, or use larger machines.", Reason.RESERVED_MEMORY_TOO_LARGE)
+    if said := too_large_everywhere(judged, spec.reserved_memory):
+        return Refusal(f"{said} Declare less, or use larger machines.", Reason.RESERVED_MEMORY_TOO_LARGE)
+    return ACCEPTABLE
 
 
 class NodeContract(msgspec.Struct, frozen=True):

@@ -1,15 +1,12 @@
-"""Which taints of a spec may be added to a node now, and what has to be known of all pods before.
-
-``question_of`` is what a pool needs to know of all pods, as a question that a list of them answers. ``Brake``
-says which taints may be added to a node now, and which have to wait or are held:
+"""Decides which taints of a spec may be added to a node now, and asks the lists of pods what it has to know.
 
 - Before a taint is added or its value is changed, the pods that it may affect are listed once for this
-  generation of the spec, so that the status reports them beforehand (``report.preflight``): all pods, or
-  those of the node alone.
+  generation of the spec, so that the status reports them beforehand (``status.pods``): all pods, or those of
+  the node alone. ``question_of`` is what a pool asks such a list.
 - A NoExecute taint deletes pods that do not tolerate it, and ignores every PodDisruptionBudget. With ``Hold``
   it is added only to a node without such a pod, as shown by a list of its pods (a look) that is recent and
-  started after the taint was gone (``evidence``). The same holds for repairs: pods may have come while the
-  taint was missing. What is not known does not permit it (P4).
+  started after the taint was gone (``model.evidence``). The same holds for repairs: pods may have come while
+  the taint was missing. What is not known does not permit it (P4).
 - With ``Delete`` the admin has chosen that those pods are deleted.
 
 Between the look and the write a pod can still be bound: the API server has no precondition for that. So the
@@ -20,7 +17,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -80,16 +77,12 @@ def question_of(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> PoolQues
 
 def taints_of(spec: WindowsNodePoolSpec) -> tuple[Taint, ...]:
     """Return all taints that the spec may add to a node: the status reports their effect on pods."""
-    return tuple(_taints(spec))
-
-
-def _taints(spec: WindowsNodePoolSpec) -> Iterator[Taint]:
-    for each in (*spec.taints, *spec.startup_taints):
-        yield Taint(each.key, each.effect, each.value)
+    found = [Taint(each.key, each.effect, each.value) for each in (*spec.taints, *spec.startup_taints)]
     if spec.reserved_memory and spec.reserved_memory.on_mismatch is OnMismatch.TAINT:
-        yield Taint(*MISMATCH_TAINT)
+        found.append(Taint(*MISMATCH_TAINT))
     if spec.memory_pressure and spec.memory_pressure.mode is not MemoryMode.OBSERVE:
-        yield Taint(*PRESSURE_TAINT)
+        found.append(Taint(*PRESSURE_TAINT))
+    return tuple(found)
 
 
 def _is_carrying_startup_taints(node: Node, pool: Pool, spec: WindowsNodePoolSpec) -> bool:

@@ -1,4 +1,4 @@
-"""A node that joins: whether it gets the startup taints, and whether it has passed validation.
+"""Validates the nodes that join a pool: adds the startup taints, and removes them once a node has passed.
 
 A node is *joining* while the pool has written nothing to it (no ownership record), it is young, and no list
 of pods has shown a pod on it except those that every node has. It then gets the startup taints with its first

@@ -1,4 +1,4 @@
-"""The detector of a node: it steps when a sample arrives, and says what is known of the node at a moment.
+"""Detects memory pressure on a node: it steps when a sample arrives, and says what is known at a moment.
 
 It begins empty: after a restart every timer begins with the first fresh sample
 (docs/adr/0022-the-clock-that-restarts.md). A pass never steps it, and reads ``known_at``.
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from winpool.api.memory_pressure import PageFile
 from winpool.features.memory.levels import (
     FLIP_SECONDS,
     has_lasted,
@@ -17,7 +18,6 @@ from winpool.features.memory.levels import (
     hold_seconds,
     interrupted,
     is_recovering,
-    is_repurposed_faster,
     latched,
     missing,
     seconds_left,
@@ -37,7 +37,6 @@ from winpool.features.memory.settings import (
     FRESH_SECONDS,
     SETTLE_SECONDS,
     DetectorSettings,
-    PageFile,
 )
 from winpool.model.pressure import (
     NO_GROWTH,
@@ -188,29 +187,18 @@ def _moved(
     continues = is_same and before.sampled_at is not None and reading.at - before.sampled_at <= FRESH_SECONDS
     points = with_point(before.points if continues else (), reading)
     left = seconds_left(points) if reading.axis is Axis.COMMIT else None
-    latches = latched(
-        before,
-        reading,
-        is_same_source=is_same,
-        seconds_left=left,
-        is_repurposed_faster=is_repurposed_faster(points),
-        settings=settings,
-    )
+    latches = latched(before, points, is_same_source=is_same, seconds=left, settings=settings)
     ready_since = None
     if has_lasted(latches, settings):
         ready_since = reading.at if before.ready_since is None else before.ready_since
-    return AxisPressure(
-        axis=before.axis,
-        level=before.level,
+    return replace(
+        before,
         held=held_in(latches),
-        since=before.since,
         ready_since=ready_since,
         sampled_at=reading.at,
         source=sample.source,
         reading=reading,
         seconds_left=left,
-        missing=before.missing,
-        hold=before.hold,
         fresh_seconds=fresh_seconds(sample),
         points=points,
         latches=latches,

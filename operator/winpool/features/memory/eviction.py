@@ -1,4 +1,4 @@
-"""Evictions for memory pressure: the state of each, and what a pass does next on each node of a pool.
+"""Evicts pods for memory pressure: says the state of each eviction, and what is next on each node of a pool.
 
 At most one is outstanding on a node (P5). The order makes it safe to be killed between any two writes (P8):
 
@@ -42,7 +42,7 @@ from winpool.features.memory.intents import (
     without,
     written,
 )
-from winpool.features.memory.overview import Breaker, Share, max_evicting_nodes
+from winpool.features.memory.overview import Breaker, max_evicting_nodes
 from winpool.features.memory.settings import SETTLE_SECONDS
 from winpool.features.memory.victims import Choice, Protection, candidates_of, choose
 from winpool.model.node import Eviction, Node, Premise
@@ -231,7 +231,7 @@ def steps_of(nodes: Sequence[Node], of: Pass, *, held: Container[str] = ()) -> d
     the patch has the resourceVersion that was read.
     """
     concerned = list(_concerned(nodes, of))
-    most = max_evicting_nodes(nodes=len(nodes), max_nodes=Share.of(of.limits.max_nodes))
+    most = max_evicting_nodes(nodes=len(nodes), max_nodes=of.limits.max_nodes)
     unfinished = sorted((each for each in concerned if each.is_unfinished), key=NodeEvictions.seniority)
     slotted = {each.node.uid for each in unfinished[:most]}
     free = most - len(unfinished)
@@ -307,7 +307,7 @@ class NodeEvictions:
         """Return an intent for a pod that was evicted, with the latest deadline that it can have had."""
         known = self._of.known
         at = self._of.after(-max(0.0, known.read_at - known.answers[uid].at)).replace(microsecond=0)
-        return Intent("", "", uid, at, at + timedelta(seconds=LONGEST_SECONDS))
+        return Intent("", uid, at, at + timedelta(seconds=LONGEST_SECONDS))
 
     @property
     def is_unfinished(self) -> bool:
@@ -510,8 +510,7 @@ class NodeEvictions:
         assert choice.victim is not None, "the caller has checked it"
         pod, grace, now = choice.victim.pod, choice.victim.facts.grace_seconds, self._of.now
         intent = Intent(
-            pod.namespace,
-            pod.name,
+            f"{pod.namespace}/{pod.name}",
             pod.uid,
             at=now.replace(microsecond=0),
             until=deadline(now=now, grace_seconds=grace),
@@ -585,7 +584,7 @@ def objection(
         return f"its intent is older than {VALID_SECONDS} s"
     # This is the last, since it goes through all nodes: some 15 ms in a pool of 5,000.
     known = {uid: memory for uid, (_, memory) in pool.items()}
-    breaker = Breaker([each for each, _ in pool.values()], known, Share.of(premise.max_pressured_nodes))
+    breaker = Breaker([each for each, _ in pool.values()], known, premise.max_pressured_nodes)
     if breaker.is_open_for(axis.ready_since):
         return "too much of the pool may be under pressure"
     return ""

@@ -1,4 +1,4 @@
-"""Memory pressure of a pool: taint, condition, upgrade request, evictions and issues of its nodes.
+"""Signals memory pressure on the nodes of a pool: taint, condition, upgrade request, evictions and issues.
 
 It steps no detector: that happens when a sample arrives. A pass reads what is known (``snapshot.memory``),
 and wants the same as long as nothing has changed there.
@@ -44,7 +44,7 @@ from winpool.api.status import WindowsNodePoolStatus
 from winpool.features.feature import AllowedActions, FeatureResult
 from winpool.features.memory.eviction import EvictionState, Pass, Step, earliest, steps_of
 from winpool.features.memory.findings import eviction_findings, memory_findings
-from winpool.features.memory.overview import Breaker, Known, Overview, Share, all_numbers, worst_axis
+from winpool.features.memory.overview import Breaker, Known, Overview, all_numbers, worst_axis
 from winpool.model.node import Node, NodeCondition, is_held
 from winpool.model.pressure import Axis, NodePressure
 from winpool.model.snapshot import Snapshot
@@ -196,7 +196,7 @@ def eviction_steps(
             known=snapshot.evictions,
             limits=limits,
             evicts=evicts,
-            breaker=Breaker(nodes, snapshot.memory.views, Share.of(limits.max_pressured_nodes)),
+            breaker=Breaker(nodes, snapshot.memory.views, limits.max_pressured_nodes),
             now=now,
         ),
         held={node.uid for node in nodes if allowed is AllowedActions.NOTHING or is_held(node, now=now)},

@@ -1,4 +1,4 @@
-"""The issues of memory pressure and of its evictions: one for each cause, with the worst numbers.
+"""Finds the issues of memory pressure and of its evictions: one for each cause, with the worst numbers.
 
 The numbers are those of the moment when the level of a node last changed, so that an issue changes on
 transitions only.
@@ -142,19 +142,12 @@ def _pod(intent: Intent) -> str:
 
 
 def _blocked(steps: Collection[Step]) -> Iterator[Finding]:
-    blocked = [each for each in steps if each.state is EvictionState.BLOCKED and each.choice is not None]
-    left = blocked
+    left = [each for each in steps if each.state is EvictionState.BLOCKED and each.choice is not None]
     for exclusion, (message, fix), cause in _BLOCKS:
-        nodes = [each for each in left if _excludes(each, exclusion)]
-        left = [each for each in left if each not in nodes]
+        nodes = [each.node.name for each in left if _excludes(each, exclusion)]
+        left = [each for each in left if not _excludes(each, exclusion)]
         if nodes:
-            yield Finding(
-                IssueReason.EVICTION_BLOCKED,
-                [each.node.name for each in nodes],
-                message,
-                fix,
-                cause=cause,
-            )
+            yield Finding(IssueReason.EVICTION_BLOCKED, nodes, message, fix, cause)
 
 
 def _excludes(step: Step, exclusion: Exclusion | None) -> bool:
@@ -248,25 +241,15 @@ def _pressure(under: Mapping[str, NodePressure], mode: MemoryMode) -> Iterator[F
     signals = _NOT_TAINTED if mode is MemoryMode.OBSERVE else _TAINTED
     for (axis, level), nodes in _alike(under).items():
         what = _WHAT.get((axis, level), _ENDING)
-        yield Finding(
-            IssueReason.MEMORY_PRESSURE,
-            list(nodes),
-            f"{what}: {_worst(nodes.values())}.",
-            f"{_FIX[axis]} {signals}",
-            cause=f"{axis.value}/{level.name}",
-        )
+        said, fix = f"{what}: {_worst(nodes.values())}.", f"{_FIX[axis]} {signals}"
+        yield Finding(IssueReason.MEMORY_PRESSURE, list(nodes), said, fix, f"{axis.value}/{level.name}")
 
 
 def _unattributed(under: Mapping[str, NodePressure]) -> Iterator[Finding]:
     for guard, what in _UNATTRIBUTED.items():
         if nodes := [name for name, memory in under.items() if memory.guard is guard]:
-            yield Finding(
-                IssueReason.UNATTRIBUTED_MEMORY,
-                nodes,
-                f"{what}. Evicting pods does not help there.",
-                _RECYCLE,
-                cause=guard.value,
-            )
+            said = f"{what}. Evicting pods does not help there."
+            yield Finding(IssueReason.UNATTRIBUTED_MEMORY, nodes, said, _RECYCLE, guard.value)
 
 
 def _warnings(above: Mapping[str, NodePressure]) -> Iterator[Finding]:
@@ -275,27 +258,15 @@ def _warnings(above: Mapping[str, NodePressure]) -> Iterator[Finding]:
         worst = worst_axis(memory)
         by_axis.setdefault(worst.axis, {})[name] = worst
     for axis, nodes in by_axis.items():
-        yield Finding(
-            IssueReason.MEMORY_WARNING,
-            list(nodes),
-            f"{_WARNING[axis]}: {_worst(nodes.values())}.",
-            f"{_FIX[axis]} Nothing is signalled on the nodes yet.",
-            cause=axis.value,
-        )
+        said = f"{_WARNING[axis]}: {_worst(nodes.values())}."
+        fix = f"{_FIX[axis]} Nothing is signalled on the nodes yet."
+        yield Finding(IssueReason.MEMORY_WARNING, list(nodes), said, fix, axis.value)
 
 
 def _unknown(silent: Sequence[str], problems: Mapping[str, str]) -> Iterator[Finding]:
-    causes: dict[str, list[str]] = {}
-    for name in silent:
-        causes.setdefault(problems.get(name, _STALE), []).append(name)
-    for cause, nodes in causes.items():
-        yield Finding(
-            IssueReason.MEMORY_UNKNOWN,
-            nodes,
-            f"The operator does not know the memory of these nodes. {cause}",
-            _UNKNOWN_FIX,
-            cause=cause,
-        )
+    for cause, nodes in _by_cause((name, problems.get(name, _STALE)) for name in silent).items():
+        said = f"The operator does not know the memory of these nodes. {cause}"
+        yield Finding(IssueReason.MEMORY_UNKNOWN, nodes, said, _UNKNOWN_FIX, cause)
 
 
 def _failing(silent: Sequence[str], problems: Mapping[str, str]) -> Iterator[Finding]:
@@ -305,18 +276,18 @@ def _failing(silent: Sequence[str], problems: Mapping[str, str]) -> Iterator[Fin
     """
     unknown = frozenset(silent)
     reported = {problems.get(name) for name in silent}
-    causes: dict[str, list[str]] = {}
-    for name, cause in problems.items():
-        if name not in unknown and cause not in reported:
-            causes.setdefault(cause, []).append(name)
-    for cause, nodes in causes.items():
-        yield Finding(
-            IssueReason.MEMORY_SOURCE_FAILING,
-            nodes,
-            f"A source gives no samples of the memory of these nodes. {cause}",
-            _FAILING_FIX,
-            cause=cause,
-        )
+    others = (each for each in problems.items() if each[0] not in unknown and each[1] not in reported)
+    for cause, nodes in _by_cause(others).items():
+        said = f"A source gives no samples of the memory of these nodes. {cause}"
+        yield Finding(IssueReason.MEMORY_SOURCE_FAILING, nodes, said, _FAILING_FIX, cause)
+
+
+def _by_cause(causes: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return the names of nodes by their cause."""
+    found: dict[str, list[str]] = {}
+    for name, cause in causes:
+        found.setdefault(cause, []).append(name)
+    return found
 
 
 def _alike(under: Mapping[str, NodePressure]) -> dict[tuple[Axis, Level], dict[str, AxisPressure]]:

@@ -1,4 +1,4 @@
-"""The evictions that are intended or were made lately on a node: the text of ``winpool.dev/memory``.
+"""Reads and writes ``winpool.dev/memory``: the evictions that are intended on a node, or were made lately.
 
 ``{"v":1,"evictions":[{"pod":"shop/web-0","uid":"…","at":"…","until":"…","why":"Commit, Hard"}]}``
 
@@ -54,22 +54,16 @@ LONGEST_AHEAD_SECONDS: Final = 86_400
 class Intent:
     """One pod that is, or was, to be evicted.
 
-    ``at`` is when that was decided, ``until`` when it has to be over, both in whole seconds. ``why`` is short
-    and for people. Where the annotation has no room for the names of older pods, these are cut or empty; the
-    UID is what counts.
+    ``pod`` is namespace and name, as people write them. ``at`` is when it was decided, ``until`` when it has
+    to be over, both in whole seconds. ``why`` is short and for people. Where the annotation has no room for
+    the names of older pods, these are empty; the UID is what counts.
     """
 
-    namespace: str
-    name: str
+    pod: str
     uid: str
     at: datetime
     until: datetime
     why: str = ""
-
-    @property
-    def pod(self) -> str:
-        """Namespace and name, as people write it."""
-        return f"{self.namespace}/{self.name}"
 
 
 Intents: TypeAlias = tuple[Intent, ...]
@@ -223,24 +217,18 @@ def written(intents: Intents) -> str | None:
     if not intents:
         return None
     entries = [_clean(each) for each in intents]
-    for shorten in (_without_why, _without_name):
+    for is_pod_cut in (False, True):
         for place, entry in enumerate(entries):
             text = _encoded(entries)
             if len(text) <= MAX_BYTES:
                 return text.decode()
-            entries[place] = shorten(entry)
+            entries[place] = replace(entry, why="", pod="" if is_pod_cut else entry.pod)
     return _encoded(entries).decode()
 
 
 def _encoded(entries: list[Intent]) -> bytes:
     told = [
-        _Entry(
-            f"{each.namespace}/{each.name}" if each.name else "",
-            each.uid,
-            written_moment(each.at),
-            written_moment(each.until),
-            each.why,
-        )
+        _Entry(each.pod, each.uid, written_moment(each.at), written_moment(each.until), each.why)
         for each in entries
     ]
     return _encoder.encode(_Text(VERSION, told))
@@ -250,14 +238,6 @@ def _clean(intent: Intent) -> Intent:
     """Return ``intent`` with a reason of one byte for each character, and not too many."""
     printable = "".join(each if " " <= each <= "~" and each not in '"\\' else "?" for each in intent.why)
     return replace(intent, why=printable[:_WHY_LENGTH])
-
-
-def _without_why(intent: Intent) -> Intent:
-    return replace(intent, why="")
-
-
-def _without_name(intent: Intent) -> Intent:
-    return replace(intent, why="", namespace="", name="")
 
 
 def _intent(entry: _Entry) -> Intent | None:
@@ -270,7 +250,7 @@ def _intent(entry: _Entry) -> Intent | None:
     namespace, slash, name = entry.pod.partition("/")
     if _UID.fullmatch(entry.uid) is None or bool(entry.pod) != bool(namespace and slash and name):
         return None
-    return Intent(namespace, name, entry.uid, at, until, entry.why)
+    return Intent(entry.pod, entry.uid, at, until, entry.why)
 
 
 def _second(text: str) -> datetime | None:

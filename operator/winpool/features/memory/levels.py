@@ -25,8 +25,9 @@ from itertools import combinations
 from statistics import median
 from typing import Final
 
-from winpool.api.quantity import MIB
-from winpool.features.memory.settings import EVIDENCE_SAMPLES, FRESH_SECONDS, CommitLines, DetectorSettings
+from winpool.api.memory_pressure import CommitThresholds
+from winpool.api.quantity import MIB, bytes_of
+from winpool.features.memory.settings import EVIDENCE_SAMPLES, FRESH_SECONDS, DetectorSettings
 from winpool.model.pressure import (
     NOTHING_LATCHED,
     UNLATCHED,
@@ -40,7 +41,7 @@ from winpool.model.pressure import (
 WARNING_ETA_SECONDS: Final = 900.0
 """Exhausted in less than a quarter of an hour is a Warning: time for a person to act."""
 HARD_HEADROOM_SHARE: Final = 0.03
-"""Hard begins at this share of the ceiling where it is more than ``hard_headroom_bytes``: on a large machine
+"""Hard begins at this share of the ceiling where it is more than ``hard_headroom``: on a large machine
 1 GiB is gone in a moment."""
 SOFT_WRITE_OUT_PER_SECOND: Final = 100.0
 """Reads alone may be those of mapped files. Pages that are also written out show that memory is short."""
@@ -84,7 +85,7 @@ def lines(axis: Axis, whole: float, settings: DetectorSettings) -> Mapping[Level
         return {
             Level.WARNING: whole * (100 - commit.warning_used_percent) / 100,
             Level.SOFT: whole * (100 - commit.soft_used_percent) / 100,
-            Level.HARD: max(commit.hard_headroom_bytes, whole * HARD_HEADROOM_SHARE),
+            Level.HARD: max(bytes_of(commit.hard_headroom), whole * HARD_HEADROOM_SHARE),
         }
     physical = settings.physical
     return {
@@ -109,33 +110,34 @@ def missing(reading: Reading, whole: float, settings: DetectorSettings) -> float
 
 
 def level_of(
-    reading: Reading,
-    at: Mapping[Level, float],
-    *,
-    seconds_left: float | None,
-    is_repurposed_faster: bool,
-    settings: DetectorSettings,
+    points: Sequence[Reading], at: Mapping[Level, float], *, seconds: float | None, settings: DetectorSettings
 ) -> Level:
-    """Return the highest level whose line ``reading`` is over; ``at`` are the ``lines`` of its axis.
+    """Return the highest level whose line the last of ``points`` is over.
+
+    ``at`` are the ``lines`` of its axis; after so many ``seconds`` nothing is left if the trend continues.
 
     An estimate is over ProxyOnly at most: when memory is short, private working sets are trimmed, so it can
     show neither Soft nor the end of it.
     """
+    reading = points[-1]
     left = reading.left
     if reading.is_estimate:
         return Level.PROXY_ONLY if left < at[Level.PROXY_ONLY] else Level.NORMAL
     if reading.axis is Axis.COMMIT:
-        return _commit(left, at, seconds_left, settings.commit)
+        return _commit(left, at, seconds, settings.commit)
     reads, physical = reading.hard_reads_per_second, settings.physical
     if left < at[Level.HARD] and _is_above(reads, physical.hard_reads_per_second):
         return Level.HARD
-    pages = is_repurposed_faster or _is_above(reading.write_out_per_second, SOFT_WRITE_OUT_PER_SECOND)
-    if left < at[Level.SOFT] and _is_above(reads, physical.soft_reads_per_second) and pages:
-        return Level.SOFT
+    if left < at[Level.SOFT] and _is_above(reads, physical.soft_reads_per_second):
+        pages = _is_above(reading.write_out_per_second, SOFT_WRITE_OUT_PER_SECOND)
+        if pages or is_repurposed_faster(points):
+            return Level.SOFT
     return Level.WARNING if left < at[Level.WARNING] else Level.NORMAL
 
 
-def _commit(left: float, at: Mapping[Level, float], seconds_left: float | None, commit: CommitLines) -> Level:
+def _commit(
+    left: float, at: Mapping[Level, float], seconds_left: float | None, commit: CommitThresholds
+) -> Level:
     is_over_soft = left < at[Level.SOFT]
     if left < at[Level.HARD] or (is_over_soft and _is_before(seconds_left, commit.hard_eta_seconds)):
         return Level.HARD
@@ -168,26 +170,20 @@ def seconds_counted(before: AxisPressure, at: float) -> float | None:
 
 def latched(
     before: AxisPressure,
-    reading: Reading,
+    points: Sequence[Reading],
     *,
     is_same_source: bool,
-    seconds_left: float | None,
-    is_repurposed_faster: bool,
+    seconds: float | None,
     settings: DetectorSettings,
 ) -> Mapping[Level, Latch]:
-    """Return the lines of an axis after ``reading``.
+    """Return the lines of an axis after the last of ``points``; in so many ``seconds`` nothing is left.
 
     A level can be over its line by the trend and clear of it by what is left: it is over. One that is neither
     stays as it is: the reading is between the two, or does not show it.
     """
+    reading = points[-1]
     at = lines(reading.axis, reading.whole, settings)
-    level = level_of(
-        reading,
-        at,
-        seconds_left=seconds_left,
-        is_repurposed_faster=is_repurposed_faster,
-        settings=settings,
-    )
+    level = level_of(points, at, seconds=seconds, settings=settings)
     if level is Level.NORMAL and before.latches is NOTHING_LATCHED:
         return NOTHING_LATCHED
     counted = seconds_counted(before, reading.at)
@@ -205,9 +201,9 @@ def latched(
         elif latch.since is None:
             found[each] = UNLATCHED
         elif is_shown and reading.left > at.get(each, 0.0) + gap:
-            seconds = _longer(latch.clear_seconds, counted)
-            is_over = seconds >= hold_seconds(settings)
-            found[each] = UNLATCHED if is_over else Latch(since=latch.since, clear_seconds=seconds)
+            clear = _longer(latch.clear_seconds, counted)
+            is_over = clear >= hold_seconds(settings)
+            found[each] = UNLATCHED if is_over else Latch(since=latch.since, clear_seconds=clear)
         else:
             found[each] = Latch(since=latch.since)
     return found if any(latch is not UNLATCHED for latch in found.values()) else NOTHING_LATCHED

@@ -1,4 +1,4 @@
-"""What a pass makes of the memory of a pool's nodes: who is under pressure, how many, and in which words.
+"""Counts the nodes of a pool by what is known of their memory, and writes the numbers of a node in words.
 
 Numbers in texts are those of the moment when the level, the guard or the signal of a node last changed, so
 that a text that has them is written on transitions only.
@@ -117,33 +117,20 @@ def _time(seconds: float) -> str:
     return "1 minute" if minutes == 1 else f"{minutes} minutes"
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A number of nodes, or a percentage of the nodes of the pool."""
-
-    amount: int
-    is_percent: bool = False
-
-    def rounded_up(self, nodes: int) -> int:
-        """Return how many of ``nodes`` that is, rounded up."""
-        return -(-self.amount * nodes // _HUNDRED) if self.is_percent else self.amount
-
-    def rounded_down(self, nodes: int) -> int:
-        """Return how many of ``nodes`` that is, rounded down."""
-        return self.amount * nodes // _HUNDRED if self.is_percent else self.amount
-
-    @classmethod
-    def of(cls, value: int | str) -> Share:
-        """Read a share as a spec writes it: 3, or "20%"."""
-        return cls(value) if isinstance(value, int) else cls(int(value.removesuffix("%")), is_percent=True)
+def share_of(asked: int | str, nodes: int, *, rounds_up: bool = False) -> int:
+    """Return how many of ``nodes`` a number or a percentage of a spec is: 3, or "20%"."""
+    if isinstance(asked, int):
+        return asked
+    percent = int(asked.removesuffix("%"))
+    return -(-percent * nodes // _HUNDRED) if rounds_up else percent * nodes // _HUNDRED
 
 
-def is_systemic(*, pressured: int, unknown: int, nodes: int, max_pressured_nodes: Share) -> bool:
+def is_systemic(*, pressured: int, unknown: int, nodes: int, max_pressured_nodes: int | str) -> bool:
     """Whether so much of the pool is in trouble that nothing is evicted: SystemicPressure.
 
     ``pressured`` nodes are signalled ones. The limit rounds up, so that one node of a small pool may be.
     """
-    return pressured + unknown > max_pressured_nodes.rounded_up(nodes)
+    return pressured + unknown > share_of(max_pressured_nodes, nodes, rounds_up=True)
 
 
 @dataclass(frozen=True)
@@ -165,7 +152,7 @@ class Breaker:
 
     nodes: Sequence[Node]
     memory: Mapping[str, NodePressure]
-    allowed: Share
+    allowed: int | str
 
     @property
     def is_open(self) -> bool:
@@ -211,9 +198,9 @@ def _calm_at(memory: NodePressure | None) -> float | None:
     )
 
 
-def max_evicting_nodes(*, nodes: int, max_nodes: Share) -> int:
+def max_evicting_nodes(*, nodes: int, max_nodes: int | str) -> int:
     """Return how many nodes may have an eviction that is not finished: at least one."""
-    return max(1, max_nodes.rounded_down(nodes))
+    return max(1, share_of(max_nodes, nodes))
 
 
 @dataclass(slots=True)
@@ -292,7 +279,7 @@ class Overview:
             pressured=len(self.pressured),
             unknown=len(self.silent),
             nodes=self.nodes,
-            max_pressured_nodes=Share.of(self.allowed),
+            max_pressured_nodes=self.allowed,
         )
 
     @property

@@ -1,4 +1,4 @@
-"""What a sample says of the two axes, and which samples are fresh.
+"""Reads what memory samples say of the two axes of a node, and sorts out those that are not fresh.
 
 Fresh are those whose own time has advanced. A kubelet that cannot read its counters answers with the old
 values and their old time, and an exporter that is gone leaves its last values in Prometheus. So an answer is
@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from winpool.api.memory_pressure import PageFileType
-from winpool.features.memory.settings import FRESH_INTERVALS, FRESH_SECONDS, DetectorSettings, PageFile
+from winpool.api.memory_pressure import PageFile, PageFileType
+from winpool.features.memory.settings import FRESH_INTERVALS, FRESH_SECONDS, DetectorSettings
 from winpool.model.pressure import Axis, MemorySample, Reading, is_amount
 
 

@@ -1,4 +1,4 @@
-"""The numbers of the detector: what a pool sets of the lines of memory pressure, with the operator's values.
+"""Gives the detector its numbers: what a pool sets of the lines of pressure, else the operator's values.
 
 Most lines are those that Microsoft's field engineers use (PAL, Performance Analysis of Logs): commit 80 and
 90 %, RAM 10 and 5 %, 1000 reads a second. https://github.com/clinthuffman/PAL
@@ -7,11 +7,16 @@ What no pool sets stands beside what uses it, in ``levels.py`` and ``detector.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from winpool.api.memory_pressure import MemoryPressure, PageFileType
-from winpool.api.quantity import GIB, bytes_of
+from winpool.api.memory_pressure import (
+    CommitThresholds,
+    MemoryPressure,
+    PageFile,
+    PageFileType,
+    PhysicalThresholds,
+)
 
 FRESH_INTERVALS: Final = 2.5
 """A sample is fresh for so many intervals of its source: one that is missed, and one that is late."""
@@ -27,41 +32,22 @@ SETTLE_SECONDS: Final = 60.0
 ``EVIDENCE_SECONDS``, so what was measured before is no evidence for the next eviction."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageFile:
-    """The page file of the nodes, which decides how much can be committed at most.
+UNKNOWN_PAGE_FILE: Final = PageFile(type=PageFileType.UNKNOWN)
 
-    ``max_bytes`` is None only where the type is Unknown. One that is SystemManaged is extended by Windows at
-    90 % of the commit limit.
-    """
+COMMIT: Final = CommitThresholds(
+    warning_used_percent=80, soft_used_percent=90, hard_headroom="1Gi", hard_eta_seconds=120
+)
+"""At 90 % Windows begins to extend a page file that it manages. 1Gi is twice the kubelet's own threshold of
+500Mi, so that the graceful way comes first. A pod with the usual grace of 30 s, and its eviction, fit into
+120 s."""
 
-    type: PageFileType = PageFileType.UNKNOWN
-    max_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CommitLines:
-    """The lines of the axis COMMIT."""
-
-    warning_used_percent: float = 80.0
-    soft_used_percent: float = 90.0
-    """Where Windows begins to extend a page file that it manages."""
-    hard_headroom_bytes: int = GIB
-    """Twice the kubelet's own threshold of 500Mi, so that the graceful way comes first."""
-    hard_eta_seconds: float = 120.0
-    """Hard also above Soft if it is exhausted in less: a pod with the usual grace of 30 s, and its eviction,
-    still fit in."""
-
-
-@dataclass(frozen=True, slots=True)
-class PhysicalLines:
-    """The lines of the axis PHYSICAL. Little memory alone is no harm: Soft and Hard need paging as well."""
-
-    warning_available_percent: float = 15.0
-    soft_available_percent: float = 10.0
-    hard_available_percent: float = 5.0
-    soft_reads_per_second: float = 300.0
-    hard_reads_per_second: float = 1000.0
+PHYSICAL: Final = PhysicalThresholds(
+    warning_available_percent=15,
+    soft_available_percent=10,
+    hard_available_percent=5,
+    soft_reads_per_second=300,
+    hard_reads_per_second=1000,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,36 +62,20 @@ class DetectorSettings:
     """
 
     sources: tuple[str, ...] = ("Kubelet",)
-    page_file: PageFile = field(default_factory=PageFile)
-    commit: CommitLines = field(default_factory=CommitLines)
-    physical: PhysicalLines = field(default_factory=PhysicalLines)
+    page_file: PageFile = UNKNOWN_PAGE_FILE
+    commit: CommitThresholds = COMMIT
+    physical: PhysicalThresholds = PHYSICAL
     soft_grace_seconds: float = 90.0
     clear_after_seconds: float = 300.0
 
 
 def settings_of(pressure: MemoryPressure) -> DetectorSettings:
     """Return the numbers of the detector for nodes of a pool with this ``memoryPressure``."""
-    page_file, commit, physical = pressure.page_file, pressure.commit, pressure.physical
     return DetectorSettings(
         sources=tuple(each.name for each in pressure.sources),
-        page_file=PageFile() if page_file is None else PageFile(page_file.type, page_file.max_bytes),
-        commit=CommitLines()
-        if commit is None
-        else CommitLines(
-            warning_used_percent=float(commit.warning_used_percent),
-            soft_used_percent=float(commit.soft_used_percent),
-            hard_headroom_bytes=bytes_of(commit.hard_headroom),
-            hard_eta_seconds=float(commit.hard_eta_seconds),
-        ),
-        physical=PhysicalLines()
-        if physical is None
-        else PhysicalLines(
-            warning_available_percent=float(physical.warning_available_percent),
-            soft_available_percent=float(physical.soft_available_percent),
-            hard_available_percent=float(physical.hard_available_percent),
-            soft_reads_per_second=float(physical.soft_reads_per_second),
-            hard_reads_per_second=float(physical.hard_reads_per_second),
-        ),
+        page_file=pressure.page_file or UNKNOWN_PAGE_FILE,
+        commit=pressure.commit or COMMIT,
+        physical=pressure.physical or PHYSICAL,
         soft_grace_seconds=float(pressure.grace_seconds),
         clear_after_seconds=float(pressure.clear_seconds),
     )

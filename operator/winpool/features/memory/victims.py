@@ -1,4 +1,4 @@
-"""Which pod of a node under pressure is evicted: the smallest that suffices, of those that go first.
+"""Chooses the pod of a node under pressure to evict: the smallest that suffices, of those that go first.
 
 Pods are in an order of three steps, which is that of the kubelet with the rules of the pool added:
 
@@ -51,16 +51,6 @@ MIN_SHARE: Final = 0.05
 _UNKNOWN: Final = PodUsage()
 
 
-class Behavior(Enum):
-    """What the rules of the pool say of a pod; None where none matches."""
-
-    NEVER = "Never"
-    PREFER = "Prefer"
-
-
-_BEHAVIORS: Final = {EvictionBehavior.NEVER: Behavior.NEVER, EvictionBehavior.PREFER: Behavior.PREFER}
-
-
 class Exclusion(Enum):
     """Why a pod is not evicted. The first that is true."""
 
@@ -91,7 +81,8 @@ class Candidate:
     """A ``pod`` on the node, with the ``facts`` about it, and what it uses.
 
     ``age_seconds`` is negative where it is not known. ``is_blocked``: a PodDisruptionBudget permits no
-    eviction now, or has refused this one.
+    eviction now, or has refused this one. ``behavior`` is what the rules of the pool say of it, None where
+    none matches.
     """
 
     pod: Pod
@@ -99,7 +90,7 @@ class Candidate:
     usage: PodUsage = _UNKNOWN
     age_seconds: float = 0.0
     is_blocked: bool = False
-    behavior: Behavior | None = None
+    behavior: EvictionBehavior | None = None
 
     def used(self, basis: Basis) -> float | None:
         """Return what the pod uses, in bytes; None where it is unknown, and 0 is."""
@@ -112,7 +103,7 @@ class Candidate:
 
     def tier(self, basis: Basis) -> tuple[bool, int, bool]:
         """Return its place in the three steps; the smallest goes first."""
-        return (self.excess(basis) <= 0, self.facts.priority, self.behavior is not Behavior.PREFER)
+        return (self.excess(basis) <= 0, self.facts.priority, self.behavior is not EvictionBehavior.PREFER)
 
     def rank(self, basis: Basis) -> tuple[object, ...]:
         """Return what decides between pods of one tier.
@@ -163,7 +154,7 @@ def protected_because(candidate: Candidate, protection: Protection) -> Exclusion
         Exclusion.HOST_PROCESS: facts.is_host_process,
         Exclusion.SYSTEM_NAMESPACE: is_system_namespace(pod.namespace)
         or pod.namespace in protection.namespaces,
-        Exclusion.RULE: candidate.behavior is Behavior.NEVER,
+        Exclusion.RULE: candidate.behavior is EvictionBehavior.NEVER,
         Exclusion.NO_CONTROLLER: not pod.controller_kind,
         Exclusion.TOO_YOUNG: not candidate.age_seconds >= protection.min_pod_age_seconds,
         Exclusion.BUDGET: candidate.is_blocked,
@@ -189,16 +180,11 @@ def candidates_of(
             # One whose age is not known, or that is from the future, is too young.
             age_seconds=-1.0 if facts.created is None else (now - facts.created).total_seconds(),
             is_blocked=pod.uid in refused or pod.uid in (pods.blocked or ()),
-            behavior=behavior_of(pod, rules),
+            behavior=next((rule.behavior for rule in rules if _matches(rule, pod)), None),
         )
         for pod in pods.pods
         if (facts := pod.eviction) is not None
     )
-
-
-def behavior_of(pod: Pod, rules: Sequence[EvictionRule]) -> Behavior | None:
-    """Return what the first rule that matches ``pod`` says; None where none does."""
-    return next((_BEHAVIORS[rule.behavior] for rule in rules if _matches(rule, pod)), None)
 
 
 def _matches(rule: EvictionRule, pod: Pod) -> bool:

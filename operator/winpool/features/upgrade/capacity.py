@@ -237,42 +237,30 @@ class CapacityJudge:
         self._of_build: dict[str, list[Node]] = {}
         for node in ordered:
             self._of_build.setdefault(build_of(node), []).append(node)
-        self._groups: dict[str, _Group] = {}
-        self._wide: dict[str, _Group] = {}
-        self._found: dict[str, Fit] = {}
+        self._groups: dict[tuple[str, bool], _Group] = {}
 
     def judge(self, node: Node) -> Fit:
-        """Return whether the moving pods of ``node``, which is one of ``nodes``, fit on the others.
-
-        The answer is kept: to ask again costs nothing.
-        """
-        found = self._found.get(node.name)
-        if found is None:
-            found = self._found[node.name] = self._judged(node)
-        return found
-
-    def _judged(self, node: Node) -> Fit:
+        """Return whether the moving pods of ``node``, which is one of ``nodes``, fit on the others."""
         workload = self._workloads.get(node.name)
         if workload is None:
             return NOT_KNOWN
         build = self._build_of(node)
         if not build:
             return FITS if workload.is_complete and not workload.moving else NOT_KNOWN
-        group = self._groups.get(build)
-        if group is None:
-            group = self._groups[build] = self._group(build, ())
-        fit = group.judge(node)
-        if not fit.unfit or not self._others:
-            return fit
-        wide = self._wide.get(build)
-        if wide is None:
-            wide = self._wide[build] = self._group(build, self._others)
-        return wide.judge(node)
+        fit = self._group(build, is_wide=False).judge(node)
+        return self._group(build, is_wide=True).judge(node) if fit.unfit and self._others else fit
 
-    def _group(self, build: str, others: Sequence[Node]) -> _Group:
-        there = [node for node in others if self._build_of(node) in (build, "")]
-        unknown = [*self._of_build.get("", ()), *sorted(there, key=lambda node: node.name)]
-        return _Group(self._of_build.get(build, ()), unknown, self._workloads)
+    def _group(self, build: str, *, is_wide: bool) -> _Group:
+        """Return the nodes of that build; if ``is_wide`` with those outside of the pool."""
+        group = self._groups.get((build, is_wide))
+        if group is None:
+            there = [
+                node for node in (self._others if is_wide else ()) if self._build_of(node) in (build, "")
+            ]
+            unknown = [*self._of_build.get("", ()), *sorted(there, key=lambda node: node.name)]
+            group = _Group(self._of_build.get(build, ()), unknown, self._workloads)
+            self._groups[build, is_wide] = group
+        return group
 
 
 class _Group:

@@ -14,6 +14,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
+import msgspec
+
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.maintenance import Gate
 from winpool.api.spec import OperatingSystem, WindowsNodePoolSpec
@@ -24,17 +26,15 @@ from winpool.features.judge import unknown_release
 from winpool.features.upgrade.capacity import CapacityJudge
 from winpool.features.upgrade.due import DueJudge, Found
 from winpool.features.upgrade.findings import surprise_findings, upgrade_findings
-from winpool.features.upgrade.gates.pool import exclusions_of, may_continue
+from winpool.features.upgrade.gates.pool import may_continue
 from winpool.features.upgrade.gates.table import NODE_GATES, POOL_GATES
 from winpool.features.upgrade.gates.world import (
-    Candidate,
     WorkloadEvidence,
     World,
     evidence_of,
     node_stops,
     pool_stops,
     to_remember,
-    world_of,
 )
 from winpool.features.upgrade.records import (
     NO_UPGRADES,
@@ -62,13 +62,11 @@ _GOALS: Final[Mapping[str, Desired]] = {
 _LEFT: Final = Desired(labels={UPGRADE_STATE_LABEL: KEEP})
 
 
-def state_of(node: Node, *, is_due: bool, is_unknown: bool, is_permitted: bool) -> UpgradeState | None:
-    """Return what the label is to say; None where it is to stay as it is, since it is not known.
+def state_without_due(node: Node, *, is_unknown: bool) -> UpgradeState | None:
+    """Return what the label of a node that is not known to be due is to say; None where it is to stay.
 
     A permission does not outlast what is known.
     """
-    if is_due:
-        return UpgradeState.REQUIRED if is_permitted else UpgradeState.GATED
     if not is_unknown:
         return UpgradeState.UP_TO_DATE
     return UpgradeState.GATED if node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED else None
@@ -144,7 +142,7 @@ def unusable(upgrade: Upgrade, os: OperatingSystem, *, layers: Layered, now: dat
             yield f"spec.upgrade.maintenanceWindows[{place}].{error}"
     if len(windows) < len(upgrade.maintenance_windows):
         return
-    found = opening(windows, exclusions_of(upgrade), now=now)
+    found = opening(windows, upgrade.maintenance_exclusions, now=now)
     if not found.is_open and found.changes_at is None:
         yield (
             "spec.upgrade.maintenanceExclusions: they cover every maintenance window of the next 50 years, "
@@ -212,11 +210,9 @@ class _Pass:
         found = [(node, judge(node)) for node in self._nodes]
         due = [(node, each) for node, each in found if each.due]
         workloads = {node.name: self._evidence.of(node) for node, _ in due}
-        world = world_of(
-            self._snapshot, self._spec, self._block, layers=self._judge.layers, nodes=self._nodes
-        )
+        world = World(self._snapshot, self._spec, self._block, layers=self._judge.layers, nodes=self._nodes)
         gates = tuple(self._overrides.on(each.judge(world)) for each in POOL_GATES)
-        stops = pool_stops(self._spec, self._block, self._mandate)
+        stops = tuple(pool_stops(self._spec, self._block, self._mandate))
         is_open = not stops and all(each.permits for each in gates)
         in_work = frozenset() if is_open or stops else _in_work(world, gates)
         upgrades = {
@@ -276,7 +272,9 @@ class _Pass:
     ) -> NodeUpgrade:
         """Return what is known of a node that is due; ``is_open``: the pool permits its upgrade."""
         fit = self._fits.judge(node) if workload else None
-        candidate = Candidate(node, found.judged.judgement, workload, fit)
+        candidate = NodeUpgrade(
+            node, found.due, found.judged.judgement.os_version, workload=workload, fit=fit
+        )
         gates = tuple([self._overrides.on(each.judge(world, candidate)) for each in NODE_GATES])
         stops = node_stops(node, now=self._now)
         is_clear = is_open and not stops
@@ -284,16 +282,12 @@ class _Pass:
             state = None
         else:
             is_permitted = is_clear and all(each.permits for each in gates)
-            state = state_of(node, is_due=True, is_unknown=False, is_permitted=is_permitted)
-        return NodeUpgrade(node, found.due, gates=gates, stops=stops, workload=workload, state=state, fit=fit)
+            state = UpgradeState.REQUIRED if is_permitted else UpgradeState.GATED
+        return msgspec.structs.replace(candidate, gates=gates, stops=stops, state=state)
 
     def _goals(self, node: Node, found: Found, due: NodeUpgrade | None, *, is_stopped: bool) -> Desired:
         """Return what is wanted of the label of a node."""
-        state = (
-            due.state
-            if due
-            else state_of(node, is_due=False, is_unknown=found.is_unknown, is_permitted=False)
-        )
+        state = due.state if due else state_without_due(node, is_unknown=found.is_unknown)
         is_held_now = is_held(node, now=self._now)
         if is_held_now:
             self._moments.append(hold_end(node))

@@ -57,23 +57,15 @@ def surprise_findings(surprises: Iterable[Surprise], nodes: Iterable[Node]) -> I
 
 def _overrides(in_force: Iterable[Override], expired: Iterable[Override]) -> Iterator[Finding]:
     for each in in_force:
-        yield Finding(
-            IssueReason.OVERRIDE_IN_FORCE,
-            (),
-            f"An override opens the gate {each.gate} until {at(each.until)}, whatever it "
-            f"finds{because(each.reason)}",
-            f"Remove the entry {each.gate} of spec.upgrade.overrides once it is not needed.",
-            cause=each.gate,
-        )
+        said = f"An override opens the gate {each.gate} until {at(each.until)}, whatever it finds"
+        entry = f"Remove the entry {each.gate} of spec.upgrade.overrides"
+        fix, reason = f"{entry} once it is not needed.", IssueReason.OVERRIDE_IN_FORCE
+        yield Finding(reason, (), f"{said}{because(each.reason)}", fix, cause=each.gate)
     for each in expired:
-        yield Finding(
-            IssueReason.OVERRIDE_EXPIRED,
-            (),
-            f"The override of the gate {each.gate} ended at {at(each.until)} and has no "
-            f"effect{because(each.reason)}",
-            f"Remove the entry {each.gate} of spec.upgrade.overrides, or set a later time in its until.",
-            cause=each.gate,
-        )
+        said = f"The override of the gate {each.gate} ended at {at(each.until)} and has no effect"
+        entry = f"Remove the entry {each.gate} of spec.upgrade.overrides"
+        fix, reason = f"{entry}, or set a later time in its until.", IssueReason.OVERRIDE_EXPIRED
+        yield Finding(reason, (), f"{said}{because(each.reason)}", fix, cause=each.gate)
 
 
 def _closed(gate: GateFinding) -> Finding:

@@ -9,9 +9,10 @@ soaked, and what was evicted is Ready elsewhere. The nodes of a batch are upgrad
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
+from operator import attrgetter
 from typing import Final
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
@@ -19,7 +20,7 @@ from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import LAST
 from winpool.api.upgrade import Canary, Method, Upgrade
 from winpool.features.upgrade.gates.pool import FAILED, is_unavailable, max_unavailable
-from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stop, UpgradeOverview
+from winpool.features.upgrade.records import GateFinding, NodeUpgrade, UpgradeOverview
 from winpool.model.node import Node
 from winpool.model.pods import Workload
 from winpool.ownership.members import selects
@@ -34,95 +35,98 @@ class Turn(IntEnum):
     OPERATOR = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A node that is due, in its place.
+class PlannedAction(StrEnum):
+    """What may be done with a node."""
 
-    ``closed`` are its own closed gates, ``why`` is in sentences.
+    UPGRADE = "Upgrade"
+    """Nothing keeps it from being upgraded, once its batch is next."""
+    WAIT = "Wait"
+    """A gate is closed, or something stops it: of the pool or of the node itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """What would happen to a node that is due.
+
+    ``closed`` are its own gates that keep it from being upgraded. ``zone`` is the value of ``topologyKey``,
+    empty where the node has none or zones are off. ``why`` says in sentences why it has its place. ``place``
+    is from 1. ``batch`` is the number of its batch, None where the budget permits none.
     """
 
     upgrade: NodeUpgrade
-    turn: Turn
-    zone: str
     closed: tuple[GateFinding, ...]
-    why: str
+    zone: str
+    turn: Turn
+    why: str = ""
+    place: int = 0
+    batch: int | None = None
+    action: PlannedAction = PlannedAction.WAIT
+
+    @property
+    def node(self) -> str:
+        """The name of the node."""
+        return self.upgrade.node.name
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether something of the node itself keeps it from being upgraded now."""
+        upgrade = self.upgrade
+        return bool(self.closed or upgrade.stops or (upgrade.workload and upgrade.workload.blocked))
+
+    @property
+    def ease(self) -> tuple[object, ...]:
+        """What orders the nodes of a zone: those that nothing keeps first, then by how many pods move."""
+        node, workload = self.upgrade.node, self.upgrade.workload
+        moving = workload.moving_pods if workload else 0
+        return (self.is_blocked, workload is None, moving, node.created or LAST, node.name)
 
 
 def in_order(
     due: Iterable[NodeUpgrade], block: Upgrade, *, up_to_date: int = 0, operator_node: str = ""
-) -> list[Placed]:
+) -> list[PlannedNode]:
     """Return the nodes that are due in the order in which they are upgraded.
 
     ``up_to_date`` is how many nodes of the pool are up to date already: of ``canary.nodes`` so many are
     served, since they run the target. ``operator_node`` is the name of the node that the operator runs on,
     empty where it is not known.
     """
-    standing = [_Standing(each, block.topology_key) for each in due]
-    turns = _turns(standing, block.canary, up_to_date=up_to_date, operator_node=operator_node)
-    ordered = sorted(
-        zip(turns, standing, strict=True), key=lambda each: (each[0], *each[1].zone_key, each[1].ease)
-    )
-    return [
-        Placed(each.upgrade, turn, each.zone, each.closed, " ".join(_why(each, turn, block)))
-        for turn, each in ordered
-    ]
-
-
-class _Standing:
-    """What the place of a node is by."""
-
-    __slots__ = ("closed", "ease", "is_blocked", "moving_pods", "upgrade", "zone", "zone_key")
-
-    def __init__(self, upgrade: NodeUpgrade, topology_key: str) -> None:
-        self.upgrade = upgrade
-        node, workload = upgrade.node, upgrade.workload
-        self.closed = upgrade.closed
-        self.is_blocked = bool(self.closed or upgrade.stops or (workload and workload.blocked))
-        self.zone = node.labels.get(topology_key, "") if topology_key else ""
-        self.zone_key = (not self.zone, self.zone)
-        self.moving_pods = workload.moving_pods if workload else 0
-        self.ease = (
-            self.is_blocked,
-            workload is None,
-            self.moving_pods,
-            node.created or LAST,
-            node.name,
+    key = block.topology_key
+    found = [
+        PlannedNode(
+            each, each.closed, each.node.labels.get(key, "") if key else "", _turn(each, operator_node)
         )
+        for each in due
+    ]
+    canaries = _canaries(found, block.canary, up_to_date=up_to_date)
+    turned = [replace(each, turn=Turn.CANARY) if each.node in canaries else each for each in found]
+    turned.sort(key=lambda each: (each.turn, not each.zone, each.zone, each.ease))
+    return [replace(each, why=" ".join(_why(each, block))) for each in turned]
 
 
-def _turns(
-    standing: Sequence[_Standing], canary: Canary | None, *, up_to_date: int, operator_node: str
-) -> list[Turn]:
-    turns = [_late(each, operator_node) for each in standing]
-    if canary is None:
-        return turns
-    early = [number for number, turn in enumerate(turns) if turn is Turn.ZONE]
-    if canary.node_selector is not None:
-        chosen = [
-            number for number in early if selects(canary.node_selector, standing[number].upgrade.node.labels)
-        ]
-    else:
-        wanted = max((canary.nodes or 0) - up_to_date, 0)
-        chosen = sorted(early, key=lambda number: standing[number].ease)[:wanted]
-    for number in chosen:
-        turns[number] = Turn.CANARY
-    return turns
-
-
-def _late(each: _Standing, operator_node: str) -> Turn:
-    node = each.upgrade.node
-    if operator_node and node.name == operator_node:
+def _turn(upgrade: NodeUpgrade, operator_node: str) -> Turn:
+    if operator_node and upgrade.node.name == operator_node:
         return Turn.OPERATOR
-    return Turn.FAILED if node.labels.get(UPGRADE_STATE_LABEL) in FAILED else Turn.ZONE
+    return Turn.FAILED if upgrade.node.labels.get(UPGRADE_STATE_LABEL) in FAILED else Turn.ZONE
 
 
-def _why(each: _Standing, turn: Turn, block: Upgrade) -> Iterable[str]:
+def _canaries(found: Iterable[PlannedNode], canary: Canary | None, *, up_to_date: int) -> Collection[str]:
+    """Return the names of the nodes that precede all others."""
+    early = [each for each in found if each.turn is Turn.ZONE] if canary else []
+    if canary and canary.node_selector is not None:
+        early = [each for each in early if selects(canary.node_selector, each.upgrade.node.labels)]
+    elif canary:
+        wanted = max((canary.nodes or 0) - up_to_date, 0)
+        early = sorted(early, key=attrgetter("ease"))[:wanted]
+    return {each.node for each in early}
+
+
+def _why(each: PlannedNode, block: Upgrade) -> Iterator[str]:
     """Yield sentences: what decides first is the first."""
-    if turn is Turn.OPERATOR:
+    if each.turn is Turn.OPERATOR:
         yield "The operator runs on it, so it is the last."
-    elif turn is Turn.FAILED:
+    elif each.turn is Turn.FAILED:
         yield "Its last upgrade failed, so it follows all nodes whose upgrade has not."
-    elif turn is Turn.CANARY:
+    elif each.turn is Turn.CANARY:
         by = "nodeSelector selects it" if block.canary and block.canary.node_selector else "nodes chooses it"
         yield f"spec.upgrade.canary.{by}, so it precedes all others."
     if block.topology_key:
@@ -133,10 +137,11 @@ def _why(each: _Standing, turn: Turn, block: Upgrade) -> Iterable[str]:
         )
     if each.is_blocked:
         yield "Something keeps it from being upgraded now, so it follows the nodes that nothing keeps."
-    if each.upgrade.workload is None:
+    workload = each.upgrade.workload
+    if workload is None:
         yield "Its pods are not known."
     else:
-        pods = each.moving_pods
+        pods = workload.moving_pods
         yield f"{pods} pod{'' if pods == 1 else 's'} would move; fewer come first, then the older node."
 
 
@@ -157,22 +162,13 @@ SETTLE_SECONDS: Final = 900
 (https://github.com/Azure/AKS/issues/4047)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Duration:
-    """How long something takes, in seconds."""
-
-    likely: int = 0
-    worst_case: int = 0
-
-    def __add__(self, other: Duration) -> Duration:
-        """Return one after the other."""
-        return Duration(self.likely + other.likely, self.worst_case + other.worst_case)
-
-
 def duration_of(
     workloads: Iterable[Workload | None], spec: WindowsNodePoolSpec, block: Upgrade, *, is_canary: bool
-) -> Duration:
-    """Return how long a batch of nodes takes with such pods; None is a node whose pods are not known."""
+) -> tuple[int, int]:
+    """Return how many seconds a batch of nodes with such pods takes: likely, and at worst.
+
+    None is a node whose pods are not known.
+    """
     grace, moves = 0, False
     for each in workloads:
         grace = max(grace, DEFAULT_GRACE_SECONDS if each is None else each.longest_grace)
@@ -184,46 +180,11 @@ def duration_of(
     drain = block.drain
     machine = min(MACHINE_SECONDS[block.method], block.rejoin_timeout_seconds)
     settle = min(SETTLE_SECONDS, block.settle_timeout_seconds) if moves else 0
-    return Duration(
-        likely=min(grace + EVICTION_SECONDS, drain.timeout_seconds) * moves
-        + max(machine + ready + soak, settle),
-        worst_case=(drain.timeout_seconds + drain.volume_detach_timeout_seconds) * moves
-        + block.rejoin_timeout_seconds
-        + validated
-        + max(soak, block.settle_timeout_seconds * moves),
-    )
-
-
-class PlannedAction(StrEnum):
-    """What may be done with a node."""
-
-    UPGRADE = "Upgrade"
-    """Nothing keeps it from being upgraded, once its batch is next."""
-    WAIT = "Wait"
-    """A gate is closed, or something stops it: of the pool or of the node itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedNode:
-    """What would happen to a node that is due.
-
-    ``place`` is from 1. ``batch`` is the number of its batch, None where the budget permits none. ``zone`` is
-    the value of ``topologyKey``, empty where the node has none or zones are off. ``why`` says in sentences
-    why it has its place. ``closed`` are its own gates that keep it from being upgraded.
-    """
-
-    upgrade: NodeUpgrade
-    place: int
-    batch: int | None
-    zone: str
-    why: str
-    action: PlannedAction
-    closed: tuple[GateFinding, ...] = ()
-
-    @property
-    def node(self) -> str:
-        """The name of the node."""
-        return self.upgrade.node.name
+    likely = min(grace + EVICTION_SECONDS, drain.timeout_seconds) * moves
+    likely += max(machine + ready + soak, settle)
+    worst_case = (drain.timeout_seconds + drain.volume_detach_timeout_seconds) * moves
+    worst_case += block.rejoin_timeout_seconds + validated + max(soak, block.settle_timeout_seconds * moves)
+    return likely, worst_case
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,30 +207,20 @@ class Batch:
 class UpgradePlan:
     """How the nodes of a pool that are due would be upgraded, one batch after the other.
 
-    ``target`` is what they are brought to. ``gates`` are all gates of the pool and ``stops`` what else keeps
-    all nodes. ``max_unavailable`` is how many nodes of the pool may be unavailable, None where that cannot be
-    read; ``unavailable`` how many are now, and ``batch_size`` how many nodes a batch has at most, 0 where
-    there are no batches. ``unknown`` are the names of nodes of which it is not known whether they are due.
-    Seconds are those of all batches, without the time for which gates are closed; None without batches.
+    ``overview`` is what is known of them. ``max_unavailable`` is how many nodes of the pool may be
+    unavailable, None where that cannot be read; ``unavailable`` how many are now, and ``batch_size`` how many
+    nodes a batch has at most, 0 where there are no batches. Seconds are those of all batches, without the
+    time for which gates are closed; None without batches.
     """
 
-    target: str
-    gates: tuple[GateFinding, ...]
-    stops: tuple[Stop, ...]
+    overview: UpgradeOverview
     max_unavailable: int | None
     unavailable: int
     batch_size: int
     nodes: tuple[PlannedNode, ...] = ()
     batches: tuple[Batch, ...] = ()
-    unknown: tuple[str, ...] = ()
-    up_to_date: int = 0
     likely_seconds: int | None = None
     worst_case_seconds: int | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether nothing keeps the pool as a whole from being upgraded."""
-        return not self.stops and all(each.permits for each in self.gates)
 
 
 LEAST_BATCH: Final = 1
@@ -296,34 +247,36 @@ def upgrade_plan(
     size = max(allowed - unavailable, LEAST_BATCH) if allowed else 0
     placed = in_order(overview.due, block, up_to_date=overview.up_to_date, operator_node=operator_node)
     together = list(_together(placed, size)) if size else []
-    numbers = [number for number, each in enumerate(together, start=1) for _ in each]
     batches = tuple(_batches(together, spec, block))
+    of_batch = {each.node: number for number, batch in enumerate(together, start=1) for each in batch}
     is_open = overview.is_open
-    total = sum((Duration(each.likely_seconds, each.worst_case_seconds) for each in batches), Duration())
     return UpgradePlan(
-        target=overview.target,
-        gates=overview.gates,
-        stops=overview.stops,
+        overview=overview,
         max_unavailable=allowed,
         unavailable=unavailable,
         batch_size=size,
         nodes=tuple(
             [
-                _planned(each, place, numbers[place - 1] if size else None, is_open=is_open)
+                replace(
+                    each, place=place, batch=of_batch.get(each.node), action=_action(each, is_open=is_open)
+                )
                 for place, each in enumerate(placed, start=1)
             ]
         ),
         batches=batches,
-        unknown=tuple(sorted(overview.unknown)),
-        up_to_date=overview.up_to_date,
-        likely_seconds=total.likely if batches else None,
-        worst_case_seconds=total.worst_case if batches else None,
+        likely_seconds=sum(each.likely_seconds for each in batches) if batches else None,
+        worst_case_seconds=sum(each.worst_case_seconds for each in batches) if batches else None,
     )
 
 
-def _together(placed: Sequence[Placed], size: int) -> Iterator[list[Placed]]:
+def _action(each: PlannedNode, *, is_open: bool) -> PlannedAction:
+    may_begin = is_open and not each.closed and not each.upgrade.stops
+    return PlannedAction.UPGRADE if may_begin else PlannedAction.WAIT
+
+
+def _together(placed: Sequence[PlannedNode], size: int) -> Iterator[list[PlannedNode]]:
     """Yield the nodes of each batch: ``size`` at most, of one turn and one zone."""
-    batch: list[Placed] = []
+    batch: list[PlannedNode] = []
     for each in placed:
         if batch and (len(batch) == size or (batch[0].turn, batch[0].zone) != (each.turn, each.zone)):
             yield batch
@@ -333,28 +286,19 @@ def _together(placed: Sequence[Placed], size: int) -> Iterator[list[Placed]]:
         yield batch
 
 
-def _batches(together: Iterable[list[Placed]], spec: WindowsNodePoolSpec, block: Upgrade) -> Iterator[Batch]:
+def _batches(
+    together: Iterable[list[PlannedNode]], spec: WindowsNodePoolSpec, block: Upgrade
+) -> Iterator[Batch]:
     for number, nodes in enumerate(together, start=1):
         is_canary = nodes[0].turn is Turn.CANARY
-        takes = duration_of((each.upgrade.workload for each in nodes), spec, block, is_canary=is_canary)
+        likely, worst_case = duration_of(
+            (each.upgrade.workload for each in nodes), spec, block, is_canary=is_canary
+        )
         yield Batch(
             number=number,
             zone=nodes[0].zone,
             is_canary=is_canary,
-            nodes=tuple([each.upgrade.node.name for each in nodes]),
-            likely_seconds=takes.likely,
-            worst_case_seconds=takes.worst_case,
+            nodes=tuple([each.node for each in nodes]),
+            likely_seconds=likely,
+            worst_case_seconds=worst_case,
         )
-
-
-def _planned(each: Placed, place: int, batch: int | None, *, is_open: bool) -> PlannedNode:
-    may_begin = is_open and not each.closed and not each.upgrade.stops
-    return PlannedNode(
-        upgrade=each.upgrade,
-        place=place,
-        batch=batch,
-        zone=each.zone,
-        why=each.why,
-        action=PlannedAction.UPGRADE if may_begin else PlannedAction.WAIT,
-        closed=each.closed,
-    )

@@ -76,14 +76,14 @@ class DueReason(msgspec.Struct, frozen=True, gc=False):
 class NodeUpgrade(msgspec.Struct, frozen=True):
     """What is known of the upgrade of one node.
 
-    ``due`` is empty where it is up to date; ``is_unknown`` says that this is not known. ``gates`` are those
+    ``due`` says why it is due, ``os_version`` which release it runs, empty where unknown. ``gates`` are those
     that are judged node by node, in the order of ``Gate``; ``stops`` those of the node. ``state`` is what the
     label is to say; None where the label is to stay as it is. ``fit`` says whether its pods fit on others.
     """
 
     node: Node
     due: tuple[DueReason, ...] = ()
-    is_unknown: bool = False
+    os_version: str = ""
     gates: tuple[GateFinding, ...] = ()
     stops: tuple[Stop, ...] = ()
     workload: Workload | None = None

@@ -23,6 +23,7 @@ from winpool.api.maintenance import (
     MAX_SCHEDULE_LENGTH,
     NEVER_OVERRIDDEN,
     Gate,
+    MaintenanceExclusion,
     Override,
     has_five_fields,
 )
@@ -178,17 +179,12 @@ HORIZON: Final = timedelta(days=50 * 366)
 """A window that does not open until then never does: the library searches as far."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exclusion:
-    """A time in which all windows are closed: from ``start``, and no longer at ``end``."""
+_Exclusions = Sequence[MaintenanceExclusion]
 
-    start: datetime
-    end: datetime
-    reason: str = ""
 
-    def covers(self, now: datetime) -> bool:
-        """Whether windows are closed at ``now``."""
-        return self.start <= now < self.end
+def covers(exclusion: MaintenanceExclusion, now: datetime) -> bool:
+    """Whether windows are closed at ``now``: from its start, and no longer at its end."""
+    return exclusion.start <= now < exclusion.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +199,7 @@ class Opening:
     changes_at: datetime | None
 
 
-def opening(windows: Sequence[Window], exclusions: Sequence[Exclusion], *, now: datetime) -> Opening:
+def opening(windows: Sequence[Window], exclusions: _Exclusions, *, now: datetime) -> Opening:
     """Return whether any of ``windows`` is open at ``now``, and no exclusion closes it.
 
     Without windows it is open at any time but in exclusions.
@@ -211,24 +207,24 @@ def opening(windows: Sequence[Window], exclusions: Sequence[Exclusion], *, now: 
     if not _is_open(windows, exclusions, now):
         return Opening(is_open=False, changes_at=_opens_at(windows, exclusions, now))
     ends = [end for each in windows if (end := each.end_at(now))]
-    starts = [each.start for each in exclusions if now < each.start < each.end]
+    starts = [each.start for each in exclusions if now < each.start]
     return Opening(is_open=True, changes_at=min([*starts, *([max(ends)] if ends else [])], default=None))
 
 
-def _is_open(windows: Sequence[Window], exclusions: Sequence[Exclusion], now: datetime) -> bool:
-    if any(each.covers(now) for each in exclusions):
+def _is_open(windows: Sequence[Window], exclusions: _Exclusions, now: datetime) -> bool:
+    if any(covers(each, now) for each in exclusions):
         return False
     return not windows or any(each.end_at(now) for each in windows)
 
 
-def _opens_at(windows: Sequence[Window], exclusions: Sequence[Exclusion], now: datetime) -> datetime | None:
+def _opens_at(windows: Sequence[Window], exclusions: _Exclusions, now: datetime) -> datetime | None:
     """Return the first time from ``now`` on at which it is open.
 
     It ends: every second step at least leaves an exclusion, which no later time is in again.
     """
     at: datetime | None = now
     while at is not None and at - now <= HORIZON:
-        closed = [each.end for each in exclusions if each.covers(at)]
+        closed = [each.end for each in exclusions if covers(each, at)]
         if closed:
             at = max(closed)
         elif _is_open(windows, exclusions, at):

@@ -8,17 +8,17 @@ from winpool.api.maintenance import Gate
 from winpool.api.matrix import Verdict
 from winpool.api.upgrade import Method
 from winpool.features.upgrade.gates.pool import CONTROL_PLANE_UNKNOWN_FIX
-from winpool.features.upgrade.gates.world import Candidate, World, closed, opened, unknown
-from winpool.features.upgrade.records import GateFinding
+from winpool.features.upgrade.gates.world import World, closed, opened, unknown
+from winpool.features.upgrade.records import GateFinding, NodeUpgrade
 from winpool.model.pods import BlockedBy, DeclaredBuild
 from winpool.support.compat import Isolation, compatible
 from winpool.support.servicing import skew_reasons
 from winpool.support.versions import WindowsVersion, parse_minor, parse_windows
 
 
-def release_change(world: World, candidate: Candidate) -> GateFinding:
+def release_change(world: World, candidate: NodeUpgrade) -> GateFinding:
     """Judge whether the method can bring the node to the target release: InPlace keeps the release."""
-    gate, found = Gate.RELEASE_CHANGE, candidate.judgement.os_version
+    gate, found = Gate.RELEASE_CHANGE, candidate.os_version
     if world.upgrade.method is Method.REPLACE:
         return world.once(
             gate, lambda: opened(gate, "With the method Replace, a new machine may run any release.")
@@ -45,7 +45,7 @@ def _in_place(world: World, found: str) -> GateFinding:
     )
 
 
-def version_skew(world: World, candidate: Candidate) -> GateFinding:
+def version_skew(world: World, candidate: NodeUpgrade) -> GateFinding:
     """Judge the kubelet of the node by the version skew policy of Kubernetes."""
     kubelet = candidate.node.versions.kubelet
     return world.once((Gate.VERSION_SKEW, kubelet), lambda: _skew(world, kubelet))
@@ -82,7 +82,7 @@ _WAIT: Final = (
 )
 
 
-def capacity(_: World, candidate: Candidate) -> GateFinding:
+def capacity(_: World, candidate: NodeUpgrade) -> GateFinding:
     """Judge whether the other nodes of the same build can take the pods of the node, by their requests."""
     fit = candidate.fit
     if candidate.workload is None or fit is None:
@@ -107,7 +107,7 @@ _CAPACITY_UNCLEAR: Final = unknown(
 _ROOM: Final = opened(Gate.CAPACITY, "The other nodes of the same Windows build can take the pods.")
 
 
-def images(world: World, candidate: Candidate) -> GateFinding:
+def images(world: World, candidate: NodeUpgrade) -> GateFinding:
     """Judge the builds that pods there declare by the build that the node is brought to."""
     gate, workload = Gate.IMAGES, candidate.workload
     if world.upgrade.method is Method.IN_PLACE:
@@ -179,7 +179,7 @@ _IMAGES_UNCLEAR: Final = unknown(
 _ALL_RUN: Final = opened(Gate.IMAGES, "All pods there declare builds that run on the target.")
 
 
-def disruption_budgets(world: World, candidate: Candidate) -> GateFinding:
+def disruption_budgets(world: World, candidate: NodeUpgrade) -> GateFinding:
     """Judge whether the API server would evict every pod of the node now."""
     workload = candidate.workload
     if workload is None:

@@ -8,13 +8,13 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.api.maintenance import Gate
+from winpool.api.maintenance import Gate, MaintenanceExclusion
 from winpool.api.matrix import Verdict
 from winpool.api.text import later
 from winpool.api.upgrade import Upgrade, is_budget
 from winpool.features.upgrade.gates.world import World, closed, opened, unknown
 from winpool.features.upgrade.records import GateFinding, at, because
-from winpool.features.upgrade.windows import Exclusion, Opening, UnusableWindowError, opening, window_of
+from winpool.features.upgrade.windows import Opening, UnusableWindowError, covers, opening, window_of
 from winpool.model.node import Node
 from winpool.support.servicing import class_reason, ended_reasons, revision_reasons
 from winpool.support.verdicts import Layer
@@ -52,7 +52,7 @@ def support_matrix(world: World) -> GateFinding:
 def end_of_support(world: World) -> GateFinding:
     """Judge whether the target release is still supported today, in UTC."""
     gate = Gate.END_OF_SUPPORT
-    found = _last_day(world)
+    found = world.layers.end_of_support(world.release)
     if found is None:
         return unknown(
             gate,
@@ -72,14 +72,6 @@ def end_of_support(world: World) -> GateFinding:
         f"Windows Server {world.release} is supported until {last}.",
         changes_at=_day_after(last),
     )
-
-
-def _last_day(world: World) -> tuple[date, Layer] | None:
-    said = world.layers.override(world.release).end_of_support
-    if said is not None:
-        return said
-    known = world.layers.matrix.releases.get(world.release)
-    return (known.end_of_support, Layer.BUILT_IN) if known else None
 
 
 def _day_after(day: date) -> datetime:
@@ -303,7 +295,7 @@ def maintenance_window(world: World) -> GateFinding:
             f"A maintenance window cannot be used: {error}",
             "Correct spec.upgrade.maintenanceWindows.",
         )
-    excluded = [each for each in exclusions_of(world.upgrade) if each.covers(world.now)]
+    excluded = [each for each in world.upgrade.maintenance_exclusions if covers(each, world.now)]
     if found.is_open:
         said = "A maintenance window is open." if world.upgrade.maintenance_windows else _ALWAYS
         return opened(gate, said, changes_at=found.changes_at)
@@ -322,16 +314,11 @@ _ALWAYS: Final = "spec.upgrade.maintenanceWindows has no entry, and no exclusion
 _FIELDS: Final = "spec.upgrade.maintenanceWindows and spec.upgrade.maintenanceExclusions"
 
 
-def _excluded(exclusions: list[Exclusion]) -> str:
+def _excluded(exclusions: list[MaintenanceExclusion]) -> str:
     """Say which exclusion closes the windows: the one that ends last."""
     last = max(exclusions, key=lambda each: (each.end, each.start, each.reason))
     until = f"An entry of spec.upgrade.maintenanceExclusions permits no upgrade until {at(last.end)}"
     return f"{until}{because(last.reason)}"
-
-
-def exclusions_of(upgrade: Upgrade) -> tuple[Exclusion, ...]:
-    """Return the exclusions of a spec."""
-    return tuple(Exclusion(each.start, each.end, each.reason) for each in upgrade.maintenance_exclusions)
 
 
 def opening_of(upgrade: Upgrade, *, now: datetime) -> Opening:
@@ -343,4 +330,4 @@ def opening_of(upgrade: Upgrade, *, now: datetime) -> Opening:
         window_of(schedule=each.schedule, duration_seconds=each.duration_seconds, time_zone=each.time_zone)
         for each in upgrade.maintenance_windows
     ]
-    return opening(windows, exclusions_of(upgrade), now=now)
+    return opening(windows, upgrade.maintenance_exclusions, now=now)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
-from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
+from winpool.api.maintenance import Gate
 from winpool.features.upgrade.gates.node import (
     capacity,
     disruption_budgets,
@@ -27,15 +26,8 @@ from winpool.features.upgrade.gates.pool import (
     revision_floor,
     support_matrix,
 )
-from winpool.features.upgrade.gates.world import Candidate, World
-from winpool.features.upgrade.records import OPEN_WHEN_UNKNOWN, GateFinding
-
-
-class Scope(StrEnum):
-    """What a gate is judged for."""
-
-    POOL = "pool"
-    NODE = "node"
+from winpool.features.upgrade.gates.world import World
+from winpool.features.upgrade.records import GateFinding, NodeUpgrade
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +38,6 @@ class PoolGate:
     meaning: str
     opens: str
     judge: Callable[[World], GateFinding]
-    scope: Scope = Scope.POOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +47,7 @@ class NodeGate:
     gate: Gate
     meaning: str
     opens: str
-    judge: Callable[[World, Candidate], GateFinding]
-    scope: Scope = Scope.NODE
+    judge: Callable[[World, NodeUpgrade], GateFinding]
 
 
 GATES: Final[tuple[PoolGate | NodeGate, ...]] = (
@@ -153,13 +143,3 @@ POOL_GATES: Final = tuple(each for each in GATES if isinstance(each, PoolGate))
 NODE_GATES: Final = tuple(each for each in GATES if isinstance(each, NodeGate))
 
 assert tuple(each.gate for each in GATES) == tuple(Gate)
-
-
-def may_be_overridden(gate: Gate) -> bool:
-    """Whether an entry of ``overrides`` can open ``gate``."""
-    return gate not in NEVER_OVERRIDDEN
-
-
-def closes_when_unknown(gate: Gate) -> bool:
-    """Whether ``gate`` keeps nodes from being upgraded where it is not known whether it is open."""
-    return gate not in OPEN_WHEN_UNKNOWN

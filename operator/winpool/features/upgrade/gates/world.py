@@ -8,8 +8,8 @@ the mode, the request of a pause, a hold, a spec that is not accepted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -20,16 +20,14 @@ from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import later
 from winpool.api.upgrade import Upgrade
 from winpool.features.feature import AllowedActions
-from winpool.features.upgrade.capacity import Fit
 from winpool.features.upgrade.records import GateFinding, Stand, Stop, at, because, shown
 from winpool.model.evidence import current_survey
 from winpool.model.node import Node, hold_end, is_held
 from winpool.model.pods import Workload
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import Survey
-from winpool.support.judge import Judgement
 from winpool.support.rows import Layered
-from winpool.support.versions import Minor, parse_minor
+from winpool.support.versions import parse_minor
 
 MAX_AGE_SECONDS: Final = 900.0
 """How old a list of all pods may be to permit an upgrade. There is one every ten minutes, which takes up to a
@@ -45,13 +43,11 @@ class WorkloadEvidence:
     """What runs on nodes, as far as it is known. ``survey`` is None where nothing is."""
 
     survey: Survey | None = None
-    workloads: Mapping[str, Workload] | None = None
 
     def of(self, node: Node) -> Workload | None:
         """Return what runs on this very node; None where it is not known."""
-        if self.survey is None or self.workloads is None or not self.survey.saw(node):
-            return None
-        return self.workloads.get(node.name)
+        survey = self.survey
+        return (survey.workloads or {}).get(node.name) if survey and survey.saw(node) else None
 
     def covers(self, node: Node) -> bool:
         """Whether it is about this very node, so that a newer list of pods would say no more."""
@@ -76,11 +72,9 @@ def evidence_of(snapshot: Snapshot) -> WorkloadEvidence:
     survey = current_survey(snapshot)
     if survey is None or survey.workloads is None:
         return NO_EVIDENCE
-    found = WorkloadEvidence(survey, survey.workloads)
-    expires_at = found.expires_at
     # One from the future is none: a clock was set back.
-    is_young = survey.started <= snapshot.now and expires_at is not None and snapshot.now < expires_at
-    return found if is_young else NO_EVIDENCE
+    is_young = survey.started <= snapshot.now < later(survey.started, MAX_AGE_SECONDS)
+    return WorkloadEvidence(survey) if is_young else NO_EVIDENCE
 
 
 def settled_since(snapshot: Snapshot) -> datetime | None:
@@ -130,12 +124,8 @@ PAUSED: Final = Stop("PausedBySpec", "spec.mode is Paused.", "Set spec.mode to A
 DRY_RUN: Final = Stop("DryRun", "spec.mode is DryRun.", "Set spec.mode to Active.")
 
 
-def pool_stops(spec: WindowsNodePoolSpec, upgrade: Upgrade, allowed: AllowedActions) -> tuple[Stop, ...]:
-    """Return what keeps all nodes of the pool from being upgraded."""
-    return tuple(_of_pool(spec, upgrade, allowed))
-
-
-def _of_pool(spec: WindowsNodePoolSpec, upgrade: Upgrade, allowed: AllowedActions) -> Iterator[Stop]:
+def pool_stops(spec: WindowsNodePoolSpec, upgrade: Upgrade, allowed: AllowedActions) -> Iterator[Stop]:
+    """Yield what keeps all nodes of the pool from being upgraded."""
     if allowed is AllowedActions.FINISH:
         yield NOT_ACCEPTED
     if spec.mode is Mode.PAUSED:
@@ -162,25 +152,11 @@ def node_stops(node: Node, *, now: datetime) -> tuple[Stop, ...]:
     if not is_held(node, now=now):
         return ()
     end = hold_end(node)
-    return (_HELD if end is None else _held_until(end),)
+    until, wait = (f" until {at(end)}", f"Wait until {at(end)}, or remove") if end else ("", "Remove")
+    said = f"Someone holds the node with the annotation {HOLD_ANNOTATION}{until}."
+    return (Stop("Held", said, f"{wait} the annotation {HOLD_ANNOTATION} from the node."),)
 
 
-_HELD: Final = Stop(
-    "Held",
-    f"Someone holds the node with the annotation {HOLD_ANNOTATION}.",
-    f"Remove the annotation {HOLD_ANNOTATION} from the node.",
-)
-
-
-def _held_until(end: datetime) -> Stop:
-    return Stop(
-        "Held",
-        f"Someone holds the node with the annotation {HOLD_ANNOTATION} until {at(end)}.",
-        f"Wait until {at(end)}, or remove the annotation {HOLD_ANNOTATION} from the node.",
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class World:
     """What the gates of a pool are judged by.
 
@@ -189,17 +165,26 @@ class World:
     says which right is missing to list PodDisruptionBudgets; empty where none is known to be.
     """
 
-    spec: WindowsNodePoolSpec
-    upgrade: Upgrade
-    layers: Layered
-    release: str
-    control_plane: str
-    minor: Minor | None
-    control_plane_since: datetime | None
-    now: datetime
-    nodes: tuple[Node, ...]
-    budgets_forbidden: str = ""
-    _found: dict[Hashable, GateFinding] = field(default_factory=dict, compare=False, repr=False)
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        spec: WindowsNodePoolSpec,
+        upgrade: Upgrade,
+        *,
+        layers: Layered,
+        nodes: tuple[Node, ...],
+    ) -> None:
+        self.spec = spec
+        self.upgrade = upgrade
+        self.layers = layers
+        self.release = layers.matrix.judged_as(spec.os.version)
+        self.control_plane = snapshot.support.control_plane
+        self.minor = parse_minor(self.control_plane)
+        self.control_plane_since = settled_since(snapshot)
+        self.now = snapshot.now
+        self.nodes = nodes
+        self.budgets_forbidden = snapshot.pods.budgets_forbidden
+        self._found: dict[Hashable, GateFinding] = {}
 
     def once(self, key: Hashable, judge: Callable[[], GateFinding]) -> GateFinding:
         """Return what ``judge`` finds; nodes with the same ``key`` are alike, and are judged once."""
@@ -207,42 +192,6 @@ class World:
         if found is None:
             found = self._found[key] = judge()
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A node that is due, with its judgement by the support matrix.
-
-    ``workload`` is what runs there, and ``fit`` says whether that fits on other nodes; None where unknown.
-    """
-
-    node: Node
-    judgement: Judgement
-    workload: Workload | None = None
-    fit: Fit | None = None
-
-
-def world_of(
-    snapshot: Snapshot,
-    spec: WindowsNodePoolSpec,
-    upgrade: Upgrade,
-    *,
-    layers: Layered,
-    nodes: tuple[Node, ...],
-) -> World:
-    """Return what the gates of the pool are judged by."""
-    return World(
-        spec=spec,
-        upgrade=upgrade,
-        layers=layers,
-        release=layers.matrix.judged_as(spec.os.version),
-        control_plane=snapshot.support.control_plane,
-        minor=parse_minor(snapshot.support.control_plane),
-        control_plane_since=settled_since(snapshot),
-        now=snapshot.now,
-        nodes=nodes,
-        budgets_forbidden=snapshot.pods.budgets_forbidden,
-    )
 
 
 def opened(gate: Gate, message: str, *, changes_at: datetime | None = None) -> GateFinding:
