@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections.abc import Iterable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -57,7 +60,7 @@ def named_functions(text: str) -> list[tuple[str, str]]:
     return found
 
 
-FUNCTIONS = sorted(set(named_functions(FLOWS)))
+FUNCTIONS = sorted({*named_functions(FLOWS), *named_functions(CONTRIBUTING)})
 
 
 def test_the_flows_name_functions() -> None:
@@ -116,3 +119,173 @@ def test_each_step_of_the_picture_is_taken_by_decide() -> None:
     assert steps
     source = (SOURCE / "decide.py").read_text()
     assert not [step for step in steps if not re.search(rf"\b{step}\b", source)]
+
+
+def test_the_picture_has_twelve_folders_at_most() -> None:
+    picture = CONTRIBUTING.partition("### A pass\n")[2].partition("\n## ")[0].partition("\n- [")[0]
+    folders = {name for name in re.findall(r"\b(\w+)/", picture) if (SOURCE / name).is_dir()}
+    assert 0 < len(folders) <= 12
+
+
+# The trips: a row of a table is a function, with the records in which the thing goes in and comes out.
+
+LIMITS = {"the taint": 5, "the sample": 12, "the evicted pod": 7}
+"""Record types of a trip, from the wire or the spec to the status or the request."""
+
+MOST_FILES = 10
+
+CARRIERS = {
+    *("WindowsNodePoolSpec", "Pool", "Snapshot", "WatchedNode", "KnownMemory", "KnownEvictions", "Pass"),
+    *("PodPage", "NodePods", "Step", "ContractResult", "MemoryResult", "UpgradeResult", "View", "Decision"),
+}
+"""Lists, and records of a node, a pool or a pass as a whole: they do not count as records of one thing."""
+
+Records = frozenset[str]
+
+
+class Row(NamedTuple):
+    """A row of a trip, or a function: ``gives`` are the records that it returns, ``takes`` those it gets."""
+
+    path: str
+    function: str
+    takes: Records
+    gives: Records
+
+
+def named_records(text: str) -> Records:
+    return frozenset(re.findall(r"`(_?[A-Z]\w*[a-z])`", text))
+
+
+def trips() -> dict[str, tuple[list[Row], str]]:
+    """Return the rows of each trip by its heading, and the text below its table."""
+    found = {}
+    for section in re.split(r"^## ", FLOWS, flags=re.MULTILINE)[1:]:
+        lines = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+        rows = [
+            Row(path.strip(" `"), function.strip("`()"), named_records(takes), named_records(gives))
+            for path, function, takes, gives, _ in lines
+        ]
+        if rows:
+            found[section.partition("\n")[0]] = (rows, section.rpartition("|\n")[2])
+    return found
+
+
+TRIPS = trips()
+ROWS = [row for rows, _ in TRIPS.values() for row in rows]
+CHAINS = re.findall(r"^Records of ([\w ]+): (.+)\.$", FLOWS, re.MULTILINE)
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def classes() -> dict[str, list[Path]]:
+    """Return the modules of each class of the operator; some names are in two."""
+    found: dict[str, list[Path]] = {}
+    for path in modules():
+        for name in re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE):
+            found.setdefault(name, []).append(path)
+    return found
+
+
+def records(annotations: Iterable[ast.AST | None]) -> Records:
+    """Return the classes that these annotations name."""
+    parts = [each for node in annotations if node for each in ast.walk(node)]
+    names = {each.id for each in parts if isinstance(each, ast.Name)}
+    names |= {each.attr for each in parts if isinstance(each, ast.Attribute)}
+    return frozenset(names & classes().keys())
+
+
+@cache
+def fields(name: str) -> Records:
+    """Return the records in the fields of a class, also of its bases."""
+    found: Records = frozenset()
+    for cls in (node for path in classes()[name] for node in tree_of(path).body):
+        if isinstance(cls, ast.ClassDef) and cls.name == name:
+            found |= records(part.annotation for part in cls.body if isinstance(part, ast.AnnAssign))
+            found = found.union(*(fields(base) for base in records(cls.bases) - {name}))
+    return found
+
+
+@cache
+def spread(names: Records) -> Records:
+    """Return ``names`` with all that the carriers among them carry."""
+    more = names.union(*(fields(name) for name in names & CARRIERS))
+    return more if more == names else spread(more)
+
+
+@cache
+def functions_in(path: Path) -> dict[str, Row]:
+    """Return the functions of a module by their names. What an object has, its methods take."""
+    found = {}
+    for node in tree_of(path).body:
+        held = frozenset[str]()
+        parts = node.body if isinstance(node, ast.ClassDef) else [node]
+        for each in parts:
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+                taken = records(part.annotation for part in (*each.args.args, *each.args.kwonlyargs))
+                if each.name == "__init__":
+                    inner = [part for part in ast.walk(each) if isinstance(part, ast.AnnAssign)]
+                    held = taken | records(part.annotation for part in inner)
+                if isinstance(node, ast.ClassDef):
+                    taken |= held | fields(node.name) | {node.name}
+                name = f"{node.name}.{each.name}" if isinstance(node, ast.ClassDef) else each.name
+                found[name] = Row(path.name, name, taken, records([each.returns]))
+    return found
+
+
+@every("row", ROWS, ids=lambda row: row.function)
+def test_each_row_of_a_trip_is_as_its_annotations_say(row: Row) -> None:
+    found = functions_in(SOURCE / row.path)[row.function]
+    assert row.gives == found.gives
+    assert row.takes <= found.takes
+
+
+@every("title", TRIPS)
+def test_a_trip_has_few_files_and_no_gap(title: str) -> None:
+    rows, below = TRIPS[title]
+    assert len({row.path for row in rows}) <= MOST_FILES
+    known: Records = frozenset()
+    for row in rows:
+        is_method = "." in row.function
+        known |= row.gives
+        held = functions_in(SOURCE / row.path)[row.function].takes if is_method else frozenset[str]()
+        gaps = [each for each in row.takes - known - held if not spread(frozenset({each})) & known]
+        assert not gaps, f"no earlier row returns what {row.function} takes"
+        known = spread(known).union(*(fields(each) for each in row.gives))
+    assert not frozenset().union(*(row.takes | row.gives for row in rows)) - named_records(below)
+
+
+@pytest.mark.slow
+@every("what, chain", CHAINS)
+def test_each_record_of_a_trip_is_made_of_the_one_before(what: str, chain: str) -> None:
+    names = [name.strip("`") for name in chain.split(" → ")]
+    assert len(names) <= LIMITS.get(what, MOST_FILES)
+    made = [each for path in modules() for each in functions_in(path).values()]
+    for before, after in pairwise(names):
+        assert (
+            after in fields(before)
+            or before in fields(after)
+            or any(after in spread(each.gives) and before in spread(each.takes) for each in made)
+        ), f"no function makes {after} of {before}"
+
+
+def test_the_records_of_three_things_are_counted() -> None:
+    assert {what for what, _ in CHAINS} >= LIMITS.keys()
+
+
+def test_contributing_names_the_files_of_each_trip() -> None:
+    shown = [re.findall(r"`([\w/]+\.py)`", line) for line in CONTRIBUTING.splitlines() if "flows.md#" in line]
+    assert shown == [list(dict.fromkeys(row.path for row in rows)) for rows, _ in TRIPS.values()]
+
+
+def test_the_carriers_carry_a_record_of_their_trip() -> None:
+    carriers: Records = frozenset()
+    for _, below in TRIPS.values():
+        chained = named_records(" ".join(re.findall(r"^Records of .*$", below, re.MULTILINE)))
+        carried = named_records(" ".join(re.findall(r"^Carried by: [^.]*", below, re.MULTILINE)))
+        assert not [each for each in sorted(carried) if not fields(each) & (chained | carried)]
+        carriers |= carried
+    assert carriers == CARRIERS

@@ -1,6 +1,7 @@
 """All gates in one table: what each means, what opens it, whether it is about the pool or one node, its rule.
 
-Pages and tests are made from it. A new gate is a line here, a name in ``api.upgrade.Gate``, and a function.
+Pages and tests are made from it. A new gate is a line here, a name in ``api.maintenance.Gate``, and a
+function.
 """
 
 from __future__ import annotations
