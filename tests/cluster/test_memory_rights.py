@@ -14,7 +14,7 @@ from cluster.rights_ground import EVERYONES_PATHS, TOKEN_SECONDS, Ground, flat, 
 from harness.waiting import eventually
 from testbed.cluster import Testbed
 from winpool.api.keys import NAMESPACE
-from winpool.api.rbac import INSTALLED, MEMORY, READER, READER_TOKEN, record_trust_of
+from winpool.api.rbac import INSTALLED, MEMORY, READER, READER_TOKEN, rights_of
 from winpool.kubelet.samples import CONFIGZ_PATH, SUMMARY_PATH
 
 
@@ -55,7 +55,7 @@ def test_who_holds_the_token_may_read_two_things_of_nodes_and_nothing_else(
         ("get", "", "nodes/stats", ""),
         ("get", "", "nodes/configz", ""),
     }
-    assert granted(record_trust_of(READER)) == flat(rules["resourceRules"]) - reader.everyones
+    assert granted(rights_of(READER)) == flat(rules["resourceRules"]) - reader.everyones
     paths = {path for rule in rules["nonResourceRules"] for path in rule["nonResourceURLs"]}
     assert paths == EVERYONES_PATHS
 
@@ -101,7 +101,7 @@ def operator(permitted: Testbed, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.mark.parametrize("namespace", ["default", "kube-system", NAMESPACE])
 def test_the_operator_has_the_rows_of_the_table_and_no_others(operator: Ground, namespace: str) -> None:
     roles = [role for role in (*INSTALLED, MEMORY, READER_TOKEN) if role.namespace in ("", namespace)]
-    wanted = granted(right for role in roles for right in record_trust_of(role))
+    wanted = granted(right for role in roles for right in rights_of(role))
 
     def as_the_table_says() -> bool:
         return flat(operator.rules(namespace)["resourceRules"]) == wanted | operator.everyones

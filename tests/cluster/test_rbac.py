@@ -26,7 +26,7 @@ from harness.identity import Caller
 from harness.waiting import eventually
 from harness.world import World
 from testbed.cluster import Testbed
-from winpool.api.rbac import CLUSTER, EVENTS, INSTALLED, Right, record_trust_of
+from winpool.api.rbac import CLUSTER, EVENTS, INSTALLED, Right, rights_of
 
 Object = dict[str, Any]
 OTHER_PATHS: Final = (
@@ -40,7 +40,7 @@ OTHER_PATHS: Final = (
     "/flagz",
 )
 
-HELD: Final = tuple(right for role in INSTALLED for right in record_trust_of(role))
+HELD: Final = tuple(right for role in INSTALLED for right in rights_of(role))
 """The rows of an installation whose metrics ask for no token, as the one of these tests."""
 
 VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*")
@@ -225,5 +225,5 @@ def test_a_pool_from_its_creation_to_its_end_uses_every_right_to_nodes_and_pools
         (each.verb, "/".join(filter(None, (each.resource, each.subresource)))): each.uri for each in asked
     }
     assert used.keys() - verbs_of(HELD) == set(), used
-    assert verbs_of((*record_trust_of(CLUSTER), *record_trust_of(EVENTS))) - used.keys() <= MAY_BE_ABSENT
+    assert verbs_of((*rights_of(CLUSTER), *rights_of(EVENTS))) - used.keys() <= MAY_BE_ABSENT
     assert [each.uri for each in asked if each.code == HTTPStatus.FORBIDDEN] == []

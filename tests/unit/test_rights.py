@@ -22,9 +22,10 @@ from winpool.api.rbac import (
     RIGHTS,
     WITH_MEMORY,
     Right,
-    record_trust_of,
+    rights_of,
 )
 from winpool.kube.events import PATH as EVENTS_PATH
+from winpool.kube.lists import Listing
 from winpool.kube.named import Target
 from winpool.kube.request import Request
 from winpool.kubelet.samples import CONFIGZ_PATH, SUMMARY_PATH
@@ -40,13 +41,15 @@ BY_KOPF: Final = {
 }
 """What Kopf asks because of ``kube/feed.py``: for the handler of pools, and to find their CRD."""
 WITH_VARIABLES: Final[dict[str, set[Asked]]] = {
-    # One object by its name: the calls of Target say which.
-    "kube/named.py": set(),
+    # The calls of Listing say what.
+    "kube/lists.py": set(),
     "kube/events.py": {("create", "events", ""), ("patch", "events", "")},
     "kube/writer.py": {("patch", each, "") for each in ("nodes", "nodes/status", PLURAL, f"{PLURAL}/status")},
     "kube/reviews.py": {("create", "tokenreviews", ""), ("create", "subjectaccessreviews", "")},
 }
 """The modules where verb or resource of a request are no constants, with what they ask."""
+LISTED_ONLY: Final = {"pods", "poddisruptionbudgets"}
+"""What no `ListWatch` is made for."""
 WITHOUT_A_RIGHT: Final = {("get", "version", ""): "everyone may read it"}
 OF_THE_OPERATOR: Final = tuple(right for right in RIGHTS if right.role.account == SERVICE_ACCOUNT)
 
@@ -88,6 +91,11 @@ def asked() -> frozenset[Asked]:
                 found.add((call["verb"], call["resource"], ""))
             else:
                 found |= WITH_VARIABLES[str(path.relative_to(SOURCE))]
+        for call in calls_of(Listing, path):
+            if resource := call["resource"]:  # None: that of a Target
+                found |= {
+                    (verb, resource, "") for verb in ("list", "watch")[: 1 if resource in LISTED_ONLY else 2]
+                }
         for call in calls_of(Target, path):
             found |= {(verb, call["resource"], call["name"]) for verb in ("list", "watch")}
     return frozenset(found)
@@ -130,7 +138,7 @@ def test_the_account_whose_token_kubelets_are_shown_may_read_what_is_asked_of_th
     https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/
     """
     paths = {"nodes/stats": SUMMARY_PATH, "nodes/configz": CONFIGZ_PATH}
-    assert {each for right in record_trust_of(READER) for each in granted(right)} == {
+    assert {each for right in rights_of(READER) for each in granted(right)} == {
         ("get", resource, "") for resource in paths
     }
     for resource, path in paths.items():
@@ -139,7 +147,7 @@ def test_the_account_whose_token_kubelets_are_shown_may_read_what_is_asked_of_th
 
 
 def test_events_are_written_where_the_role_is() -> None:
-    [right] = record_trust_of(EVENTS)
+    [right] = rights_of(EVENTS)
     assert f"/apis/{right.group}/v1/namespaces/{EVENTS.namespace}/events" == EVENTS_PATH
 
 
@@ -158,13 +166,13 @@ def test_no_right_reads_secrets_or_reaches_into_pods() -> None:
         ("list", "pods"),
         ("create", "pods/eviction"),
     }
-    assert "get" not in {verb for right in record_trust_of(CLUSTER) for verb in right.verbs}
+    assert "get" not in {verb for right in rights_of(CLUSTER) for verb in right.verbs}
 
 
 def test_what_only_memory_pressure_needs_comes_with_it_alone() -> None:
-    installed = {each for role in INSTALLED for right in record_trust_of(role) for each in granted(right)}
-    further = {each for role in WITH_MEMORY for right in record_trust_of(role) for each in granted(right)}
+    installed = {each for role in INSTALLED for right in rights_of(role) for each in granted(right)}
+    further = {each for role in WITH_MEMORY for right in rights_of(role) for each in granted(right)}
     assert installed.isdisjoint(further)
     assert {resource for _, resource, _ in installed} & {"pods/eviction", "nodes/status"} == set()
-    [token] = record_trust_of(READER_TOKEN)
+    [token] = rights_of(READER_TOKEN)
     assert token.names == (READER_ACCOUNT,)

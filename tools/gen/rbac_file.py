@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from winpool.api.crd import file_of, manifest, text_of
 from winpool.api.keys import NAMESPACE
-from winpool.api.rbac import INSTALLED, METRICS, WITH_MEMORY, Right, Role, record_trust_of
+from winpool.api.rbac import INSTALLED, METRICS, WITH_MEMORY, Right, Role, rights_of
 
 FILE: Final = "deploy/operator/rbac.yaml"
 """Where the rights of every installation are, from the root of the repository."""
@@ -64,7 +64,7 @@ def documents(*roles: Role) -> list[dict[str, Any]]:
 def role_of(role: Role) -> dict[str, Any]:
     """Return the Role or ClusterRole with the rules of its rows."""
     kind = "Role" if role.namespace else "ClusterRole"
-    return _manifest(kind, role, rules=[rule_of(each) for each in record_trust_of(role)])
+    return _manifest(kind, role, rules=[rule_of(each) for each in rights_of(role)])
 
 
 def binding_of(role: Role) -> dict[str, Any]:
@@ -116,9 +116,7 @@ def _manifest(kind: str, role: Role, **parts: Any) -> dict[str, Any]:
 
 def _role_text(role: Role) -> str:
     head = {key: part for key, part in role_of(role).items() if key != "rules"}
-    rules = (
-        f"{_comment(each.reason)}{text_of([rule_of(each)], flow=True)}" for each in record_trust_of(role)
-    )
+    rules = (f"{_comment(each.reason)}{text_of([rule_of(each)], flow=True)}" for each in rights_of(role))
     return f"{text_of(head)}rules:\n{''.join(rules)}"
 
 

@@ -22,7 +22,7 @@ _BY_OVERLAY: Final = " and ".join(f"`{role.name}`" for role in WITH_MEMORY if ro
 
 HEAD: Final = f"""\
 <!-- Generated from operator/winpool/api/rbac.py. Do not edit; run: {COMMAND} -->
-# RecordTrust of the operator
+# Rights of the operator
 
 [deploy/operator/rbac.yaml](../../deploy/operator/rbac.yaml) gives these rights, and no others, to the
 operator's account, the ServiceAccount `{NAMESPACE}/{SERVICE_ACCOUNT}`; those of the ClusterRole

@@ -233,6 +233,6 @@ RIGHTS: Final = (
 """All of it. In the order in which the manifest and the page have it."""
 
 
-def record_trust_of(role: Role) -> tuple[Right, ...]:
+def rights_of(role: Role) -> tuple[Right, ...]:
     """Return the rows of a role."""
     return tuple(each for each in RIGHTS if each.role == role)
