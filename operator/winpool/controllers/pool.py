@@ -190,6 +190,7 @@ class Reconciler:
         left = await self._perform(snapshot, self._decide(snapshot))
         held = self.services.pools.get(self.pool_name)
         has_news = held is not None and held.resource_version != pool.resource_version
+        self._status_problem = held.status_problem if held else ""
         return left.seconds(has_progressed=has_news)
 
     async def _perform(self, snapshot: Snapshot, decision: Decision) -> NextLook:

@@ -11,6 +11,7 @@ from harness.loops import MemoryCluster, MemoryOperator
 from harness.pods import a_pod
 from harness.stage import issues_of, status_of, until, writes_since
 from harness.virtual_time import run_virtually
+from winpool.controllers.writes import PATCHES_IN_FLIGHT
 from winpool.kube.errors import Forbidden, Unavailable
 
 SETTLE_SECONDS = 30.0
@@ -234,6 +235,58 @@ def test_a_status_that_cannot_remember_keys_holds_nodes_up_and_is_written_once()
         operator.lacking_fields = ()
         operator.list_everything()
         await until(lambda: teams(cluster) == {"a"})
+        await operator.stop()
+
+    run_virtually(play())
+
+
+SEVERAL_SLICES = 3 * PATCHES_IN_FLIGHT + 8
+"""More nodes than three rounds of four seconds write, which is what a pass begins in its ten seconds."""
+
+
+async def in_slices() -> tuple[MemoryCluster, MemoryOperator]:
+    """Return a cluster whose pool was edited just now, and takes more than one pass to be written."""
+    cluster = MemoryCluster()
+    for number in range(SEVERAL_SLICES):
+        cluster.put_node(a_node(f"w{number:03}"))
+    cluster.put_pool({**a_body(), "spec": {**A_SPEC, "labels": {"team": "a"}}})
+    operator = MemoryOperator(cluster)
+    operator.start()
+    await until(lambda: teams(cluster) == {"a"})
+    await asyncio.sleep(SETTLE_SECONDS)
+    cluster.trouble.latency = 4
+    cluster.edit_pool("pool", labels={"team": "b"})
+    return cluster, operator
+
+
+def test_a_pass_that_continues_writes_first_what_the_last_one_has_done() -> None:
+    async def play() -> None:
+        cluster, operator = await in_slices()
+        begun = cluster.time
+        await until(lambda: teams(cluster) == {"b"})
+        await asyncio.sleep(SETTLE_SECONDS)
+        kinds = [write.kind for write in writes_since(cluster, begun)]
+        first = kinds.index("status")
+        assert kinds == ["node"] * first + ["status"] + ["node"] * (SEVERAL_SLICES - first) + ["status"]
+        assert 0 < first < SEVERAL_SLICES
+        shown = writes_since(cluster, begun)[first + 1].bodies["pool"]["status"]
+        assert (shown["observedGeneration"], shown["upToDateNodes"]) == (2, first)
+        await operator.stop()
+
+    run_virtually(play())
+
+
+def test_no_node_waits_for_a_report_that_fails() -> None:
+    async def play() -> None:
+        cluster, operator = await in_slices()
+        begun = cluster.time
+        cluster.trouble.statuses = DOWN
+        await until(lambda: teams(cluster) == {"b"})
+        assert {write.kind for write in writes_since(cluster, begun)} == {"node", "status"}
+        failed = next(write.at for write in cluster.writes if write.at >= begun and write.kind == "status")
+        after = [write.at for write in writes_since(cluster, failed, "node")]
+        assert after
+        assert max(after) - failed < 0.1 + cluster.trouble.latency, "there is no pause between the two"
         await operator.stop()
 
     run_virtually(play())
