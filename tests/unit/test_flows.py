@@ -226,9 +226,10 @@ def functions_in(path: Path) -> dict[str, Row]:
         for each in parts:
             if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
                 taken = records(part.annotation for part in (*each.args.args, *each.args.kwonlyargs))
-                if each.name == "__init__":
+                if isinstance(node, ast.ClassDef) and each.name == "__init__":
                     inner = [part for part in ast.walk(each) if isinstance(part, ast.AnnAssign)]
                     held = taken | records(part.annotation for part in inner)
+                    found[node.name] = Row(path.name, node.name, taken, frozenset({node.name}))
                 if isinstance(node, ast.ClassDef):
                     taken |= held | fields(node.name) | {node.name}
                 name = f"{node.name}.{each.name}" if isinstance(node, ast.ClassDef) else each.name
