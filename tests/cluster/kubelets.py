@@ -16,7 +16,7 @@ from cluster.simulated import Nodes, simulated
 from testbed.cluster import Testbed
 from testbed.winsim.control import FleetControl
 
-GUARD_SECONDS: Final = 30.0
+GUARD_SECONDS: Final = 120.0
 """Against waiting for ever; answers come in milliseconds."""
 SUMMARY: Final = "/stats/summary"
 BEYOND: Final = (

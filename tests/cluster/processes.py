@@ -10,7 +10,7 @@ import psutil
 from testbed.waiting import wait_until
 
 NAMES = ("etcd", "apiserver", "kcm", "scheduler")
-GUARD_SECONDS = 60.0
+GUARD_SECONDS = 180.0
 """Against waiting for ever; every outcome here comes within a few seconds."""
 
 

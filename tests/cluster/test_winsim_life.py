@@ -17,7 +17,7 @@ from testbed.errors import TestbedError
 from testbed.waiting import wait_until
 from testbed.winsim.memory import parse_size
 
-GUARD_SECONDS = 60.0
+GUARD_SECONDS = 180.0
 """Against waiting for ever; every outcome here comes within a few seconds."""
 
 

@@ -13,7 +13,7 @@ import pytest
 from testbed.cluster import Testbed
 from testbed.waiting import wait_until
 
-GUARD_SECONDS = 60.0
+GUARD_SECONDS = 180.0
 """Against waiting for ever; every outcome here comes within a few seconds."""
 CONDITIONS = ["ContainersReady", "Initialized", "PodReadyToStartContainers", "PodScheduled", "Ready"]
 

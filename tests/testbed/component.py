@@ -7,7 +7,7 @@ from testbed.control import ComponentState, ComponentStatus, Control, Request
 from testbed.errors import TestbedError, tail
 from testbed.waiting import wait_until
 
-TIMEOUT_SECONDS: Final = 60.0
+TIMEOUT_SECONDS: Final = 180.0
 """For a component that was started again: etcd may have a log to replay, the API server caches to fill."""
 
 

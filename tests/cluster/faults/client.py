@@ -16,7 +16,7 @@ Object = dict[str, Any]
 ROLE: Final = "fault-tester"
 USER: Final = f"system:serviceaccount:faults:{ROLE}"
 MAPS: Final = "/api/v1/namespaces/faults/configmaps"
-GUARD_SECONDS: Final = 30.0
+GUARD_SECONDS: Final = 120.0
 """Against waiting for ever; every answer here comes within milliseconds."""
 BROKEN: Final = (http.client.HTTPException, ConnectionError, ssl.SSLError)
 """What http.client raises where a connection is broken off."""

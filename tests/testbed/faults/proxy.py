@@ -26,7 +26,7 @@ from testbed.paths import write_atomically
 from testbed.pki import Pki
 from testbed.ports import Reservation, reserve
 
-WAIT_SECONDS: Final = 60.0
+WAIT_SECONDS: Final = 180.0
 """For a request to come: a guard, not an expectation."""
 CALL_SECONDS: Final = 10.0
 """For the loop of the proxy to do something: it takes microseconds, and seconds on a machine that sleeps."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from testbed.winsim.endpoint.faults import EndpointName, FaultKind
     from testbed.winsim.entries import Family, Outage
 
-READY_TIMEOUT_SECONDS: Final = 60.0
+READY_TIMEOUT_SECONDS: Final = 180.0
 """A kubelet that starts is Ready within a second; the rest is for a machine under full load."""
 
 
