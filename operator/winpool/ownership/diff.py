@@ -463,14 +463,12 @@ class Comparer:
         return fit[1] and self._stands_on(member)
 
     def conform(self, member: Member) -> NodeDiff:
-        """Return the patch that brings the node to what is desired.
+        """Return the patch that brings the node to what is desired, by the full comparison.
 
         A record of another pool is undone first: the caller decides whether that pool is gone
         (``members.claim``). Deciding again on a node that the patch was applied to gives no patch.
         """
-        if self._is_nothing or self.is_met_by(member):
-            return NO_DIFF
-        return self.compare(member.node, member.record)
+        return NO_DIFF if self._is_nothing else self.compare(member.node, member.record)
 
     def compare(self, node: Node, found: Record | Unreadable | None) -> NodeDiff:
         """Make the full comparison: what is to be undone, what is to be set, and the new record."""
