@@ -105,7 +105,7 @@ OWN_LABELS: Final = _names(KeyKind.LABEL)
 """Every node label that only the operator and people may write."""
 OWN_ANNOTATIONS: Final = _names(KeyKind.ANNOTATION)
 """Every node annotation that only the operator and people may write."""
-ROOMS_LABELS: Final = tuple(key for key in OWN_LABELS if key != POOL_LABEL)
+FEATURE_LABELS: Final = tuple(key for key in OWN_LABELS if key != POOL_LABEL)
 FEATURE_ANNOTATIONS: Final = tuple(key for key in OWN_ANNOTATIONS if key != APPLIED_ANNOTATION)
 """Those of them that features set."""
 REQUEST_ANNOTATIONS: Final = _names(KeyKind.ANNOTATION, by_others=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from winpool.controllers.evictions import eviction_answers, eviction_lane
+from winpool.controllers.evictions import eviction_answers, make_evictor
 from winpool.controllers.machines import ObservedMachines
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import Connections
@@ -141,7 +141,7 @@ class Controller:
             list_strays=lambda: list_strays(transport),
             patches=NodePatcher(writer, nodes.objects, nodes.accept_written, clock),
             conditions=ConditionApplier(writer, nodes.objects, nodes.accept_written, clock),
-            evictions=eviction_lane(
+            evictions=make_evictor(
                 transport, answers=answers, memory=memory, known=nodes.objects, clock=clock
             ),
             pod_pass=pod_pass,

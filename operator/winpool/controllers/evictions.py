@@ -437,7 +437,7 @@ def _log_unsent(eviction: Eviction, said: str) -> None:
     )
 
 
-def eviction_lane(
+def make_evictor(
     transport: Transport,
     *,
     answers: Answers,
@@ -445,7 +445,7 @@ def eviction_lane(
     known: Mapping[str, Node],
     clock: Clock,
 ) -> Evictor:
-    """Make the lane. ``memory`` has detectors, ``known`` are the nodes as the watch last reported them."""
+    """Make what evicts. ``memory`` has detectors, ``known`` are the nodes as the watch last reported them."""
 
     def still(eviction: Eviction) -> str:
         pool = _pool_of(memory, eviction.node_uid, now=clock.monotonic())

@@ -37,7 +37,7 @@ class AllowedActions(Enum):
 
 
 class Stage(Enum):
-    """The stage of a node that is not at its target. How each is reported: ``report.progress``."""
+    """The stage of a node that is not at its target. How each is reported: ``status.conditions``."""
 
     WRITING = "writing"
     """A patch is due. No feature returns this: it follows from what they want."""

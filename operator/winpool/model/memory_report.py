@@ -75,7 +75,7 @@ class NodeReport(_Reported, frozen=True):
     ``level`` is None where it is not known. ``axis``, ``since``, ``age_seconds`` and ``source`` are of the
     worst axis, or of the newest sample where none is known: ``since`` is when the level was reached,
     ``age_seconds`` how old the sample is. ``guard`` is why evictions cannot be expected to help, ``hold`` why
-    the detector permits none now; both are names of ``objects.pressure``. ``problem`` is the sentence about a
+    the detector permits none now; both are names of ``model.pressure``. ``problem`` is the sentence about a
     node that gives no samples.
     """
 

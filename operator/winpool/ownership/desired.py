@@ -40,9 +40,9 @@ NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 class Keep(Enum):
-    """The wish to leave a key as it is."""
+    """That a key stays as it is."""
 
-    KEEP = "leave"
+    KEEP = "keep"
 
 
 KEEP: Final = Keep.KEEP
@@ -205,11 +205,11 @@ def conditions_to_name(node: Node, found: Record | Unreadable | None, desired: D
     return frozenset(each.type for each in desired.conditions) | (recorded & standing)
 
 
-def text_of(record: Record, *, doubted: Record, goes_on: bool) -> str:
+def text_of(record: Record, *, doubted: Record, claims_doubted: bool) -> str:
     """Return the text of ``record``, which still claims what is ``doubted``, or names it as left alone.
 
-    It still claims it while there is no guard: the claim may count later. If both do not fit, what is ours
-    comes before what is doubted: a record that is too long gives no rights at all.
+    It claims it with ``claims_doubted``, where there is no guard: the claim may count later. If both do not
+    fit, what is ours comes before what is doubted: a record that is too long gives no rights at all.
     """
     claimed = replace(
         record,
@@ -218,7 +218,7 @@ def text_of(record: Record, *, doubted: Record, goes_on: bool) -> str:
         taints={**doubted.taints, **record.taints},
         unschedulable=doubted.unschedulable or record.unschedulable,
     )
-    told = replace(record, left=record.left | (names(doubted) - names(record)))
+    left_alone = replace(record, left=record.left | (names(doubted) - names(record)))
     bare = replace(record, left=NO_KEYS)
-    choices = (claimed, told, bare, replace(bare, lost=NO_KEYS))
-    return render_first_fitting(*choices[0 if goes_on else 1 :])
+    choices = (claimed, left_alone, bare, replace(bare, lost=NO_KEYS))
+    return render_first_fitting(*choices[0 if claims_doubted else 1 :])

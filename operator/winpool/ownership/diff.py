@@ -35,12 +35,12 @@ from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.node_keys import (
     BORROWED_ANNOTATIONS,
     FEATURE_ANNOTATIONS,
+    FEATURE_LABELS,
     MISMATCH_TAINT,
     OWN_ANNOTATIONS,
     OWN_LABELS,
     OWN_TAINTS,
     REQUEST_ANNOTATIONS,
-    ROOMS_LABELS,
     TOLD_BY_THE_NODE,
 )
 from winpool.api.text import written_moment
@@ -286,7 +286,7 @@ def release(node: Node, *, pool_uid: str, pool_name: str, rights: RecordTrust) -
     lost = lost_on(node, found, pool_uid=pool_uid, known=known, why=why)
     if wanted.labels.get(POOL_LABEL) == pool_name:
         del wanted.labels[POOL_LABEL]
-    put_own(wanted.labels, {}, keys=ROOMS_LABELS, left=())
+    put_own(wanted.labels, {}, keys=FEATURE_LABELS, left=())
     put_own(wanted.annotations, {}, keys=OWN_ANNOTATIONS, left=())
     put_own(wanted.taints, {}, keys=OWN_TAINTS, left=())
     return NodeDiff(
@@ -432,7 +432,7 @@ class Comparer:
         # The same for taints: nodes with the same share one object.
         self._taints_fit: dict[int, tuple[Mapping[TaintIdentity, str], bool]] = {}
         self._all_labels = {**labels.all, POOL_LABEL: context.pool_name}.items()
-        self._no_labels = tuple(key for key in ROOMS_LABELS if key not in labels.own)
+        self._no_labels = tuple(key for key in FEATURE_LABELS if key not in labels.own)
         self._all_annotations = annotations.all.items()
         self._no_annotations = tuple(key for key in FEATURE_ANNOTATIONS if key not in annotations.own)
         self._all_taints = taints.all.items()
@@ -522,7 +522,7 @@ class Comparer:
                 lost=lost,
             ),
             doubted=doubted,
-            goes_on=is_ours and not rights.guard,
+            claims_doubted=is_ours and not rights.guard,
         )
         self._put_own(wanted)
         wanted.annotations[APPLIED_ANNOTATION] = text

@@ -17,7 +17,7 @@ from harness.memory_fleet import Stage, a_watching_pool
 from harness.services import some_services
 from harness.virtual_time import run_virtually, running
 from winpool.api.keys import HOLD_ANNOTATION
-from winpool.controllers.evictions import EVICTIONS_IN_FLIGHT, eviction_answers, eviction_lane
+from winpool.controllers.evictions import EVICTIONS_IN_FLIGHT, eviction_answers, make_evictor
 from winpool.controllers.executor import Executor
 from winpool.controllers.status import Announcer
 from winpool.controllers.writes import Outcome
@@ -75,7 +75,7 @@ class Scene:
         self.begun = loop.time()
         transport = cast(Transport, SimpleNamespace(request=self._request))
         clock = Clock(now=self.now, monotonic=loop.time)
-        self.lane = eviction_lane(
+        self.lane = make_evictor(
             transport,
             answers=eviction_answers(self.stage.collector, clock=clock),
             memory=self.stage.collector,

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_mixed_stage, a_watching_pool
 from harness.virtual_time import in_virtual_time, running
-from winpool.controllers.evictions import eviction_answers, eviction_lane
+from winpool.controllers.evictions import eviction_answers, make_evictor
 from winpool.controllers.memory_polls import MemoryStats
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, DisruptionBudget
@@ -115,7 +115,7 @@ async def test_all_results_of_evictions_are_served_from_the_start_and_as_they_ar
     transport = cast(Transport, SimpleNamespace(request=request))
     clock = Clock(monotonic=asyncio.get_running_loop().time)
     answers_kept = eviction_answers(collector, clock=clock)
-    lane = eviction_lane(transport, answers=answers_kept, memory=collector, known={}, clock=clock)
+    lane = make_evictor(transport, answers=answers_kept, memory=collector, known={}, clock=clock)
     await lane.run([HOG])
     await asyncio.sleep(60)
     await lane.run([HOG])

@@ -260,7 +260,7 @@ class _NodeJudge:
         self.layers = self._judge.layers
         self._wanted_taints = self._taints.items()
         # One object for all nodes that are alike, by the identities of its parts. The versions and the memory
-        # that nodes report are kept once for all nodes (``cluster.node_texts``).
+        # that nodes report are kept once for all nodes (``kube.nodes``).
         self._desired: dict[tuple[object, ...], Desired] = {}
         self._alike: dict[tuple[int, str | None, int], _Alike] = {}
 

@@ -56,7 +56,7 @@ class DueJudge:
         self._triggers = frozenset(spec.upgrade.triggers if spec.upgrade else ())
         self._control_plane = parse_minor(snapshot.support.control_plane)
         self._takes_requests = Trigger.REQUEST in self._triggers
-        # By the identities of what nodes report, which is kept once for all of them (``cluster.node_texts``).
+        # By the identities of what nodes report, which is kept once for all of them (``kube.nodes``).
         self._alike: dict[tuple[int, str | None, int], Found] = {}
 
     @property

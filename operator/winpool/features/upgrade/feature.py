@@ -56,7 +56,7 @@ LABEL_SECONDS: Final = 60.0
 """The label of a node changes at most once in this time by gates. A gate that opens and closes all the time
 must not make a write for each of thousands of nodes every time."""
 
-_GOALS: Final[Mapping[str, Desired]] = {
+_IN_STATE: Final[Mapping[str, Desired]] = {
     each.value: Desired(labels={UPGRADE_STATE_LABEL: each.value}) for each in UpgradeState
 }
 _LEFT: Final = Desired(labels={UPGRADE_STATE_LABEL: KEEP})
@@ -76,7 +76,7 @@ def only_withdrawn(node: Node, state: UpgradeState | None) -> Desired:
     """Return what is wanted of the label where nothing may be written but that a permission is withdrawn."""
     standing = node.labels.get(UPGRADE_STATE_LABEL)
     if standing == UpgradeState.REQUIRED and state is not UpgradeState.REQUIRED:
-        return _GOALS[UpgradeState.GATED]
+        return _IN_STATE[UpgradeState.GATED]
     return as_it_is(standing)
 
 
@@ -84,9 +84,9 @@ def as_it_is(standing: str | None) -> Desired:
     """Return that the label stays as it is: ``standing``, None where there is none.
 
     A value of ours is wanted by name, and no label by not naming it: unlike KEEP, both pass the quick check
-    of thousands of nodes (``ownership.brief``).
+    of thousands of nodes (``ownership.diff.Comparer``).
     """
-    return NOTHING_DESIRED if standing is None else _GOALS.get(standing, _LEFT)
+    return NOTHING_DESIRED if standing is None else _IN_STATE.get(standing, _LEFT)
 
 
 def waits_until(
@@ -105,15 +105,15 @@ def waits_until(
         or UpgradeState.UP_TO_DATE in (standing, state)
     ):
         return None
-    if standing not in _GOALS:
+    if standing not in _IN_STATE:
         return None
     until = later(labelled_at, LABEL_SECONDS)
     return until if labelled_at <= now < until else None
 
 
-def goals_of(node: Node, state: UpgradeState | None) -> Desired:
+def desired_in(node: Node, state: UpgradeState | None) -> Desired:
     """Return what is wanted of the label of ``node``, which is to say ``state``."""
-    return as_it_is(node.labels.get(UPGRADE_STATE_LABEL)) if state is None else _GOALS[state]
+    return as_it_is(node.labels.get(UPGRADE_STATE_LABEL)) if state is None else _IN_STATE[state]
 
 
 def refused(upgrade: Upgrade, os: OperatingSystem, *, layers: Layered, now: datetime) -> str:
@@ -193,7 +193,7 @@ class _Pass:
         self._snapshot = snapshot
         self._spec = spec
         self._block = block
-        self._mandate = allowed
+        self._allowed = allowed
         self._now = snapshot.now
         self._nodes = tuple([member.node for member in members.ours])
         self._judge = DueJudge(snapshot, spec)
@@ -212,7 +212,7 @@ class _Pass:
         workloads = {node.name: self._evidence.of(node) for node, _ in due}
         world = World(self._snapshot, self._spec, self._block, layers=self._judge.layers, nodes=self._nodes)
         gates = tuple(self._overrides.on(each.judge(world)) for each in POOL_GATES)
-        stops = tuple(pool_stops(self._spec, self._block, self._mandate))
+        stops = tuple(pool_stops(self._spec, self._block, self._allowed))
         is_open = not stops and all(each.permits for each in gates)
         in_work = frozenset() if is_open or stops else _in_work(world, gates)
         upgrades = {
@@ -222,7 +222,7 @@ class _Pass:
             for node, each in due
         }
         desired = {
-            node.uid: self._goals(node, each, upgrades.get(node.uid), is_stopped=bool(stops))
+            node.uid: self._desired(node, each, upgrades.get(node.uid), is_stopped=bool(stops))
             for node, each in found
         }
         unknown = tuple(node.name for node, each in found if each.is_unknown)
@@ -285,18 +285,18 @@ class _Pass:
             state = UpgradeState.REQUIRED if is_permitted else UpgradeState.GATED
         return msgspec.structs.replace(candidate, gates=gates, stops=stops, state=state)
 
-    def _goals(self, node: Node, found: Found, due: NodeUpgrade | None, *, is_stopped: bool) -> Desired:
+    def _desired(self, node: Node, found: Found, due: NodeUpgrade | None, *, is_stopped: bool) -> Desired:
         """Return what is wanted of the label of a node."""
         state = due.state if due else state_without_due(node, is_unknown=found.is_unknown)
         is_held_now = is_held(node, now=self._now)
         if is_held_now:
             self._moments.append(hold_end(node))
-        if is_held_now or self._mandate is not AllowedActions.ACT:
+        if is_held_now or self._allowed is not AllowedActions.ACT:
             return only_withdrawn(node, state)
         labelled_at = self._snapshot.upgrades.labelled_at.get(node.uid)
         until = waits_until(node, state, labelled_at=labelled_at, now=self._now)
         if until is None or is_stopped:
-            return goals_of(node, state)
+            return desired_in(node, state)
         self._moments.append(until)
         return as_it_is(node.labels.get(UPGRADE_STATE_LABEL))
 
