@@ -40,14 +40,18 @@ def live_through(stage: Stage, state: State, *, seconds: float) -> None:
     world, proxy = stage.world, stage.proxy
     state.prepare(stage)
     stage.ask_for("before")
-    runs = stage.operator("runs", kubeconfig=stage.proxied)
+    # Without election one that has not seen the deletion of the pool yet could put back what another has just
+    # released. Nodes with the record of a pool that is gone then wait for --orphan-grace-seconds.
+    elects = not state.keeps_pool
+    runs = stage.operator("runs", kubeconfig=stage.proxied, elects=elects)
     ends = stage.operator(
         "ends",
         kubeconfig=stage.direct,
         relist_seconds=USUAL_RELIST_SECONDS if state.ends_watches else RELIST_SECONDS,
+        elects=elects,
     )
-    begins = stage.operator("begins", kubeconfig=stage.direct)
-    starts = stage.operator("starts", kubeconfig=stage.proxied)
+    begins = stage.operator("begins", kubeconfig=stage.direct, elects=elects)
+    starts = stage.operator("starts", kubeconfig=stage.proxied, elects=elects)
     with ExitStack() as cleanup:
         for operator in (runs, ends, begins, starts):
             cleanup.callback(operator.close)

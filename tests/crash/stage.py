@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from harness.election import ELECTING
 from harness.operator import Operator
 from harness.world import World
 from testbed.cluster import Testbed
@@ -43,13 +44,18 @@ class Stage:
     def testbed(self) -> Testbed:
         return self.world.testbed
 
-    def operator(self, name: str, *, kubeconfig: Path, relist_seconds: int = RELIST_SECONDS) -> Operator:
-        """Return another operator, not started yet, with a log of its own."""
+    def operator(
+        self, name: str, *, kubeconfig: Path, relist_seconds: int = RELIST_SECONDS, elects: bool = False
+    ) -> Operator:
+        """Return another operator, not started yet, with a log of its own. With ``elects`` one leads."""
         self._operators += 1
         return Operator(
             kubeconfig=kubeconfig,
             log_file=self.world.directory / f"{self._operators:02}-{name}.log",
-            environment={"WINPOOL_POOL_RELIST_SECONDS": str(relist_seconds)},
+            environment={
+                "WINPOOL_POOL_RELIST_SECONDS": str(relist_seconds),
+                **(ELECTING if elects else {}),
+            },
         )
 
     def ask_for(self, value: str) -> None:
