@@ -11,6 +11,8 @@ from alerts.render import FOLDER
 from testbed.promtool import ensure_promtool
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.test.yaml"))
+GUARD_SECONDS = 600.0
+"""Against waiting for ever: a file of cases takes seconds on an idle machine, and a busy one starves it."""
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +26,7 @@ def _run(promtool: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=GUARD_SECONDS,
         check=False,
     )
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from cluster.simulated import Nodes, simulated
 from testbed.cluster import Testbed
+from testbed.waiting import wait_until
 from testbed.winsim.control import FleetControl
 
 GUARD_SECONDS: Final = 120.0
@@ -100,10 +101,28 @@ class Kubelets:
                     "create", "clusterrolebinding", name, f"--clusterrole={name}",
                     f"--serviceaccount=default:{name}",
                 )  # fmt: skip
+                wait_until(
+                    lambda: all(self._may_get(name, resource) for resource in resources),
+                    what=f"the API server to know the rights of {name}",
+                    timeout_seconds=GUARD_SECONDS,
+                )
             yield kubectl("create", "token", name).stdout.strip()
         finally:
             for kind in made:
                 kubectl("delete", kind, name, "--ignore-not-found")
+
+    def _may_get(self, account: str, resource: str) -> bool:
+        """Tell whether the API server lets it, which learns of a binding a moment after its answer."""
+        kind, _, subresource = resource.partition("/")
+        asked = {"verb": "get", "resource": kind, "subresource": subresource}
+        user = f"system:serviceaccount:default:{account}"
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": user, "resourceAttributes": asked},
+        }
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        return bool(self.testbed.api().create(path, review)["status"]["allowed"])
 
 
 def ask_kubelet(

@@ -209,8 +209,13 @@ def test_an_armed_kubelet_evicts_where_commit_runs_out_and_an_unarmed_one_lets_a
         what="the node to report MemoryPressure",
         timeout_seconds=GUARD_SECONDS,
     )
-    events = api.get("/api/v1/namespaces/default/events", fieldSelector=f"involvedObject.name=armed-{run}")
-    assert "Evicted" in {each["reason"] for each in events["items"]}
+    of_pod = f"involvedObject.name=armed-{run}"
+    events = "/api/v1/namespaces/default/events"
+    wait_until(
+        lambda: "Evicted" in {each["reason"] for each in api.get(events, fieldSelector=of_pod)["items"]},
+        what="the event of the eviction",
+        timeout_seconds=GUARD_SECONDS,
+    )
     wait_until(
         lambda: served.fleet.truth(unarmed).allocations_denied > 0,
         what="allocations to be denied",
