@@ -1,4 +1,4 @@
-"""How many examples Hypothesis tries: a quarter where people wait, ten times as many by ``make explore``."""
+"""How many examples Hypothesis tries: fewer where people wait, ten times as many by ``make explore``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-# For ``make quick``, ``make check`` and ``make test``, which people wait for.
+# For ``make quick``, which people wait for, and for ``make check`` and ``make test``.
+settings.register_profile(
+    "few", settings.get_profile("ci"), max_examples=EXAMPLES // 10, stateful_step_count=10
+)
 settings.register_profile(
     "first", settings.get_profile("ci"), max_examples=EXAMPLES // 4, stateful_step_count=15
 )

@@ -128,6 +128,7 @@ def test_kubectl_finds_it_by_its_name() -> None:
     assert script.load() is main
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["validate", "-f", "-"], ["check", "-f", "-", "--host-build", "2022"]])
 def test_offline_nothing_is_loaded_that_could_reach_a_cluster(arguments: list[str]) -> None:
     program = (
@@ -142,6 +143,7 @@ def test_offline_nothing_is_loaded_that_could_reach_a_cluster(arguments: list[st
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [["status"], ["plan", "a"], ["why", "a"], ["memory"], ["uninstall", "--plan"], ["join-config", "a"]],
@@ -166,6 +168,7 @@ def test_online_it_loads_no_client_of_its_own(arguments: list[str], tmp_path: Pa
     assert "kubectl cannot be started" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_gets_no_traceback() -> None:
     text = "kind: WindowsNodePool\n---\n" * 20_000
     command = [sys.executable, "-m", "winpool.cli", "validate", "-f", "-"]

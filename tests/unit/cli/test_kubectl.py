@@ -109,6 +109,7 @@ def test_every_flag_is_in_every_call(stub: Callable[[str], Path]) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_first_call_runs_alone_and_then_at_most_four(stub: Callable[[str], Path]) -> None:
     folder = stub(
         "mkdir -p $FOLDER/running; touch $FOLDER/running/$$; ls $FOLDER/running | wc -l >> $FOLDER/counts\n"

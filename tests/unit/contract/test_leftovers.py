@@ -243,6 +243,7 @@ def restricted(node: Node) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @given(haunted_nodes(), GONE)
 def test_sweeping_twice_writes_once(node: Node, gone_: Gone) -> None:
     assert orphan_of(patched(node, orphan_of(node, gone_=gone_)), gone_=gone_) is None

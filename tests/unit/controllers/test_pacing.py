@@ -111,6 +111,7 @@ class Uid(str):
     __slots__ = ("__weakref__",)
 
 
+@pytest.mark.slow
 def test_who_has_been_quiet_is_forgotten(pacer: NodeBackoff, clock: Seconds) -> None:
     """Machines come and go for years, each under a UID of its own (P7)."""
     uid = Uid("w1")

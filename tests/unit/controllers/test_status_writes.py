@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from harness.builders import A_SPEC, a_body, a_node
 from harness.loops import MemoryCluster, MemoryOperator
 from harness.pods import a_pod
@@ -125,6 +127,7 @@ def test_a_status_whose_write_failed_is_written_as_soon_as_that_is_possible() ->
     run_virtually(play())
 
 
+@pytest.mark.slow
 def test_a_status_that_may_not_be_written_is_told_by_one_event_since_no_condition_can() -> None:
     async def play() -> None:
         cluster, operator = await settled()

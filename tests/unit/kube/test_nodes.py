@@ -316,6 +316,7 @@ KNOWN = [
 ]
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(KNOWN) | st.tuples(st.sampled_from(["metadata", "spec", "status"]), st.text(max_size=12)),
     JSON,

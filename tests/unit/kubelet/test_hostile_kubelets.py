@@ -140,6 +140,7 @@ async def test_a_neighbour_of_one_that_floods_is_sampled_meanwhile(
 # A connection that is kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", [EMPTY * 1000, WELL * 20, b"x" * 50_000], ids=["empty", "samples", "junk"])
 async def test_what_comes_over_a_kept_connection_unasked_ends_it(
     authority: Authority, tls: ssl.SSLContext, piece: bytes

@@ -253,6 +253,7 @@ def test_there_is_one_entry_for_each_reason_and_cause_and_it_is_of_the_promised_
         assert not re.search(r"\b\d+ (?:of \d+ )?(?:more |other )?(?:nodes?|pods?)\b", each["message"]), each
 
 
+@pytest.mark.slow
 @given(troubled())
 def test_all_that_people_read_is_in_sentences_and_none_is_told_twice(seen: Snapshot) -> None:
     """§3; what must be shown, 2: "no sentence stands twice"."""
