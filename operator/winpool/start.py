@@ -51,6 +51,7 @@ def collect_rarely() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG, OLDER, OLDER)
+    gc.enable()
 
 
 log = logging.getLogger(__name__)

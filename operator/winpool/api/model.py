@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -186,25 +186,38 @@ class ApiModel(BaseModel):
         return emitted
 
 
-@cache
 def descriptions(model: type[ApiModel]) -> Mapping[str, str]:
     """Return the docstrings of the fields of ``model`` by name, each as one line.
 
     They are read from the source when a schema is made: pydantic's ``use_attribute_docstrings`` would
     read it at each start of the operator.
     """
-    [described] = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    assert isinstance(described, ast.ClassDef)
     inherited = [descriptions(base) for base in model.__bases__ if issubclass(base, ApiModel)]
+    own = _docstrings(model.__module__).get(model.__qualname__, {})
     return {name: text for texts in inherited for name, text in texts.items()} | {
-        field.target.id: " ".join(text.value.value.split())
-        for field, text in pairwise(described.body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and field.target.id in model.model_fields
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
+        name: text for name, text in own.items() if name in model.model_fields
+    }
+
+
+@cache
+def _docstrings(module: str) -> Mapping[str, Mapping[str, str]]:
+    """Return those of all classes of a module, by class and name; it is parsed once for all of them."""
+    classes = [
+        each
+        for each in ast.parse(inspect.getsource(sys.modules[module])).body
+        if isinstance(each, ast.ClassDef)
+    ]
+    return {
+        described.name: {
+            field.target.id: " ".join(text.value.value.split())
+            for field, text in pairwise(described.body)
+            if isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+            and isinstance(text.value.value, str)
+        }
+        for described in classes
     }
 
 
