@@ -19,8 +19,8 @@ DEMO_DIR ?= .testbed
 # What tests took, one by one, in a file for each run of pytest (JUnit XML).
 RESULTS ?= .results
 # Two for each core, since tests also wait, and as fit into memory: a control plane with nodes, operator and tests takes
-# 1.5 GiB. With three for each core the machine is so busy that single tests miss their deadlines.
-WORKERS ?= $(shell awk -v most=$$((2 * $$(nproc))) '/^MemAvailable/ {fit = int($$2 / 1572864)} \
+# 2.5 GiB. With three for each core the machine is so busy that single tests miss their deadlines.
+WORKERS ?= $(shell awk -v most=$$((2 * $$(nproc))) '/^MemAvailable/ {fit = int($$2 / 2621440)} \
   END {print fit < 1 ? 1 : fit < most ? fit : most}' /proc/meminfo)
 
 # Many container images set this. Without byte code each process of a test run compiles everything anew.
@@ -87,6 +87,8 @@ test-alerts: $(INSTALLED)
 test-cluster: $(INSTALLED)
 	@$(call cluster,cluster) -m "not long and not twin" --durations=25 tests/cluster
 
+# Go's own 100 has a control plane that starts, and each kubectl, spend a quarter of their time on garbage.
+test-cluster test-oldest test-memory test-crash: export GOGC ?= 400
 # On a control plane that stands already; the word is the name of the file of results.
 cluster = $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --junitxml=$(RESULTS)/$(1).xml
 

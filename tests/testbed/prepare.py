@@ -26,7 +26,7 @@ def prepare(layout: Layout, *, server: str, binary: Path) -> None:
 
 def small_environment(layout: Layout) -> dict[str, str]:
     """Return what a Go program may want; no proxies, no foreign kubeconfig, no home but the testbed's."""
-    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "GOMAXPROCS") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "GOMAXPROCS", "GOGC") if name in os.environ}
     return kept | {"HOME": str(layout.root)}
 
 
