@@ -128,12 +128,12 @@ def test_the_cluster_tests_show_the_slowest_and_keep_the_time_of_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cores", "gibibytes", "workers"), [(2, 16, 6), (8, 16, 10), (2, 4, 2), (2, 1, 1), (64, 512, 192)]
+    ("cores", "gibibytes", "workers"), [(2, 16, 4), (8, 16, 6), (2, 6, 2), (2, 1, 1), (64, 512, 128)]
 )
 def test_there_are_as_many_workers_as_cores_and_memory_carry(
     tmp_path: Path, cores: int, gibibytes: int, workers: int
 ) -> None:
-    """Three for each core, and 1.5 GiB for each of them."""
+    """Two for each core, and 2.5 GiB for each of them."""
     makefile = (ROOT / "Makefile").read_text()
     [counted] = re.findall(r"^WORKERS \?= \$\(shell ((?:.*\\\n)*.*)\)$", makefile, re.MULTILINE)
     (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable: {gibibytes * 1024 * 1024} kB\n")
