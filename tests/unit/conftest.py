@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -41,6 +42,11 @@ settings.register_profile(
     database=DirectoryBasedExampleDatabase(ROOT / ".explore" / "examples"),
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_collection_finish() -> None:
+    """Look for no garbage in what was collected, thousands of tests: a tenth of the time."""
+    gc.freeze()
 
 
 @pytest.fixture
