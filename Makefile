@@ -18,8 +18,8 @@ INSTALLED := $(VENV)/.installed
 DEMO_DIR ?= .testbed
 # What tests took, one by one, in a file for each run of pytest (JUnit XML).
 RESULTS ?= .results
-# Two for each core, since tests also wait, and as fit into memory: a control plane with nodes, operator and tests takes
-# 2.5 GiB. With three for each core the machine is so busy that single tests miss their deadlines.
+# Two for each core, since tests also wait, and as fit into memory, 2.5 GiB for each: a control plane with nodes, operator
+# and tests took 1.3 GiB, and some tests start a second one. With three for each core single tests miss their deadlines.
 WORKERS ?= $(shell awk -v most=$$((2 * $$(nproc))) '/^MemAvailable/ {fit = int($$2 / 2621440)} \
   END {print fit < 1 ? 1 : fit < most ? fit : most}' /proc/meminfo)
 
@@ -89,6 +89,7 @@ test-cluster: $(INSTALLED)
 
 # Go's own 100 has a control plane that starts, and each kubectl, spend a quarter of their time on garbage.
 test-cluster test-oldest test-memory test-crash: export GOGC ?= 400
+
 # On a control plane that stands already; the word is the name of the file of results.
 cluster = $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --junitxml=$(RESULTS)/$(1).xml
 

@@ -7,7 +7,8 @@ import os
 import signal
 
 if __name__ == "__main__":
-    # What is imported stays: looking for garbage in it takes a tenth of the time. ``start`` begins to look.
+    # What is imported stays: looking for garbage in it takes a tenth of the time. The operator begins with
+    # ``start.collect_rarely``.
     gc.disable()
     # Before the other imports, which take a second or two. The first process of a container gets no signal
     # that it has no handler for: a SIGTERM in that time would be lost, and the Pod would end only after its
@@ -43,9 +44,8 @@ class Run(Settings):
     def execute(self) -> int:
         """Run; return the exit code."""
         from winpool import logs, start
-        from winpool import start as garbage
 
-        garbage.collect_rarely()
+        start.collect_rarely()
         logs.configure(self)
         return asyncio.run(start.run(self))
 

@@ -44,7 +44,7 @@ OLDER: Final = 20
 
 
 def collect_rarely() -> None:
-    """Look for cycles rarely, and never in what was imported. Call it once, after all imports.
+    """Begin to look for cycles, rarely, and never in what was imported. Call it once, after all imports.
 
     https://docs.python.org/3/library/gc.html#gc.freeze
     """

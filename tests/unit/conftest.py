@@ -25,7 +25,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-# For ``make quick``, which people wait for, and for ``make check`` and ``make test``.
+# Those that people wait for: "few" is for ``make quick``, "first" for ``make check`` and ``make test``.
 settings.register_profile(
     "few", settings.get_profile("ci"), max_examples=EXAMPLES // 10, stateful_step_count=10
 )

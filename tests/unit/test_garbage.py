@@ -8,20 +8,20 @@ import sys
 import pytest
 
 SCRIPT = """
-import gc
+import gc, runpy, sys
 from winpool import start
-from winpool.__main__ import main
 
 async def run(settings):
-    print(gc.get_threshold(), gc.get_freeze_count() > 10_000)
+    print(gc.get_threshold(), gc.get_freeze_count() > 10_000, gc.isenabled())
     return 0
 
 start.run = run
-raise SystemExit(main(["run"]))
+sys.argv[1:] = ["run"]
+runpy.run_module("winpool", run_name="__main__", alter_sys=True)
 """
 
 
 @pytest.mark.slow
 def test_it_looks_rarely_and_never_in_what_was_imported() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
-    assert done.stdout == "(20000, 20, 20) True\n"
+    assert done.stdout == "(20000, 20, 20) True True\n"

@@ -127,6 +127,15 @@ def test_the_cluster_tests_show_the_slowest_and_keep_the_time_of_each() -> None:
     assert {"--durations=25", "--junitxml=results/cluster.xml"} <= set(run.split())
 
 
+def test_make_test_runs_all_that_make_check_runs_also_after_a_part_that_failed() -> None:
+    rules = dict(
+        re.findall(r"^([a-z-]+):[^\n]*\n\t(.*(?:\n\t.*)*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    )
+    assert {"test-cluster", "test-unit", "test-alerts", "--keep-going"} <= set(rules["test"].split())
+    checked = {each for each in rules["check"].split() if each.startswith("check-")}
+    assert checked - set(rules["test"].split()) == {"check-unit"}
+
+
 @pytest.mark.parametrize(
     ("cores", "gibibytes", "workers"), [(2, 16, 4), (8, 16, 6), (2, 6, 2), (2, 1, 1), (64, 512, 128)]
 )

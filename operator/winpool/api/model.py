@@ -193,7 +193,7 @@ def descriptions(model: type[ApiModel]) -> Mapping[str, str]:
     read it at each start of the operator.
     """
     inherited = [descriptions(base) for base in model.__bases__ if issubclass(base, ApiModel)]
-    own = _docstrings(model.__module__).get(model.__qualname__, {})
+    own = _docstrings(model.__module__)[model.__name__]
     return {name: text for texts in inherited for name, text in texts.items()} | {
         name: text for name, text in own.items() if name in model.model_fields
     }
@@ -201,12 +201,7 @@ def descriptions(model: type[ApiModel]) -> Mapping[str, str]:
 
 @cache
 def _docstrings(module: str) -> Mapping[str, Mapping[str, str]]:
-    """Return those of all classes of a module, by class and name; it is parsed once for all of them."""
-    classes = [
-        each
-        for each in ast.parse(inspect.getsource(sys.modules[module])).body
-        if isinstance(each, ast.ClassDef)
-    ]
+    """Return the docstrings in the classes of a module, by class and field. Each module is parsed once."""
     return {
         described.name: {
             field.target.id: " ".join(text.value.value.split())
@@ -217,7 +212,8 @@ def _docstrings(module: str) -> Mapping[str, Mapping[str, str]]:
             and isinstance(text.value, ast.Constant)
             and isinstance(text.value.value, str)
         }
-        for described in classes
+        for described in ast.parse(inspect.getsource(sys.modules[module])).body
+        if isinstance(described, ast.ClassDef)
     }
 
 
