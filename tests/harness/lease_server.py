@@ -128,6 +128,7 @@ class LeaseTransport:
         request: Request,
         *,
         silence_seconds: float,  # noqa: ARG002 - it is never silent
+        is_calm: Callable[[], bool],  # noqa: ARG002 - nothing waits
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a watch, as ``Transport.stream``."""
         self._note(request.verb)

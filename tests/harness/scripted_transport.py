@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -69,6 +69,8 @@ class Asked:
 class ScriptedTransport:
     """Make it inside a running event loop. ``asked`` are the requests that came.
 
+    ``calm`` says of each event that was sent whether the reader found it of no interest.
+
     Each request uses up one of ``lists`` (page by page) or ``watches``; the last comes again and again.
     ``list_seconds`` and ``opening_seconds`` are how long an answer takes. A server that is not ``punctual``
     lets a quiet watch last for ever.
@@ -80,6 +82,7 @@ class ScriptedTransport:
     opening_seconds: float = 0.0
     punctual: bool = True
     asked: list[Asked] = field(default_factory=list)
+    calm: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._begun = asyncio.get_running_loop().time()
@@ -116,7 +119,7 @@ class ScriptedTransport:
 
     @asynccontextmanager
     async def stream(
-        self, request: Request, *, silence_seconds: float
+        self, request: Request, *, silence_seconds: float, is_calm: Callable[[], bool]
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a watch, as ``Transport.stream``."""
         assert request.verb == "watch", request
@@ -125,11 +128,11 @@ class ScriptedTransport:
         await asyncio.sleep(self.opening_seconds)
         if isinstance(watch, ApiError):
             raise watch
-        async with aclosing(self._lines(watch, asked, silence_seconds)) as lines:
+        async with aclosing(self._lines(watch, asked, silence_seconds, is_calm)) as lines:
             yield lines
 
     async def _lines(
-        self, steps: Sequence[Step], asked: Asked, silence_seconds: float
+        self, steps: Sequence[Step], asked: Asked, silence_seconds: float, is_calm: Callable[[], bool]
     ) -> AsyncGenerator[bytes, None]:
         ends_at = self.time + float(asked.query["timeoutSeconds"])
         version = int(asked.position)
@@ -144,6 +147,7 @@ class ScriptedTransport:
                 case dict():
                     version = max(version, _version_of(step))
                     yield json.dumps(step).encode()
+                    self.calm.append(is_calm())
                 case seconds:
                     await asyncio.sleep(min(seconds, silence_seconds))
                     if seconds >= silence_seconds:

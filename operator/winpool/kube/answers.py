@@ -6,11 +6,11 @@ built-in line limits of HTTP libraries, so a stream is cut into lines here, in b
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Self
+from typing import Final
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
@@ -93,46 +93,51 @@ _TEXT_LIMIT: Final = 300
 """Characters of an error's own text that a message quotes: a line of a broken answer may be kilobytes."""
 
 
-class LineStream:
-    """The lines of an open watch, without their newline. Ends when the server ends it properly."""
+GATHER_SECONDS: Final = 0.25
+"""How long a watch that brought nothing of interest is left unread, so that more is read at once. Of 5,000
+nodes 17 report every second, and to be woken costs more than to read the line: a quiet operator uses 0.9 of
+the CPU with 0.1 s, 0.6 with 0.25 s, 0.5 with 0.5 s. What changes meanwhile is seen so much later."""
 
-    __slots__ = ("_content", "_label", "_lines", "_silence_seconds", "_splitter")
 
-    def __init__(self, content: aiohttp.StreamReader, *, label: str, silence_seconds: float) -> None:
-        self._content = content
-        self._label = label
-        self._silence_seconds = silence_seconds
-        self._splitter = LineSplitter()
-        self._lines: deque[bytes] = deque()
+async def read_lines(
+    content: aiohttp.StreamReader,
+    transport: asyncio.Transport | None,
+    *,
+    label: str,
+    silence_seconds: float,
+    is_calm: Callable[[], bool],
+) -> AsyncGenerator[bytes, None]:
+    """Give the lines of an open watch, without their newline, until the server ends it properly.
 
-    def __aiter__(self) -> Self:
-        """Give itself."""
-        return self
-
-    async def __anext__(self) -> bytes:
-        """Give the next line.
-
-        Raises StreamSilent, StreamCut, or TooLarge.
-        """
-        while not self._lines:
-            chunk = await self._chunk()
-            if not chunk:
-                if self._splitter.pending:
-                    raise StreamCut(f"{self._label}: the stream ended in the middle of a line")
-                raise StopAsyncIteration
-            try:
-                self._lines.extend(self._splitter.feed(chunk))
-            except LineTooLongError as error:
-                raise TooLarge(f"{self._label}: {error}") from None
-        return self._lines.popleft()
-
-    async def _chunk(self) -> bytes:
+    ``is_calm`` says, after all that came has been given, whether nothing of it was of interest: then
+    ``transport`` is not read for GATHER_SECONDS. Raises StreamSilent, StreamCut, or TooLarge.
+    """
+    splitter = LineSplitter()
+    while chunk := await _read_chunk(content, label, silence_seconds):
         try:
-            return await self._content.readany()
-        except TimeoutError:
-            raise StreamSilent(f"{self._label}: nothing came for {self._silence_seconds:.0f} s") from None
-        except FAULTS as error:
-            raise StreamCut(f"{self._label}: the stream broke: {describe(error)}") from None
+            lines = splitter.feed(chunk)
+        except LineTooLongError as error:
+            raise TooLarge(f"{label}: {error}") from None
+        for line in lines:
+            yield line
+        # ``content`` is empty now, so aiohttp has not paused the transport itself. One that was closed
+        # meanwhile cannot be resumed: https://github.com/python/cpython/blob/3.11/Lib/asyncio/sslproto.py
+        if transport is not None and is_calm() and not transport.is_closing():
+            transport.pause_reading()
+            await asyncio.sleep(GATHER_SECONDS)
+            if not transport.is_closing():
+                transport.resume_reading()
+    if splitter.pending:
+        raise StreamCut(f"{label}: the stream ended in the middle of a line")
+
+
+async def _read_chunk(content: aiohttp.StreamReader, label: str, silence_seconds: float) -> bytes:
+    try:
+        return await content.readany()
+    except TimeoutError:
+        raise StreamSilent(f"{label}: nothing came for {silence_seconds:.0f} s") from None
+    except FAULTS as error:
+        raise StreamCut(f"{label}: the stream broke: {describe(error)}") from None
 
 
 async def read_body(response: aiohttp.ClientResponse, *, limit: int, label: str) -> bytes | bytearray:

@@ -13,7 +13,7 @@ import random
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, Self
 
 import aiohttp
@@ -24,7 +24,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from winpool import __version__
-from winpool.kube.answers import LineStream, describe, read_body, translated
+from winpool.kube.answers import describe, read_body, read_lines, translated
 from winpool.kube.backoff import FirstRefusals, LogThrottle, doubled
 from winpool.kube.credentials import Authorization, Connection, Proxy
 from winpool.kube.errors import (
@@ -377,8 +377,10 @@ class Transport:
             await self._pause(pause)
 
     @asynccontextmanager
-    async def stream(self, request: Request, *, silence_seconds: float) -> AsyncIterator[LineStream]:
-        """Open a watch; inside the ``with`` its lines can be iterated.
+    async def stream(
+        self, request: Request, *, silence_seconds: float, is_calm: Callable[[], bool]
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a watch; inside the ``with`` its lines can be iterated, as ``read_lines`` says.
 
         ``silence_seconds`` is how long nothing may come before it counts as dead (StreamSilent).
         It is never repeated here: only the caller knows where to continue.
@@ -392,8 +394,17 @@ class Transport:
                 except BaseException:
                     response.close()
                     raise
+        connection = response.connection  # None where the answer has ended already
+        lines = read_lines(
+            response.content,
+            connection.transport if connection else None,
+            label=request.label,
+            silence_seconds=silence_seconds,
+            is_calm=is_calm,
+        )
         try:
-            yield LineStream(response.content, label=request.label, silence_seconds=silence_seconds)
+            async with aclosing(lines):
+                yield lines
         finally:
             response.close()  # not released: the rest of a watch is not read
 

@@ -156,6 +156,9 @@ class ApiServer(Protocol):
         """Send ``request`` and return the body of its answer. Raises ApiErrors."""
 
     def stream(
-        self, request: Request, *, silence_seconds: float
+        self, request: Request, *, silence_seconds: float, is_calm: Callable[[], bool]
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a watch; inside the ``with`` its lines can be iterated. Raises ApiErrors."""
+        """Open a watch; inside the ``with`` its lines can be iterated. Raises ApiErrors.
+
+        ``is_calm`` says whether nothing of what came was of interest, so that the next may wait a little.
+        """

@@ -287,10 +287,11 @@ class ListWatch(Generic[ObjectT]):
     _progressed: bool = field(default=False, init=False)
     _expired: bool = field(default=False, init=False)
     """Whether a watch has brought anything since the last error, and whether that error was a 410."""
+    _has_news: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         """Begin with nothing known."""
-        self._store: Store[ObjectT] = Store(self.on_change)
+        self._store: Store[ObjectT] = Store(self._note_change)
         self.objects = self._store.objects
         self._what = self.source.listing.resource
         self._pager = Pager(self.transport.request, self.source.listing)
@@ -407,7 +408,8 @@ class ListWatch(Generic[ObjectT]):
         lines = 0
         seconds = min(_uniform(*WATCH_SECONDS), self._relist_at - started)
         request = self.source.listing.watch_request(self._position, seconds)
-        async with self.transport.stream(request, silence_seconds=self.silence_seconds) as stream:
+        opened = self.transport.stream(request, silence_seconds=self.silence_seconds, is_calm=self._is_calm)
+        async with opened as stream:
             self._note_watching()
             await self._make_contact()  # only now: the API server is known to answer
             try:
@@ -477,6 +479,15 @@ class ListWatch(Generic[ObjectT]):
         self._outage.ended()
         if is_news:
             self.on_state()
+
+    def _note_change(self, old: ObjectT | None, new: ObjectT | None) -> None:
+        self._has_news = True
+        self.on_change(old, new)
+
+    def _is_calm(self) -> bool:
+        """Whether nothing that winpool reads has changed since the last call."""
+        has_news, self._has_news = self._has_news, False
+        return not has_news
 
     def _note_contact(self) -> None:
         self._contact = self.monotonic()

@@ -180,7 +180,7 @@ async def test_a_transport_holds_back_and_believes_a_watch(tmp_path: Path) -> No
     async with a_door(tmp_path, time) as (server, door):
 
         async def watch() -> None:
-            async with door.stream(WATCH, silence_seconds=10):
+            async with door.stream(WATCH, silence_seconds=10, is_calm=lambda: True):
                 pass
 
         server.answer = lambda _: page(by_rbac("watch", "nodes"))

@@ -48,7 +48,11 @@ class OnTheWay:
 
     @asynccontextmanager
     async def stream(
-        self, request: Request, *, silence_seconds: float
+        self,
+        request: Request,
+        *,
+        silence_seconds: float,
+        is_calm: Callable[[], bool],  # noqa: ARG002 - nothing waits
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         assert (request.verb, silence_seconds) == ("watch", 70.0)
         self._note(self.opened)

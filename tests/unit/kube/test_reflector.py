@@ -238,3 +238,15 @@ async def test_a_node_that_cannot_be_read_is_kept_as_last_seen_and_the_watch_goe
         await asyncio.sleep(10)
         assert running.versions == {"w1": "5", "w2": "13"}
         assert (running.reflector.stats.undecodable, running.reflector.stats.restarts) == (1, 0)
+
+
+@in_virtual_time
+async def test_only_what_the_operator_reads_is_of_interest() -> None:
+    heartbeat = modified("w1", 12)
+    server = ScriptedTransport(
+        lists=[NODES], watches=[[heartbeat, modified("w1", 13, zone="a"), bookmark(30), deleted("w2", 31)]]
+    )
+    async with a_reflector(server):
+        await asyncio.sleep(0.5)
+        # The first is of interest because of the list before it.
+        assert server.calm[:4] == [False, False, True, False]
