@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Final
+from types import SimpleNamespace
+from typing import Final, cast
 
 import pytest
 from hypothesis import given
@@ -15,8 +16,8 @@ from msgspec import structs
 
 from harness.builders import a_node
 from winpool.api.quantity import GIB
-from winpool.features.upgrade.capacity import FITS, NOT_KNOWN, CapacityJudge, Fit
-from winpool.features.upgrade.eligible import is_available
+from winpool.features.upgrade.capacity import FITS, NOT_KNOWN, CapacityJudge, Fit, Need, _attempt
+from winpool.features.upgrade.eligible import EligibleNodes, FreeCapacity, is_available
 from winpool.model.node import Allocatable, Node, NodeMemory
 from winpool.model.pods import PodShape, Requests, Toleration, Workload, tolerates
 
@@ -233,6 +234,27 @@ def test_amounts_beyond_every_machine_are_no_error(size: int) -> None:
     assert (
         judged(runs((huge, 1)), (replace(host("w1"), allocatable=Allocatable(size, size)), EMPTY)).unfit == 1
     )
+
+
+class Tried(list[FreeCapacity]):
+    """Counts how many of them are looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[FreeCapacity]:
+        for each in super().__iter__():
+            self.looks += 1
+            yield each
+
+
+@pytest.mark.parametrize("steps", range(1, 80))
+def test_an_attempt_ends_after_its_steps_wherever_the_last_one_falls(steps: int) -> None:
+    """Also on the node that the pods come from, and on one that takes the last pod of a shape."""
+    capacities = Tried((number, 1, 1, 1) for number in range(100))
+    eligible = cast("EligibleNodes", SimpleNamespace(sure=capacities))
+    need = Need(eligible, cpu=1, memory=1, low=(1, 1), nodes=1, selector=(), key=())
+    _attempt([(need, 2)] * 20, 5, steps, roomiest=True)
+    assert capacities.looks <= steps + 1
 
 
 def test_nodes_outside_of_the_pool_keep_a_misfit_from_being_certain() -> None:

@@ -115,6 +115,8 @@ def _attempt(demands: Iterable[Demand], own: int, steps: int, *, roomiest: bool)
         cpu, memory = need.cpu, need.memory
         capacities = need.eligible.sure
         for full in capacities if roomiest else reversed(capacities):
+            if not steps:
+                return False
             steps -= 1
             if full[0] == own:
                 continue
@@ -130,8 +132,6 @@ def _attempt(demands: Iterable[Demand], own: int, steps: int, *, roomiest: bool)
                 number -= placed  # noqa: PLW2901
                 if not number:
                     break
-            if not steps:
-                return False
         else:
             return False
     return True
