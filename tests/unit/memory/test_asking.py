@@ -8,11 +8,14 @@ from typing import Any, Final
 import pytest
 
 from harness.builders import GUARD, a_node, a_pool, a_spec, edited
+from harness.evicting import READ_AT, an_intent, answered, listed
 from harness.house import House
 from harness.views import CALM, HARD, JUST_STARTED, STALE, a_view, all_of
-from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
+from winpool.api.keys import MEMORY_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION
 from winpool.features.contract.feature import contract
 from winpool.features.memory.feature import REQUEST, memory
+from winpool.features.memory.intents import written
+from winpool.model.node_pods import Answer, KnownEvictions
 from winpool.model.pressure import Guard, Level, NodePressure
 
 OUTSIDE: Final = a_view(Level.HARD, guard=Guard.OUTSIDE_SHARE)
@@ -48,6 +51,18 @@ def test_a_node_whose_memory_belongs_to_no_pod_is_to_be_upgraded(mode: str, guar
     house = a_house(mode=mode)
     see(house, a_view(Level.HARD, guard=guard))
     assert (asked(house), asked(house, "w2")) == (REQUEST, None)
+
+
+def test_a_node_from_which_pods_were_evicted_is_to_be_upgraded_too() -> None:
+    """A pressure that no eviction ends comes after evictions, whose record is still on the node."""
+    house = a_house(mode="Evict")
+    house.write("w1", annotations={MEMORY_ANNOTATION: written((an_intent("hog", ago=10),))})
+    house.evictions = KnownEvictions(
+        pods={"uid-of-w1": listed()}, answers={"uid-hog": answered(Answer.GONE, ago=5)}, read_at=READ_AT
+    )
+    see(house, a_view(Level.HARD, guard=Guard.INEFFECTIVE))
+    assert asked(house) == REQUEST
+    assert MEMORY_ANNOTATION in house.nodes["w1"].annotations
 
 
 def test_it_comes_with_the_taint_in_one_patch() -> None:

@@ -226,7 +226,8 @@ def _with_step(desired: Desired, step: Step, *, evicts: bool) -> Desired:
             taints = _SET
         elif step.state in _STILL_KEEPING_AWAY and PRESSURE_TAINT not in taints:
             taints = _TAINT_KEPT
-    return replace(desired, annotations={MEMORY_ANNOTATION: step.annotation}, taints=taints)
+    annotations = {**desired.annotations, MEMORY_ANNOTATION: step.annotation}
+    return replace(desired, annotations=annotations, taints=taints)
 
 
 @dataclass(frozen=True, slots=True)
