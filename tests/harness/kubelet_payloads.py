@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 GIB = 2**30
+MIB = 2**20
 TIME = "2026-11-23T06:00:00Z"
 AT = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 

@@ -98,6 +98,7 @@ class _PodRef(_Base):
 class _Pod(_Base):
     pod_ref: _PodRef | None = None
     memory: _Memory | None = None
+    containers: list[_Container] | None = None
 
 
 class _Summary(_Base):
@@ -173,9 +174,27 @@ def _usage_of(told: Iterable[_Pod]) -> dict[str, PodUsage]:
     for each in told:
         if each.pod_ref is not None and (uid := each.pod_ref.uid):
             memory = each.memory or _Memory()
-            usage = PodUsage(reported_bytes(memory.usage_bytes), reported_bytes(memory.working_set_bytes))
+            usage = PodUsage(_commit_of_pod(each), reported_bytes(memory.working_set_bytes))
             found[uid] = None if uid in found else usage
     return {uid: usage for uid, usage in sorted(found.items()) if usage is not None}
+
+
+def _commit_of_pod(pod: _Pod) -> int | None:
+    """Return what a pod has committed; None where it is unknown.
+
+    A containerd without https://github.com/containerd/containerd/pull/12015 reports what the sandbox alone
+    has committed. No pod has committed less than its containers, or than its private working set.
+    """
+    memory = pod.memory or _Memory()
+    committed = reported_bytes(memory.usage_bytes)
+    if committed is None:
+        return None
+    parts = [reported_bytes((each.memory or _Memory()).usage_bytes) for each in pod.containers or ()]
+    known = sum(part for part in parts if part is not None)
+    if known > committed:
+        committed = reported_bytes(known) if None not in parts else None
+    working_set = reported_bytes(memory.working_set_bytes) or 0
+    return None if committed is None or committed < working_set else committed
 
 
 def _sum_of(pods: Mapping[str, PodUsage]) -> float | None:

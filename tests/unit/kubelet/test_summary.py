@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.kubelet_payloads import AT, GIB, TIME, a_commit_container, a_memory, a_pod, a_summary
+from harness.kubelet_payloads import AT, GIB, MIB, TIME, a_commit_container, a_memory, a_pod, a_summary
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.samples import MOST_PODS, parse_summary
 from winpool.model.pressure import LARGEST, MemorySample, PodUsage
@@ -113,6 +113,28 @@ def test_a_pod_without_memory_is_there_and_unknown_and_one_without_a_uid_is_not_
 
 def test_a_kubelet_with_the_feature_gate_reports_the_commit_of_pods() -> None:
     assert pods_of(a_pod(usageBytes=3 * GIB))["u1"].commit == 3 * GIB
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "containers", "working_set", "commit"),
+    [
+        (44 * MIB, [9 * GIB], 5 * GIB, 9 * GIB),
+        (44 * MIB, [2 * GIB, 3 * GIB], GIB, 5 * GIB),
+        (6 * GIB, [2 * GIB, 3 * GIB], GIB, 6 * GIB),
+        (44 * MIB, [9 * GIB, 0], GIB, None),
+        (6 * GIB, [2 * GIB, 0], GIB, 6 * GIB),
+        (44 * MIB, [], 5 * GIB, None),
+        (44 * MIB, [GIB], 5 * GIB, None),
+        (0, [9 * GIB], 5 * GIB, None),
+    ],
+)
+def test_no_pod_has_committed_less_than_its_containers_or_its_working_set(
+    sandbox: int, containers: list[int], working_set: int, commit: int | None
+) -> None:
+    """As https://github.com/containerd/containerd/pull/12015 says."""
+    pod = a_pod(usageBytes=sandbox, workingSetBytes=working_set)
+    pod["containers"] = [{"name": "app", "memory": {"usageBytes": each}} for each in containers]
+    assert pods_of(pod)["u1"] == PodUsage(commit, working_set)
 
 
 @pytest.mark.parametrize(
