@@ -169,6 +169,7 @@ class Judge:
             kubelet=versions.kubelet,
             host=versions.kernel,
             runtime=versions.runtime,
+            os_image=versions.image,
             layers=self.layers,
             today=self._today,
             windows_build=windows_build or "",

@@ -167,7 +167,7 @@ def _number(quantity: str | None, read: Callable[[str], int]) -> int | None:
 
 def _versions(info: NodeInfo) -> NodeVersions:
     """Read what runs on the node. Few combinations are in use, so each is kept once for all nodes."""
-    texts = (info.kernel_version, info.kubelet_version, info.container_runtime_version)
+    texts = (info.kernel_version, info.kubelet_version, info.container_runtime_version, info.os_image)
     if max(map(len, texts)) <= _SHORT:
         return _versions_once(*texts)
     return NodeVersions(*[_cut(text, VERSION_LENGTH) for text in texts])

@@ -119,6 +119,7 @@ class NodeInfo(Base):
     kernel_version: str = ""
     kubelet_version: str = ""
     container_runtime_version: str = ""
+    os_image: str = ""
     boot_id: str = msgspec.field(default="", name="bootID")
 
 

@@ -103,12 +103,14 @@ class Taint(msgspec.Struct, frozen=True):
 class NodeVersions:
     """The versions that a node reports, in its own words (``status.nodeInfo``); empty where it reports none.
 
-    ``kernel`` is ``10.0.20348.4052`` on Windows, ``runtime`` is like ``containerd://2.1.4``.
+    ``kernel`` is ``10.0.20348.4052`` on Windows, ``runtime`` is like ``containerd://2.1.4``, ``image`` like
+    ``Windows Server 2022 Datacenter``.
     """
 
     kernel: str = ""
     kubelet: str = ""
     runtime: str = ""
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True)

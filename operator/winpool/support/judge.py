@@ -18,7 +18,13 @@ from winpool.support.matrix import Matrix, built_in
 from winpool.support.rows import Layered, Row
 from winpool.support.servicing import class_reason, ended_reasons, revision_reasons, skew_reasons
 from winpool.support.verdicts import Layer, Reason, sorted_reasons, worst
-from winpool.support.versions import Minor, WindowsVersion, parse_minor, parse_windows
+from winpool.support.versions import (
+    Minor,
+    WindowsVersion,
+    is_client_edition,
+    parse_minor,
+    parse_windows,
+)
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -46,6 +52,7 @@ def judge_node(
     layers: Layered,
     today: date,
     windows_build: str = "",
+    os_image: str = "",
     os_version: str = "",
     min_revision: int | None = None,
 ) -> Judgement:
@@ -54,7 +61,9 @@ def judge_node(
     ``control_plane`` is the version of the API server (``1.36`` or ``v1.36.2``), None where it is not
     known; ``kubelet``, ``host`` and ``runtime`` are ``kubeletVersion``, ``kernelVersion`` and
     ``containerRuntimeVersion`` of the node's nodeInfo; ``windows_build`` is its label
-    ``node.kubernetes.io/windows-build``, empty where it has none. ``min_revision`` is the pool's own floor,
+    ``node.kubernetes.io/windows-build``, empty where it has none. ``os_image`` is ``osImage`` of nodeInfo, a
+    name for marketing: it can only say that a build, which client editions share with a Windows Server, is no
+    Windows Server. ``min_revision`` is the pool's own floor,
     for nodes of the release ``os_version``, or for all where that is empty: revisions of different releases
     cannot be compared. ``today`` is the day in UTC.
 
@@ -62,10 +71,13 @@ def judge_node(
     control plane's minor does not support it, that is a warning: the kubelet cannot follow it there.
     """
     version = parse_windows(host)
+    release = layers.release_of(version) if version else ""
+    client = release if is_client_edition(os_image) else ""
     node = _Node(
         host=host,
         version=version,
-        release=layers.release_of(version) if version else "",
+        release="" if client else release,
+        client=client,
         kubelet=parse_minor(kubelet),
         control_plane=parse_minor(control_plane) if control_plane else None,
         layers=layers,
@@ -93,11 +105,15 @@ def judge_node(
 
 
 class _Node(msgspec.Struct, frozen=True):
-    """What was read from the texts of a node; None, or an empty release, for what could not be read."""
+    """What was read from the texts of a node; None, or an empty release, for what could not be read.
+
+    ``client`` is the release that has the build of the node, where the node runs a client edition.
+    """
 
     host: str
     version: WindowsVersion | None
     release: str
+    client: str
     kubelet: Minor | None
     control_plane: Minor | None
     layers: Layered
@@ -111,6 +127,15 @@ def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
             f"The kernelVersion {node.host[:60]!r} is no version of Windows.",
             fix="Check the kubelet of the node, and its nodeInfo.kernelVersion.",
             cause="kernelVersion",
+        )
+    elif node.client:
+        yield Reason(
+            "ClientEdition",
+            Verdict.UNKNOWN,
+            f"nodeInfo.osImage names a client edition of Windows, which has the build of Windows Server "
+            f"{node.client}, {node.version.build_text}. Kubernetes supports nodes with Windows Server only.",
+            fix=f"Replace the node with a machine that runs Windows Server {node.client}.",
+            cause="client edition",
         )
     elif not node.release:
         yield Reason(

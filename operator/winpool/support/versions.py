@@ -105,6 +105,17 @@ def parse_windows(text: str) -> WindowsVersion | None:
     )
 
 
+_CLIENT: Final = re.compile(r"\bWindows 1[01]\b", re.ASCII | re.IGNORECASE)
+
+
+def is_client_edition(os_image: str) -> bool:
+    """Whether ``osImage`` names a client edition of Windows: Windows 11 writes "Windows 10" there, too.
+
+    https://github.com/Siemens-Healthineers/K2s/issues/2551
+    """
+    return _CLIENT.search(os_image) is not None and "server" not in os_image.lower()
+
+
 def parse_minor(text: str) -> Minor | None:
     """Read the minor of a Kubernetes version: of ``v1.24.7-eks-fb459a0``, ``1.36`` or ``1.35+``."""
     found = _KUBERNETES.fullmatch(text)

@@ -96,7 +96,9 @@ W1 = Node(
     ),
     unschedulable=True,
     ready="True",
-    versions=NodeVersions("10.0.20348.4052", "v1.36.3", "containerd://2.3.0"),
+    versions=NodeVersions(
+        "10.0.20348.4052", "v1.36.3", "containerd://2.3.0", "Windows Server 2022 Datacenter"
+    ),
     created=datetime(2026, 11, 1, 12, tzinfo=UTC),
     ready_since=datetime(2026, 11, 1, 12, 5, tzinfo=UTC),
     memory=NodeMemory(16776756 * 1024, 14679604 * 1024),

@@ -45,6 +45,37 @@ def test_a_good_node_is_supported_and_the_judgement_says_what_it_is() -> None:
     assert [reason.code for reason in found.reasons] == ["Documented"]
 
 
+@pytest.mark.parametrize(
+    ("os_image", "host", "release"),
+    [
+        ("Windows 11 Pro", "10.0.26100.4652", "2025"),
+        ("Windows 10 Enterprise", "10.0.26100.4652", "2025"),
+        ("Microsoft Windows 11 IoT Enterprise", "10.0.26100.4652", "2025"),
+        ("Windows 10 Enterprise LTSC 2019", "10.0.17763.7558", "2019"),
+    ],
+)
+def test_a_client_edition_is_no_windows_server_though_it_has_its_build(
+    os_image: str, host: str, release: str
+) -> None:
+    found = judged(host=host, windows_build="", os_image=os_image)
+    assert (found.verdict, found.os_version, found.end_of_support) == (Verdict.UNKNOWN, "", None)
+    [reason] = [each for each in found.reasons if each.code == "ClientEdition"]
+    assert f"Windows Server {release}" in reason.message
+
+
+@pytest.mark.parametrize("host", ["10.0.20348.4052", "10.0.22631.5335", "garbage"])
+@pytest.mark.parametrize(
+    "os_image", ["", "Windows Server 2022 Datacenter", "Windows Server 2025 Datacenter", "Windows", "?"]
+)
+def test_no_other_os_image_changes_a_verdict(os_image: str, host: str) -> None:
+    assert judged(host=host, os_image=os_image) == judged(host=host)
+
+
+def test_a_build_that_no_windows_server_has_is_unknown_as_before() -> None:
+    host = "10.0.22631.5335"
+    assert judged(host=host, os_image="Windows 10 Enterprise") == judged(host=host)
+
+
 # Every sample of a real node that we know, under the control plane of its day.
 SAMPLES = [
     (
