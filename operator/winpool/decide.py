@@ -91,10 +91,12 @@ class Decision:
 def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decision:
     """Decide one pass of one pool. Raises FeaturesDisagreeError, which is a bug of a feature."""
     pool = snapshot.pool
+    pods_permission = _pods_permission(snapshot)
+    lacks = snapshot.missing_permission or pods_permission or missing_permission(snapshot)
+    snapshot = replace(snapshot, missing_permission=lacks)
     members = divide(snapshot)
     held = held_nodes(snapshot, members)
     refusal = refusal_of(snapshot, members)
-    pods_permission = _pods_permission(snapshot)
     allowed = allowed_actions(pool, is_accepted=not refusal and not pods_permission)
 
     results = tuple(feature(snapshot, members, allowed) for feature in features)
@@ -108,7 +110,6 @@ def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decisi
         nodes,
         results,
         refusal=refusal,
-        missing_permission=snapshot.missing_permission or pods_permission or missing_permission(snapshot),
         set_keys=keys_to_remember(pool, nodes=(each.node for each in members.all))
         if allowed is AllowedActions.ACT
         else remembered_keys(pool),
@@ -160,7 +161,7 @@ def _with_status_first(
     stays on a node of a deleted pool.
     """
     standing = snapshot.pool.status
-    if not writes.patches:
+    if not writes.patches or writes.takes_permissions:
         return writes
     if allowed is AllowedActions.RELEASE:
         unreported = unreported_nodes(nodes.notable, reported, standing, now=snapshot.now)

@@ -1,6 +1,8 @@
 """Plans what a pass writes to the cluster: what is due, which of it may be sent now, and what comes first.
 
-The writes of a pass have an order, so that a crash at any point leaves no unknown obligation (P8):
+A permission to upgrade that no longer holds is withdrawn before all else, in a pass of its own: that waits
+for no status, and needs no finalizer, since a pool that has given one has it. The other writes of a pass have
+an order, so that a crash at any point leaves no unknown obligation (P8):
 
 1. the finalizer is on the pool before its first node is written;
 2. the status has what people and the next pass must be able to read before a node is changed;
@@ -24,7 +26,7 @@ from winpool.features.contract.feature import ContractResult
 from winpool.features.feature import AllowedActions, FeatureResult
 from winpool.model.evidence import MOST_NODE_LISTS
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
-from winpool.model.pool import Pool
+from winpool.model.pool import Attempts, Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import KEEP_ALL
 from winpool.ownership.diff import NodeDiff, diffs_of
@@ -41,7 +43,8 @@ class Writes:
     the list without our finalizer; None does not change it. ``restores_finalizer`` says that our finalizer
     was there and someone has removed it. With ``status_first`` the status is written before any node, and the
     next pass writes the nodes. There is at most one patch, and one set of conditions, for each node.
-    ``withdrawn`` are the names of the nodes whose patch only withdraws the permission to upgrade.
+    With ``takes_permissions`` all patches only take back the permission to upgrade, and ``withdrawn`` are the
+    names of the nodes whose patch does not even change the record.
     ``awaiting_pods`` are the nodes that wait for a list of their pods.
     """
 
@@ -51,6 +54,7 @@ class Writes:
     patches: tuple[NodePatch, ...] = ()
     conditions: tuple[ConditionsPatch, ...] = ()
     evictions: tuple[Eviction, ...] = ()
+    takes_permissions: bool = False
     withdrawn: frozenset[str] = frozenset()
     awaiting_pods: tuple[Node, ...] = ()
 
@@ -116,19 +120,41 @@ def plan_writes(
             and not attempts.holds_back(each.patch)
         ]
     )
-    withdrawals = (
-        () if allowed is AllowedActions.RELEASE else _withdrawals(snapshot, members, results, patches)
+    is_released = allowed is AllowedActions.RELEASE
+    alone = tuple([each for each in patches if each.only_takes_permission])
+    sent = {each.node.name for each in (patches if is_released else alone)}
+    withdrawals = _withdrawals(
+        snapshot,
+        members,
+        results,
+        # In a release the patch removes the label, and a node that someone else keeps giving the permission
+        # waits as long as for every repair.
+        beside=sent.union(
+            each.patch.node.name for each in free if each.patch and _is_undone(each.patch, attempts)
+        ),
+        is_released=is_released,
     )
     is_lost = RELEASE_FINALIZER not in pool.finalizers and not pool.deleting and _is_on_nodes(pool, members)
-    return Writes(
+    writes = Writes(
         finalizers=_finalizers(pool, is_due=is_lost or has_due_patches or bool(patches or withdrawals)),
         restores_finalizer=is_lost,
-        status_first=bool(patches or withdrawals) and _must_be_remembered_first(pool, allowed),
-        patches=(*patches, *withdrawals),
+        status_first=bool(patches) and _must_be_remembered_first(pool, allowed),
+        patches=patches,
         conditions=tuple([each.conditions for each in free if each.conditions is not None]),
         evictions=_evictions(results, held=held) if allowed is AllowedActions.ACT else (),
-        withdrawn=frozenset(each.node.name for each in withdrawals),
         awaiting_pods=awaiting,
+    )
+    if not (alone or withdrawals) or (writes.finalizers is not None and not is_lost):
+        return writes
+    return replace(
+        writes,
+        finalizers=None,
+        restores_finalizer=False,
+        status_first=False,
+        patches=(*alone, *withdrawals),
+        conditions=(),
+        takes_permissions=True,
+        withdrawn=frozenset(each.node.name for each in withdrawals),
     )
 
 
@@ -191,14 +217,20 @@ def _evictions(results: Iterable[FeatureResult], *, held: Collection[str]) -> tu
 
 
 def _withdrawals(
-    snapshot: Snapshot, members: Members, results: Iterable[FeatureResult], patches: Iterable[NodePatch]
+    snapshot: Snapshot,
+    members: Members,
+    results: Iterable[FeatureResult],
+    *,
+    beside: Collection[str],
+    is_released: bool,
 ) -> tuple[NodePatch, ...]:
     """Return the patches that withdraw the permission to upgrade a node, and change nothing else.
 
-    A permission that no longer holds must not stay, also where people have stopped the operator. Beside the
-    removals of memory pressure it is the one write that Paused, DryRun, a hold and a spec that is not
-    accepted allow. Nodes of ``patches`` are not among them. A node that the pool no longer selects loses its
-    permission too, where it cannot be released now. A label on a node that is not the pool's gives no
+    A permission that no longer holds must not stay, also where people have stopped the operator, and where
+    the patch of the node cannot be sent yet. Beside the removals of memory pressure it is the one write that
+    Paused, DryRun, a hold and a spec that is not accepted allow. ``beside`` are the names of nodes that get
+    none. A node that the pool no longer selects loses its permission too, where it cannot be released now,
+    and so does every node of a pool that ``is_released``. A label on a node that is not the pool's gives no
     permission of the pool.
     """
     required = [
@@ -214,7 +246,6 @@ def _withdrawals(
         for uid, desired in result.desired.items()
         if desired.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.GATED
     }
-    patched = {each.node.name for each in patches}
     found = (
         NodePatch(
             node=member.node,
@@ -224,10 +255,18 @@ def _withdrawals(
             goal=_WITHDRAWN,
         )
         for member in required
-        if (member.claim is Claim.LEFT or (member.claim is Claim.OURS and member.node.uid in gated))
-        and member.node.name not in patched
+        if (
+            member.claim is Claim.LEFT
+            or (member.claim is Claim.OURS and (is_released or member.node.uid in gated))
+        )
+        and member.node.name not in beside
     )
     return tuple([each for each in found if not snapshot.attempts.holds_back(each)])
+
+
+def _is_undone(patch: NodePatch, attempts: Attempts) -> bool:
+    """Whether someone undid what this very patch had written: it has given back a permission that we took."""
+    return patch.only_takes_permission and attempts.has_written(patch.node.uid, patch.goal)
 
 
 _WITHDRAWN: Final = (UPGRADE_STATE_LABEL, UpgradeState.GATED)

@@ -1,6 +1,6 @@
 """The operator, whose labels of upgrades follow their gates after seconds, and not after a minute.
 
-``python -m harness.quick_labels`` waits LABEL_SECONDS between two changes of a label by gates. That it is a
+``python -m harness.quick_labels`` waits GIVING_SECONDS until it gives a permission again. That it is a
 minute is tested in virtual time (``test_upgrade_promises``). A control plane shows what the labels say.
 """
 
@@ -11,10 +11,10 @@ import os
 import sys
 
 from winpool import logs, start
-from winpool.features.upgrade import feature as labels
+from winpool.controllers import backoff
 from winpool.settings import Settings
 
-_SECONDS = "LABEL_SECONDS"
+_SECONDS = "GIVING_SECONDS"
 
 
 def environment(*, seconds: float) -> dict[str, str]:
@@ -24,8 +24,8 @@ def environment(*, seconds: float) -> dict[str, str]:
 
 def main() -> int:
     """Run the operator with that pause; return the exit code."""
-    assert labels.LABEL_SECONDS == 60.0
-    vars(labels)["LABEL_SECONDS"] = float(os.environ[_SECONDS])
+    assert backoff.GIVING_SECONDS == 60.0
+    vars(backoff)["GIVING_SECONDS"] = float(os.environ[_SECONDS])
     settings = Settings()
     logs.configure(settings)
     return asyncio.run(start.run(settings))

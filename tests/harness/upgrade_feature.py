@@ -80,7 +80,6 @@ def upgrade_snapshot(
     workloads: Mapping[str, Workload] | None = None,
     looked: timedelta | None = timedelta(),
     settled: timedelta | None = HOUR,
-    labelled_at: Mapping[str, datetime] | None = None,
     surprises: Iterable[Surprise] = (),
     now: datetime = NOON,
     **more: Any,
@@ -96,7 +95,6 @@ def upgrade_snapshot(
     snapshot = a_snapshot(pool, listed, survey=survey, now=now, **more)
     known = KnownUpgrades(
         control_plane_since=None if settled is None else now - settled,
-        labelled_at=dict(labelled_at or {}),
         surprises=tuple(surprises),
     )
     return replace(snapshot, upgrades=known)

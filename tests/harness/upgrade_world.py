@@ -23,7 +23,7 @@ from winpool.controllers.backoff import WriteBackoff
 from winpool.decide import Decision, decide
 from winpool.model.node import Node, NodePatch
 from winpool.model.pods import NO_WORKLOAD, Workload
-from winpool.model.pool import LABELLED_SECONDS, KnownUpgrades, Pool
+from winpool.model.pool import KnownUpgrades, Pool
 from winpool.model.pressure import NOTHING_KNOWN, KnownMemory
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import Survey
@@ -73,7 +73,6 @@ class UpgradeWorld:
         self._plane_read: datetime | None = None
         self._plane = ""
         self._plane_is_first = True
-        self._labelled: dict[str, datetime] = {}
         self.decision: Decision | None = None
         self.restart()
 
@@ -120,7 +119,6 @@ class UpgradeWorld:
         self._patience = WriteBackoff(monotonic=self._clock)
         self._survey, self._listed_at, self._problem = None, None, ""
         self._plane, self._plane_since, self._plane_read, self._plane_is_first = "", None, None, True
-        self._labelled.clear()
         self._read_version()
 
     def list_pods(self) -> None:
@@ -150,11 +148,6 @@ class UpgradeWorld:
         known = KnownUpgrades(
             control_plane_since=self._plane_since,
             control_plane_is_first=self._plane_is_first,
-            labelled_at={
-                uid: at
-                for uid, at in self._labelled.items()
-                if self.now - at <= timedelta(seconds=LABELLED_SECONDS)
-            },
         )
         return replace(
             taken, attempts=self._patience.attempts(self.nodes), upgrades=known, memory=self.memory
@@ -207,7 +200,9 @@ class UpgradeWorld:
 
     def _next_wake(self) -> datetime | None:
         assert self.decision is not None
-        wakes = [self._lists_at, self.decision.look_again]
+        pause = self._patience.seconds_to_next()
+        at = None if pause is None else self.now + timedelta(seconds=pause)
+        wakes = [self._lists_at, self.decision.look_again, at]
         if not self.can_read or self._plane_since is None:
             wakes.append(self.now + timedelta(minutes=5))
         return min(each for each in wakes if each is not None)
@@ -243,14 +238,7 @@ class UpgradeWorld:
         self._put(patched(self.nodes[patch.node.name], patch))
 
     def _put(self, node: Node) -> None:
-        before = self.nodes.get(node.name)
         self.nodes[node.name] = node
-        if before and before.uid == node.uid and _state(before) != _state(node):
-            self._labelled[node.uid] = self.now
-
-
-def _state(node: Node) -> str | None:
-    return node.labels.get(UPGRADE_STATE_LABEL)
 
 
 def _next(node: Node) -> str:

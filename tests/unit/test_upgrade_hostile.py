@@ -115,7 +115,6 @@ seen = st.builds(
     KnownUpgrades,
     control_plane_since=moments,
     control_plane_is_first=st.booleans(),
-    labelled_at=st.dictionaries(st.sampled_from(("uid-of-w1", "uid-of-w2")), extreme_times()),
     surprises=st.lists(
         st.builds(
             Surprise,

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.api.upgrade import UpgradeState
 from winpool.kube.backoff import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
@@ -192,23 +190,9 @@ the thirteen states that a node has in an OS upgrade, and some for what changes 
 API server as many writes in a burst; after that they come at the pace of repeated repairs."""
 
 
-_PERMISSIONS: Final = (UpgradeState.REQUIRED, UpgradeState.GATED)
-
-
-def is_permission_alone(patch: NodePatch) -> bool:
-    """Whether ``patch`` gives or withdraws the permission to upgrade a node, and changes nothing else.
-
-    The feature of upgrades itself gives it at most once a minute, and a rollout of a pool changes it on every
-    node, twice for each node that is upgraded. A pause would leave a permission where it does not hold.
-    """
-    return (
-        patch.labels.keys() == {UPGRADE_STATE_LABEL}
-        and patch.labels[UPGRADE_STATE_LABEL] in _PERMISSIONS
-        and patch.node.labels.get(UPGRADE_STATE_LABEL) in _PERMISSIONS
-        and patch.annotations.keys() <= {APPLIED_ANNOTATION}
-        and patch.taints is None
-        and patch.unschedulable is None
-    )
+GIVING_SECONDS: Final = 60.0
+"""A node gets the permission to be upgraded at most once in this time. A gate that opens and closes all the
+time must not make a write for each of thousands of nodes every time. To take it back never waits."""
 
 
 class GoalHistory:
@@ -308,6 +292,7 @@ class WriteBackoff:
     """
 
     def __init__(self, *, monotonic: Callable[[], float], is_from_start: bool = False) -> None:
+        self._monotonic = monotonic
         self._is_from_start = is_from_start
         self._repeats = NodeBackoff(monotonic=monotonic)
         self._repairs = KeyedBackoff[str](monotonic=monotonic, kept=_KEPT)
@@ -317,6 +302,9 @@ class WriteBackoff:
         self._goals = GoalHistory(monotonic=monotonic)
         self._refused: dict[str, str] = {}
         self._repaired: dict[str, tuple[str, ...]] = {}
+        # By UID until when the permission to upgrade is not given again, in the order of these times. Those
+        # that were not over at the last call of ``attempts``: each needs one more pass.
+        self._permitted: dict[str, float] = {}
 
     @property
     def _contested(self) -> dict[str, tuple[str, ...]]:
@@ -352,6 +340,9 @@ class WriteBackoff:
         if repaired:
             self._repairs.note(node.uid)
             self._repaired[node.uid] = repaired
+        if patch.permits_upgrade:
+            self._permitted.pop(node.uid, None)
+            self._permitted[node.uid] = self._monotonic() + GIVING_SECONDS
 
     def note_stopped(self, patch: NodePatch, error: ApiError) -> Advice:
         """Note a write that was not carried out."""
@@ -376,7 +367,10 @@ class WriteBackoff:
             known = {node.uid for node in nodes.values()}
             self._goals.forget_all_but(known)
             self._refused = {uid: why for uid, why in self._refused.items() if uid in known}
-        waiting_nodes, waiting = self._conflicts.held_back(nodes), dict[str, tuple[object, ...]]()
+        now = self._monotonic()
+        self._permitted = {uid: end for uid, end in self._permitted.items() if end > now}
+        conflicting = waiting_nodes = self._conflicts.held_back(nodes)
+        waiting = dict[str, tuple[object, ...]]()
         for pacer in (self._repeats, self._refusals, self._failures):
             paused_nodes, paused = pacer.waiting()
             waiting_nodes |= paused_nodes
@@ -388,6 +382,8 @@ class WriteBackoff:
             waiting_nodes=waiting_nodes,
             refused=self._refused.copy(),
             contested=self._contested,
+            conflicting=conflicting,
+            permitted=frozenset(self._permitted),
             written=self._goals.written(),
             written_generation=written_generation,
             written_nodes=self._goals.written_nodes,
@@ -408,11 +404,15 @@ class WriteBackoff:
         """
         kinds = (self._repeats, self._refusals, self._failures, self._conflicts)
         waits = [wait for kind in kinds if (wait := kind.seconds_to_next()) is not None]
-        return min((*waits, *map(self._repairs.seconds_to_quiet, self._contested)), default=None)
+        now = self._monotonic()
+        permitted = [max(0.0, end - now) for end in list(self._permitted.values())[:1]]
+        quiet = map(self._repairs.seconds_to_quiet, self._contested)
+        return min((*waits, *permitted, *quiet), default=None)
 
     def _paused_by(self, patch: NodePatch) -> tuple[object, bool]:
         """Return which goal a pause after this try delays, and whether the goals of the node flap."""
-        is_restless = self._goals.note_tried(patch.node.uid, patch.goal, is_free=is_permission_alone(patch))
+        is_free = patch.only_takes_permission
+        is_restless = self._goals.note_tried(patch.node.uid, patch.goal, is_free=is_free) and not is_free
         return (WHATEVER if is_restless else patch.goal), is_restless
 
     def _refuse(self, node: Node, error: ApiError) -> Advice:

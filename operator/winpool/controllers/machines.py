@@ -1,9 +1,9 @@
 """Observes machines and the control plane for pools with upgrades: what no object in the cluster shows.
 
-``SeenMachines`` keeps unannounced reboots and OS changes, and when the label of an upgrade changed; a process
-knows only what has happened while it ran, also while it waited to lead. ``VersionReads`` reads the version of
-the API server every few minutes, while a pool has upgrades (P2): an upgrade does not begin while the control
-plane changes, and where several API servers answer in turn, the reads show both versions.
+``SeenMachines`` keeps unannounced reboots and OS changes; a process knows only what has happened while it
+ran, also while it waited to lead. ``VersionReads`` reads the version of the API server every few minutes,
+while a pool has upgrades (P2): an upgrade does not begin while the control plane changes, and where several
+API servers answer in turn, the reads show both versions.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.controllers.pools import Pools
 from winpool.features.upgrade.due import surprise_of
 from winpool.kube.control_plane import STALE_SECONDS, ControlPlane
 from winpool.loops import Clock, Wake
 from winpool.model.node import Node
 from winpool.model.pool import (
-    LABELLED_SECONDS,
     NOTHING_SEEN_OF_UPGRADES,
     SURPRISE_SECONDS,
     KnownUpgrades,
@@ -60,8 +58,6 @@ class SeenMachines:
     _gone: OrderedDict[str, tuple[Node, float]] = field(default_factory=OrderedDict, init=False)
     _surprises: dict[str, dict[SurpriseKind, Surprise]] = field(default_factory=dict, init=False)
     """By the UIDs of nodes: of each kind the last."""
-    _labelled: dict[str, datetime] = field(default_factory=dict, init=False)
-    """By the UIDs of nodes, the one that changed last at the end."""
     _is_faulty: bool = field(default=False, init=False)
 
     def note(self, old: Node | None, new: Node | None) -> None:
@@ -71,10 +67,6 @@ class SeenMachines:
                 self._forget(old)
             return
         self._note_surprise(self._before(new) if old is None else old, new)
-        if old is not None and _state(old) != _state(new):
-            self._labelled.pop(new.uid, None)
-            self._labelled[new.uid] = self.clock.now()
-            self._forget_labels()
 
     def surprises(self) -> tuple[Surprise, ...]:
         """Return those of the last SURPRISE_SECONDS, the newest first."""
@@ -87,15 +79,6 @@ class SeenMachines:
                 del self._surprises[uid]
         found = [each for kinds in self._surprises.values() for each in kinds.values()]
         return tuple(sorted(sorted(found, key=_name_of), key=_time_of, reverse=True))
-
-    def labelled_at(self) -> Mapping[str, datetime]:
-        """Return when labels changed in the last LABELLED_SECONDS, by the UIDs of nodes.
-
-        None of these is in the future, also where a clock was set back.
-        """
-        self._forget_labels()
-        now = self.clock.now()
-        return {uid: min(at, now) for uid, at in self._labelled.items()}
 
     def _note_surprise(self, before: Node, after: Node) -> None:
         try:
@@ -122,21 +105,11 @@ class SeenMachines:
 
     def _forget(self, node: Node) -> None:
         self._surprises.pop(node.uid, None)
-        self._labelled.pop(node.uid, None)
         self._gone.pop(node.name, None)
         now = self.clock.monotonic()
         self._gone[node.name] = (_without_texts(node), now)
         while len(self._gone) > GONE_KEPT or next(iter(self._gone.values()))[1] < now - GONE_SECONDS:
             self._gone.popitem(last=False)
-
-    def _forget_labels(self) -> None:
-        oldest = self.clock.now() - timedelta(seconds=LABELLED_SECONDS)
-        while self._labelled and next(iter(self._labelled.values())) < oldest:
-            del self._labelled[next(iter(self._labelled))]
-
-
-def _state(node: Node) -> str | None:
-    return node.labels.get(UPGRADE_STATE_LABEL)
 
 
 def _without_texts(node: Node) -> Node:
@@ -282,7 +255,6 @@ class ObservedMachines:
         return KnownUpgrades(
             control_plane_since=self.control_plane.unchanged_since,
             control_plane_is_first=self.control_plane.is_first,
-            labelled_at=self._machines.labelled_at(),
             surprises=surprises,
         )
 

@@ -233,7 +233,7 @@ class Reconciler:
         pool, writes = snapshot.pool, decision.writes
         is_due = bool(writes.patches) or self._executor.has_due_conditions(writes)
         problem: ApiError | None = None
-        if is_due and follows_writes and writes.finalizers is None:
+        if is_due and follows_writes and writes.finalizers is None and not writes.takes_permissions:
             problem = await self._try_to_report(snapshot, decision)  # no node waits for a report that fails
         outcome = await self._executor.perform(
             decision, backoff=self._backoff, is_wanted=lambda: self._is_latest(pool)

@@ -15,8 +15,9 @@ from typing import Final
 
 import msgspec
 
-from winpool.api.keys import HOLD_ANNOTATION
+from winpool.api.keys import APPLIED_ANNOTATION, HOLD_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.text import read_moment
+from winpool.api.upgrade import UpgradeState
 from winpool.model.pressure import Axis
 
 
@@ -226,6 +227,27 @@ class NodePatch:
     taints: tuple[Taint, ...] | None
     unschedulable: bool | None = None
     goal: object = None
+
+    @property
+    def permits_upgrade(self) -> bool:
+        """Whether it gives the node the permission to be upgraded."""
+        return self.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED
+
+    @property
+    def only_takes_permission(self) -> bool:
+        """Whether it takes back the permission to upgrade the node, and changes nothing else but the record.
+
+        That never waits: not for another write, and not for the pace of writes. A permission must not stay
+        where it does not hold.
+        """
+        return (
+            self.labels.keys() == {UPGRADE_STATE_LABEL}
+            and self.labels[UPGRADE_STATE_LABEL] == UpgradeState.GATED
+            and self.node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED
+            and self.annotations.keys() <= {APPLIED_ANNOTATION}
+            and self.taints is None
+            and self.unschedulable is None
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,8 +124,10 @@ class Attempts:
 
     ``waiting`` are the goals that must not be tried again now, and ``waiting_nodes`` the nodes that must not
     be written now with any goal. ``refused`` says why the API server refused the last write to a node, and
-    ``contested`` what someone keeps undoing on a node, in the words of kubectl. ``written`` is the goal of
-    the last write that was carried out. Both it and ``written_generation``, the generation of the spec for
+    ``contested`` what someone keeps undoing on a node, in the words of kubectl. ``conflicting`` are nodes
+    that someone else has written, and whose newer state is not known yet. ``permitted`` are those that got
+    the permission to be upgraded within the last minute. ``written`` is the goal of the last write that was
+    carried out. Both it and ``written_generation``, the generation of the spec for
     which nodes were last written, 0 where that is not known, are of this process alone. ``written_nodes``
     counts the nodes that it has written for this generation, including those that are gone by now; with
     ``is_from_start`` no other process has written any for it before. Nothing in this record changes while a
@@ -136,15 +138,21 @@ class Attempts:
     waiting_nodes: frozenset[str] = frozenset()
     refused: Mapping[str, str] = field(default_factory=dict)
     contested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    conflicting: frozenset[str] = frozenset()
+    permitted: frozenset[str] = frozenset()
     written: Mapping[str, object] = field(default_factory=dict)
     written_generation: int = 0
     written_nodes: int = 0
     is_from_start: bool = False
 
     def holds_back(self, patch: NodePatch) -> bool:
-        """Whether ``patch`` must not be sent now, even if it is due."""
+        """Whether ``patch`` must not be sent now, even if it is due.
+
+        To take a permission back waits for no other write of the node, and for no pace of them.
+        """
         uid = patch.node.uid
-        return uid in self.waiting_nodes or patch.goal in self.waiting.get(uid, ())
+        waiting_nodes = self.conflicting if patch.only_takes_permission else self.waiting_nodes
+        return uid in waiting_nodes or patch.goal in self.waiting.get(uid, ())
 
     def holds_back_some(self, node_uid: str) -> bool:
         """Whether some goal must not be tried now on that node: for callers without a patch."""
@@ -177,9 +185,6 @@ NO_GUARD: Final = GuardState()
 SURPRISE_SECONDS: Final = 3600.0
 """How long a surprise is known after it was seen: long enough that people who look in find it."""
 
-LABELLED_SECONDS: Final = 300.0
-"""How long a change of a label is known: the label of a node changes at most once a minute."""
-
 
 class SurpriseKind(StrEnum):
     """What has happened to a machine that no one had announced."""
@@ -209,14 +214,12 @@ class KnownUpgrades:
 
     ``control_plane_since`` is since when the API server reports the version that it reports, as far as this
     process has seen; None where it is not known, or could not be read lately. ``control_plane_is_first``:
-    this process has seen no other version, and no gap in which it could read none. ``labelled_at`` is when
-    the label ``winpool.dev/upgrade-state`` of a node last changed, by UID, without what is older than
-    LABELLED_SECONDS. ``surprises`` are those of the last SURPRISE_SECONDS, the newest first.
+    this process has seen no other version, and no gap in which it could read none. ``surprises`` are those of
+    the last SURPRISE_SECONDS, the newest first.
     """
 
     control_plane_since: datetime | None = None
     control_plane_is_first: bool = True
-    labelled_at: Mapping[str, datetime] = field(default_factory=dict)
     surprises: tuple[Surprise, ...] = ()
 
 

@@ -65,7 +65,6 @@ def status(
     results: Sequence[FeatureResult],
     *,
     refusal: Refusal,
-    missing_permission: str,
     set_keys: Keys,
 ) -> tuple[WindowsNodePoolStatus, Issues]:
     """Return what is to stand in ``status``, all of it, for one write; and all issues."""
@@ -90,7 +89,7 @@ def status(
         pool=pool,
         tally=counts,
         refusal=refusal,
-        missing_permission=missing_permission,
+        missing_permission=snapshot.missing_permission,
         blind=unlisted,
         is_overdue=overdue is not None and overdue <= now,
         groups=groups,
@@ -314,10 +313,10 @@ _SURPRISES: Final = {
 class UpgradeFigures:
     """What a pass has found of the upgrades of a pool.
 
-    ``states`` counts nodes by what is known of them now: their labels follow within a minute. A node whose
-    upgrade has begun stays Required. ``due`` counts
-    them by trigger, and a node may have several. ``closed`` are gates that keep all nodes, or at least one
-    that is due. ``surprised`` counts nodes of which something unannounced was seen within the last hour.
+    ``states`` counts nodes by what is known of them now: their labels follow, to Required within a minute.
+    A node whose upgrade has begun stays Required. ``due`` counts them by trigger, and a node may have
+    several. ``closed`` are gates that keep all nodes, or at least one that is due. ``surprised`` counts nodes
+    of which something unannounced was seen within the last hour.
     """
 
     states: Mapping[str, int]

@@ -36,6 +36,7 @@ OF_GATES: Final = {each.gate: Reason(each.gate) for each in POOL_GATES}
 
 OF_STOPS: Final = {
     "NotAccepted": Reason.SPEC_REJECTED,
+    "MissingPermission": Reason.MISSING_PERMISSION,
     "PausedBySpec": Reason.PAUSED_BY_SPEC,
     "DryRun": Reason.DRY_RUN,
     "PauseRequested": Reason.PAUSE_REQUESTED,

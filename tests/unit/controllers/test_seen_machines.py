@@ -13,7 +13,7 @@ from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, U
 from winpool.controllers.machines import GONE_KEPT, GONE_SECONDS, SeenMachines
 from winpool.loops import Clock
 from winpool.model.node import Node
-from winpool.model.pool import LABELLED_SECONDS, SURPRISE_SECONDS, Surprise, SurpriseKind
+from winpool.model.pool import SURPRISE_SECONDS, Surprise, SurpriseKind
 
 
 class Stage:
@@ -131,10 +131,8 @@ def test_of_a_node_that_is_gone_nothing_is_kept_but_its_last_state(stage: Stage)
     node = labelled(booted(boot_id="8"), "Gated")
     stage.machines.note(booted(), node)
     assert stage.kinds()
-    assert stage.machines.labelled_at()
     stage.machines.note(node, None)
     assert stage.kinds() == []
-    assert stage.machines.labelled_at() == {}
 
 
 def test_nodes_that_are_gone_are_remembered_in_bounds(stage: Stage) -> None:
@@ -155,45 +153,13 @@ def test_nodes_that_are_gone_are_remembered_in_bounds(stage: Stage) -> None:
     assert list(stage.machines._gone) == ["last"]
 
 
-def test_a_change_of_the_label_is_known_by_uid_for_a_while(stage: Stage) -> None:
-    node = booted()
-    stage.machines.note(None, labelled(node, "Gated"))
-    assert stage.machines.labelled_at() == {}, "it was so when the process first saw the node"
-    stage.seconds = 10
-    stage.machines.note(labelled(node, "Gated"), labelled(node, "Required"))
-    stage.machines.note(labelled(node, "Required"), replace(labelled(node, "Required"), ready="False"))
-    assert stage.machines.labelled_at() == {node.uid: NOON + timedelta(seconds=10)}
-    stage.seconds = 10 + LABELLED_SECONDS
-    assert stage.machines.labelled_at() == {node.uid: NOON + timedelta(seconds=10)}
-    stage.seconds += 1
-    assert stage.machines.labelled_at() == {}
-    assert not stage.machines._labelled
-
-
-def test_the_last_change_of_a_label_counts_and_older_ones_are_forgotten_first(stage: Stage) -> None:
-    first, second = booted("w1"), booted("w2")
-    for seconds, node in ((0, first), (100, second), (200, first)):
-        stage.seconds = seconds
-        stage.machines.note(node, labelled(node, "Gated"))
-    stage.seconds = 100 + LABELLED_SECONDS + 1
-    assert stage.machines.labelled_at() == {first.uid: NOON + timedelta(seconds=200)}
-
-
-def test_no_change_is_in_the_future_where_a_clock_was_set_back(stage: Stage) -> None:
-    stage.seconds = 3600
-    stage.machines.note(booted(), labelled(booted(), "Gated"))
-    stage.seconds = 0
-    assert list(stage.machines.labelled_at().values()) == [NOON]
-
-
 def test_a_bug_in_the_rule_ends_no_watch_and_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     def broken(before: Node, after: Node, *, now: datetime) -> Surprise | None:
         raise OverflowError("date value out of range")
 
     machines = SeenMachines(Clock(now=lambda: NOON, monotonic=lambda: 0.0), broken)
     for _ in range(3):
-        machines.note(booted(), labelled(booted(boot_id="8"), "Gated"))
-    assert len(machines.labelled_at()) == 1
+        machines.note(booted(), booted(boot_id="8"))
     told = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
     assert len(told) == 1
     assert "OverflowError: date value out of range" in told[0]

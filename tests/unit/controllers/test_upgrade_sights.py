@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 
 from harness.builders import NOON, a_node, a_pool
-from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.controllers.machines import ObservedMachines
 from winpool.controllers.pools import Pools
 from winpool.kube.control_plane import ControlPlane
@@ -84,12 +83,9 @@ def test_a_pool_knows_the_surprises_of_its_own_nodes(stage: Stage) -> None:
     assert kinds(stage, a_pool("blue", selector=BLUE, more=WITH_UPGRADES)) == []
 
 
-def test_it_knows_since_when_the_control_plane_is_unchanged_and_when_labels_changed(stage: Stage) -> None:
-    node = stage.nodes["w1"]
-    stage.put(replace(node, labels={**node.labels, UPGRADE_STATE_LABEL: "Gated"}))
+def test_it_knows_since_when_the_control_plane_is_unchanged(stage: Stage) -> None:
     known = stage.sights.known(a_pool(more=WITH_UPGRADES))
     assert (known.control_plane_since, known.control_plane_is_first) == (NOON - timedelta(hours=2), True)
-    assert known.labelled_at == {node.uid: NOON}
 
 
 def test_each_surprise_is_counted_once_however_many_passes_know_it(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from harness.builders import a_node, by_name
 from harness.clock import Seconds
 from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.controllers.backoff import FREE_CHANGES, Advice, WriteBackoff
+from winpool.controllers.backoff import FREE_CHANGES, GIVING_SECONDS, Advice, WriteBackoff
 from winpool.kube.backoff import QUIET_SECONDS
 from winpool.kube.errors import ApiError, Conflict, Invalid, Unavailable
 from winpool.model.node import Node, NodePatch
@@ -34,7 +35,12 @@ def a_patch(goal: object, node: Node = W1) -> NodePatch:
 
 def waits(backoff: WriteBackoff, goal: object, node: Node = W1) -> bool:
     """Whether a write for that goal has to wait now."""
-    return backoff.attempts(NODES).holds_back(a_patch(goal, node))
+    return holds_back(backoff, a_patch(goal, node))
+
+
+def holds_back(backoff: WriteBackoff, patch: NodePatch) -> bool:
+    """Whether that write has to wait now."""
+    return backoff.attempts(NODES).holds_back(patch)
 
 
 def write(backoff: WriteBackoff, *goals: object) -> None:
@@ -280,11 +286,46 @@ def a_permission(value: str, node: Node = PERMITTED, **more: Any) -> NodePatch:
     return NodePatch(**nothing | {"node": node, "labels": {UPGRADE_STATE_LABEL: value}, "goal": value} | more)
 
 
-def test_a_permission_that_comes_and_goes_in_a_rollout_is_not_paced(backoff: WriteBackoff) -> None:
-    for number in range(3 * FREE_CHANGES):
-        value = ("Required", "Gated")[number % 2]
-        assert not waits(backoff, value)
-        backoff.note_written(a_permission(value))
+GATED: Final = replace(PERMITTED, labels={UPGRADE_STATE_LABEL: "Gated"})
+
+
+def test_a_permission_that_comes_and_goes_is_given_after_pauses_in_the_end_and_taken_back_at_once(
+    backoff: WriteBackoff,
+) -> None:
+    gives, takes = a_permission("Required", GATED), a_permission("Gated")
+    for _ in range(FREE_CHANGES):
+        for patch in (gives, takes):
+            assert not holds_back(backoff, patch)
+            backoff.note_written(patch)
+    backoff.note_written(gives)
+    backoff.note_written(takes)
+    backoff.note_written(gives)
+    assert not holds_back(backoff, takes)
+    backoff.note_written(takes)
+    assert holds_back(backoff, gives)
+
+
+def test_what_cannot_be_taken_back_is_tried_again_after_a_pause(backoff: WriteBackoff) -> None:
+    backoff.note_stopped(a_permission("Gated"), Unavailable("500", status=500))
+    assert holds_back(backoff, a_permission("Gated"))
+
+
+def test_nothing_is_taken_back_on_a_state_that_someone_else_has_changed(backoff: WriteBackoff) -> None:
+    backoff.note_stopped(a_permission("Gated"), Conflict("409", status=409))
+    assert holds_back(backoff, a_permission("Gated"))
+
+
+def test_a_node_that_was_permitted_is_known_for_a_minute_and_each_needs_one_more_pass(
+    backoff: WriteBackoff, clock: Seconds
+) -> None:
+    backoff.note_written(a_permission("Required", GATED))
+    clock.now += GIVING_SECONDS - 1
+    assert backoff.attempts(NODES).permitted == {PERMITTED.uid}
+    assert backoff.seconds_to_next() == pytest.approx(1)
+    clock.now += 1
+    assert backoff.seconds_to_next() == 0
+    assert backoff.attempts(NODES).permitted == frozenset()
+    assert backoff.seconds_to_next() is None
 
 
 @pytest.mark.parametrize(

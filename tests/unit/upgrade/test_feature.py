@@ -233,40 +233,32 @@ def test_a_held_node_gets_no_label_but_the_withdrawal(os: dict[str, Any]) -> Non
 # When the label may change
 
 
-@pytest.mark.parametrize(
-    ("standing", "target", "seconds", "wish"),
-    [
-        ("Gated", "open", 59, "Gated"),
-        ("Gated", "open", 60, "Required"),
-        ("Gated", "open", -5, "Required"),
-        ("Gated", "open", None, "Required"),
-        ("Required", "closed", 59, "Required"),
-        ("Required", "closed", 60, "Gated"),
-        ("Required", "stopped", 1, "Gated"),
-        (None, "open", 1, "Required"),
-        (None, "closed", 1, "Gated"),
-        ("gibberish", "closed", 1, "Gated"),
-        ("UpToDate", "open", 1, "Required"),
-        ("UpToDate", "closed", 1, "Gated"),
-        ("Required", "up to date", 1, "UpToDate"),
-        ("Gated", "up to date", 1, "UpToDate"),
-    ],
-)
-def test_gates_change_a_label_once_a_minute(
-    standing: str | None, target: str, seconds: int | None, wish: str
+@pytest.mark.parametrize("permitted", [True, False], ids=["permitted lately", "not permitted lately"])
+@pytest.mark.parametrize("standing", [None, "Gated", "Required", "UpToDate", "gibberish"])
+@pytest.mark.parametrize("target", ["open", "closed", "stopped", "up to date"])
+def test_a_permission_is_taken_back_at_once_and_given_again_once_a_minute(
+    target: str, standing: str | None, permitted: bool
 ) -> None:
     upgrades: dict[str, dict[str, Any]] = {"closed": {"maxUnavailable": 0}, "stopped": PAUSE}
-    upgrade = upgrades.get(target)
     pool = upgrade_pool(
-        upgrade, os=AS_ASKED if target == "up to date" else {"version": "2022", "targetRevision": 5000}
+        upgrades.get(target),
+        os=AS_ASKED if target == "up to date" else {"version": "2022", "targetRevision": 5000},
     )
     node = settled_node(state=standing)
-    labelled = {} if seconds is None else {node.uid: NOON - seconds * SECOND}
-    snapshot = upgrade_snapshot(pool, [node], labelled_at=labelled)
-    assert wishes(snapshot) == {"w1": wish}
-    waits = standing == wish and target != "up to date" and seconds is not None and 0 <= seconds < 60
-    at = passed(snapshot).requeue_at
-    assert (at == NOON + (60 - (seconds or 0)) * SECOND) == waits
+    snapshot = upgrade_snapshot(pool, [node])
+    attempts = replace(snapshot.attempts, permitted=frozenset({node.uid} if permitted else ()))
+    wish = {"open": "Required", "up to date": "UpToDate"}.get(target, "Gated")
+    if permitted and standing == "Gated" and target == "open":
+        wish = "Gated"
+    assert wishes(replace(snapshot, attempts=attempts)) == {"w1": wish}
+
+
+def test_no_node_gets_a_permission_while_the_operator_lacks_one_itself() -> None:
+    snapshot = upgrade_snapshot(upgrade_pool(), [settled_node(state="Required")])
+    assert wishes(snapshot) == {"w1": "Required"}
+    lacking = replace(snapshot, missing_permission="pods/eviction")
+    assert wishes(lacking) == {"w1": "Gated"}
+    assert [each.name for each in overview_of(lacking).stops] == ["MissingPermission"]
 
 
 # When time alone may change something

@@ -177,7 +177,6 @@ def worlds(draw: st.DrawFn, fields: Mapping[str, st.SearchStrategy[Any]], works:
         workloads={node.name: draw(st.sampled_from([*MOSTLY * [NO_WORKLOAD], *works])) for node in listed},
         looked=looked,
         settled=draw(st.sampled_from([*MOSTLY * [DAY], 15 * MINUTE, 14 * MINUTE, None])),
-        labelled_at=draw(st.dictionaries(st.sampled_from([node.uid for node in listed] or [""]), moments)),
         control_plane=draw(st.sampled_from([*MOSTLY * ["v1.36.3"], "v1.38.0", "", "gibberish"])),
         pods_problem=draw(st.sampled_from(["", "timeout"])),
     )
@@ -231,13 +230,12 @@ def test_unknown_never_permits(snapshot: Snapshot) -> None:
 
 @given(any_world)
 def test_only_a_permitted_node_gets_the_permission(snapshot: Snapshot) -> None:
-    """One that has it keeps it for a minute, until the first list of pods after a start, or while in work."""
+    """One that has it keeps it until the first list of pods after a start, or while in work."""
     overview, result = overview_of(snapshot), passed(snapshot)
     for node in snapshot.nodes:
         if wishes(snapshot)[node.name] == "Required" and node.name not in overview.permitted:
             assert node.labels[UPGRADE_STATE_LABEL] == "Required"
-            waits = result.awaits_pods or node.uid in snapshot.upgrades.labelled_at
-            assert waits or is_in_work(node)
+            assert result.awaits_pods or is_in_work(node)
 
 
 @given(any_world, st.sampled_from([AllowedActions.NOTHING, AllowedActions.FINISH]))
@@ -387,7 +385,6 @@ def test_only_time_between_events_counts(snapshot: Snapshot, days: int) -> None:
         upgrades=replace(
             known,
             control_plane_since=moved(known.control_plane_since),
-            labelled_at={uid: at + by for uid, at in known.labelled_at.items()},
         ),
     )
     assert wishes(later) == wishes(snapshot)

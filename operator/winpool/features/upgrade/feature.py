@@ -52,10 +52,6 @@ from winpool.ownership.desired import KEEP, NOTHING_DESIRED, Desired
 from winpool.ownership.members import Members
 from winpool.support.rows import Layered
 
-LABEL_SECONDS: Final = 60.0
-"""The label of a node changes at most once in this time by gates. A gate that opens and closes all the time
-must not make a write for each of thousands of nodes every time."""
-
 _IN_STATE: Final[Mapping[str, Desired]] = {
     each.value: Desired(labels={UPGRADE_STATE_LABEL: each.value}) for each in UpgradeState
 }
@@ -87,28 +83,6 @@ def as_it_is(standing: str | None) -> Desired:
     of thousands of nodes (``ownership.diff.Comparer``).
     """
     return NOTHING_DESIRED if standing is None else _IN_STATE.get(standing, _LEFT)
-
-
-def waits_until(
-    node: Node, state: UpgradeState | None, *, labelled_at: datetime | None, now: datetime
-) -> datetime | None:
-    """Return until when the label has to wait before it says ``state``; None where it need not.
-
-    Only a change between Required and Gated waits, since only that follows from gates. A time in the future
-    is no reason to wait: the clock was set back.
-    """
-    standing = node.labels.get(UPGRADE_STATE_LABEL)
-    if (
-        labelled_at is None
-        or state is None
-        or standing == state
-        or UpgradeState.UP_TO_DATE in (standing, state)
-    ):
-        return None
-    if standing not in _IN_STATE:
-        return None
-    until = later(labelled_at, LABEL_SECONDS)
-    return until if labelled_at <= now < until else None
 
 
 def desired_in(node: Node, state: UpgradeState | None) -> Desired:
@@ -212,7 +186,14 @@ class _Pass:
         workloads = {node.name: self._evidence.of(node) for node, _ in due}
         world = World(self._snapshot, self._spec, self._block, layers=self._judge.layers, nodes=self._nodes)
         gates = tuple(self._overrides.on(each.judge(world)) for each in POOL_GATES)
-        stops = tuple(pool_stops(self._spec, self._block, self._allowed))
+        stops = tuple(
+            pool_stops(
+                self._spec,
+                self._block,
+                self._allowed,
+                missing_permission=self._snapshot.missing_permission,
+            )
+        )
         is_open = not stops and all(each.permits for each in gates)
         in_work = frozenset() if is_open or stops else _in_work(world, gates)
         upgrades = {
@@ -221,10 +202,7 @@ class _Pass:
             )
             for node, each in due
         }
-        desired = {
-            node.uid: self._desired(node, each, upgrades.get(node.uid), is_stopped=bool(stops))
-            for node, each in found
-        }
+        desired = {node.uid: self._desired(node, each, upgrades.get(node.uid)) for node, each in found}
         unknown = tuple(node.name for node, each in found if each.is_unknown)
         overview = UpgradeOverview(
             target=target_of(self._spec.os),
@@ -285,20 +263,19 @@ class _Pass:
             state = UpgradeState.REQUIRED if is_permitted else UpgradeState.GATED
         return msgspec.structs.replace(candidate, gates=gates, stops=stops, state=state)
 
-    def _desired(self, node: Node, found: Found, due: NodeUpgrade | None, *, is_stopped: bool) -> Desired:
-        """Return what is wanted of the label of a node."""
+    def _desired(self, node: Node, found: Found, due: NodeUpgrade | None) -> Desired:
+        """Return what is wanted of the label of a node. To take a permission back never waits."""
         state = due.state if due else state_without_due(node, is_unknown=found.is_unknown)
         is_held_now = is_held(node, now=self._now)
         if is_held_now:
             self._moments.append(hold_end(node))
         if is_held_now or self._allowed is not AllowedActions.ACT:
             return only_withdrawn(node, state)
-        labelled_at = self._snapshot.upgrades.labelled_at.get(node.uid)
-        until = waits_until(node, state, labelled_at=labelled_at, now=self._now)
-        if until is None or is_stopped:
-            return desired_in(node, state)
-        self._moments.append(until)
-        return as_it_is(node.labels.get(UPGRADE_STATE_LABEL))
+        standing = node.labels.get(UPGRADE_STATE_LABEL)
+        is_given_again = state is UpgradeState.REQUIRED and standing == UpgradeState.GATED
+        if is_given_again and node.uid in self._snapshot.attempts.permitted:
+            return as_it_is(standing)
+        return desired_in(node, state)
 
     def _requeue_at(self, overview: UpgradeOverview) -> datetime | None:
         """Return the next moment at which time alone may change what is wanted or found."""

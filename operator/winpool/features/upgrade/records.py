@@ -58,7 +58,8 @@ class GateFinding(msgspec.Struct, frozen=True):
 class Stop:
     """What keeps nodes from being upgraded and is no gate: a pause, a hold, a spec that is not accepted.
 
-    ``name`` is one word for programs: PausedBySpec, DryRun, PauseRequested, NotAccepted, Held.
+    ``name`` is one word for programs: PausedBySpec, DryRun, PauseRequested, NotAccepted, MissingPermission,
+    Held.
     """
 
     name: str

@@ -120,14 +120,26 @@ NOT_ACCEPTED: Final = Stop(
     "The operator cannot act on the spec.",
     "Correct what the condition Accepted reports.",
 )
+LACKS_PERMISSION: Final = Stop(
+    "MissingPermission",
+    "The operator lacks a permission.",
+    "Grant what the condition Accepted reports.",
+)
 PAUSED: Final = Stop("PausedBySpec", "spec.mode is Paused.", "Set spec.mode to Active.")
 DRY_RUN: Final = Stop("DryRun", "spec.mode is DryRun.", "Set spec.mode to Active.")
 
 
-def pool_stops(spec: WindowsNodePoolSpec, upgrade: Upgrade, allowed: AllowedActions) -> Iterator[Stop]:
-    """Yield what keeps all nodes of the pool from being upgraded."""
+def pool_stops(
+    spec: WindowsNodePoolSpec, upgrade: Upgrade, allowed: AllowedActions, *, missing_permission: str
+) -> Iterator[Stop]:
+    """Yield what keeps all nodes of the pool from being upgraded.
+
+    ``missing_permission`` says which right the operator lacks; empty where it lacks none.
+    """
     if allowed is AllowedActions.FINISH:
         yield NOT_ACCEPTED
+    elif missing_permission:
+        yield LACKS_PERMISSION
     if spec.mode is Mode.PAUSED:
         yield PAUSED
     elif spec.mode is Mode.DRY_RUN:
