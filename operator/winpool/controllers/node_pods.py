@@ -353,7 +353,7 @@ class NodePodLists:
         if look.with_budgets:
             with rights.noting("poddisruptionbudgets"):
                 budgets = await self.list_budgets()
-            blocked = frozenset(pod.uid for pod in pods if budgets.forbids(pod))
+            blocked = frozenset(pod.uid for pod in pods if budgets.block_of(pod) is not None)
         return NodePods(started, began, pods, blocked, seconds=self.clock.monotonic() - began)
 
     def _failed(self, request: _Request, error: ApiError) -> None:

@@ -140,14 +140,6 @@ class BudgetIndex:
             return Block(pod.full_name, BlockedBy.NONE_ALLOWED, _names(budgets))
         return None
 
-    def forbids(self, pod: Pod) -> bool:
-        """Whether a budget may permit no eviction of ``pod`` now, or it was not found out (P4).
-
-        Stricter than ``block_of``: what a budget lets go because it is not Ready or has not started stays.
-        """
-        budgets = self._about(pod) if pod.namespace in self._namespaces else ()
-        return budgets is None or len(budgets) > MAX_BUDGETS or any(each.allowed < 1 for each in budgets)
-
     def _about(self, pod: Pod) -> tuple[Budget, ...] | None:
         """Return the first budgets that are about ``pod``; None where there are too many to find out."""
         own = self._namespaces[pod.namespace]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -308,7 +309,7 @@ def budgets(*items: Object) -> tuple[Budget, ...]:
 
 
 def is_blocked(*items: Object, pod: Pod | None = None) -> bool:
-    return BudgetIndex(budgets(*items)).forbids(pod or one())
+    return BudgetIndex(budgets(*items)).block_of(pod or one()) is not None
 
 
 def expressions(*each: Object) -> Object:
@@ -352,7 +353,9 @@ def test_whether_a_budget_lets_pods_go_that_are_not_ready_is_that_of_kubernetes(
     told["status"] |= {"currentHealthy": current, "desiredHealthy": desired}
     [found] = budgets(told)
     assert found.lets_unready_go is expected
-    assert is_blocked(told), "memory pressure evicts no pod of which that would have to be known"
+    unready = Pod("shop", "web", "w1", labels={"app": "web"})
+    assert is_blocked(told, pod=unready) is not expected
+    assert is_blocked(told, pod=replace(unready, is_ready=True))
 
 
 def test_a_budget_without_a_status_lets_pods_go_that_are_not_ready_only_where_its_spec_says_so() -> None:
@@ -391,7 +394,7 @@ def test_in_a_namespace_with_too_many_budgets_to_compare_no_pod_is_evicted_and_i
         ([Budget("other", "x", requirements=met)], [False, True]),
     ):
         index = BudgetIndex(found)
-        assert [index.forbids(pod) for pod in pods] == expected
+        assert [index.block_of(pod) is not None for pod in pods] == expected
 
 
 def test_one_budget_that_cannot_be_read_makes_the_list_none() -> None:
