@@ -13,7 +13,8 @@ that permits more costs the time until the next list.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,6 +71,16 @@ BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
 PAGE_BYTES: Final = 8 * 1024 * 1024
 """A budget has 1 to 3 kB."""
 
+LARGEST: Final = 16 * 1024
+"""Characters of the selector of a budget that is kept. Real ones have some dozens. The API server accepts a
+megabyte, and whoever may create budgets in a namespace could fill the memory of the operator with thirty."""
+
+MOST_OF_NAMESPACE: Final = 1024 * 1024
+"""Characters that are kept of one namespace: of ten thousand real budgets."""
+
+MOST_OF_ALL: Final = 32 * 1024 * 1024
+"""Characters that are kept of one list. A namespace that begins after that is as one with too many."""
+
 LIST_SECONDS: Final = 15.0
 """For the whole list, with all its pages. The pods of a node are listed before, in at most 10 s, and both
 together permit nothing after 30 s (``memory.eviction``)."""
@@ -98,7 +109,7 @@ def _budget(found: _Budget) -> Budget:
     spec = found.spec or _Spec()
     selector = spec.selector or _Selector()
     is_current = found.status is not None and status.observed_generation >= metadata.generation
-    return Budget(
+    budget = Budget(
         namespace=metadata.namespace,
         name=metadata.name,
         selects=spec.selector is not None,
@@ -113,6 +124,11 @@ def _budget(found: _Budget) -> Budget:
         lets_unready_go=spec.unhealthy_pod_eviction_policy == ALWAYS_ALLOW
         or status.current_healthy >= status.desired_healthy > 0,
     )
+    return _without_selector(budget) if budget.size > LARGEST else budget
+
+
+def _without_selector(budget: Budget) -> Budget:
+    return Budget(budget.namespace, budget.name, is_too_large=True)
 
 
 BUDGET_LISTING: Final = Listing(
@@ -150,6 +166,41 @@ class _Flight:
         return now - self.began < SHARED_SECONDS
 
 
+class _Kept:
+    """The budgets of a list, in bounded memory. Of a namespace with too many it keeps only that it has."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, Budget]] = {}
+        self._sizes: Counter[str] = Counter()
+        self._size = 0
+
+    def keep(self, budgets: Iterable[Budget]) -> tuple[Budget, ...]:
+        """Keep ``budgets``; return none of them, so that nobody else keeps them.
+
+        One that comes again, in a list that begins again, replaces what it was.
+        """
+        for each in budgets:
+            if self._sizes[each.namespace] > MOST_OF_NAMESPACE:
+                continue
+            own = self._found.setdefault(each.namespace, {})
+            before = own.get(each.name)
+            self._grow(each.namespace, each.size - (before.size if before else 0))
+            own[each.name] = each
+            if self._sizes[each.namespace] > MOST_OF_NAMESPACE or self._size > MOST_OF_ALL:
+                self._found[each.namespace] = {each.name: _without_selector(each)}
+                self._size -= self._sizes[each.namespace]
+                self._sizes[each.namespace] = MOST_OF_NAMESPACE + 1
+        return ()
+
+    def all(self) -> tuple[Budget, ...]:
+        """Return what is kept."""
+        return tuple([each for own in self._found.values() for each in own.values()])
+
+    def _grow(self, namespace: str, size: int) -> None:
+        self._sizes[namespace] += size
+        self._size += size
+
+
 class BudgetLister:
     """Lists the budgets of the cluster. ``request`` is as ``Transport.request``."""
 
@@ -158,13 +209,14 @@ class BudgetLister:
 
     async def list(self) -> tuple[Budget, ...]:
         """Return all budgets, as of one moment, within LIST_SECONDS. Raises ApiErrors."""
+        kept = _Kept()
         try:
             async with asyncio.timeout(LIST_SECONDS):
-                found, _ = await self._pager.collect(lambda page: page.items)
+                await self._pager.collect(lambda page: kept.keep(page.items))
         except TimeoutError:
             said = f"list poddisruptionbudgets: not all of them within {LIST_SECONDS:g} s"
             raise Unavailable(said, reason="Timeout") from None
-        return found
+        return kept.all()
 
 
 class BudgetCache:

@@ -86,6 +86,13 @@ _SETS_KEPT: Final = 256
 TOLERATIONS_KEPT: Final = 32
 """A longer set is made for each pod and not shared, so that no pod can make the operator keep megabytes."""
 
+LABELS_KEPT: Final = 16 * 1024
+"""Characters of the labels of a pod. Real pods have some hundreds. The API server accepts a megabyte and
+more, and lists of 16 nodes are made at once and kept for two minutes."""
+
+LONGEST_LABEL: Final = 253 + 1 + 63 + 63
+"""Characters of one label at most. Only of a pod with more than forty labels are they counted."""
+
 _REFUSALS: Final = frozenset({"PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch"})
 """With these a kubelet fails a pod for its operating system (k8s.io/kubernetes, pkg/kubelet/lifecycle)."""
 
@@ -177,6 +184,9 @@ def _pod_of(found: wire.PodObject, with_work: Collection[str], for_eviction: boo
     if not (metadata.namespace and metadata.name and spec.node_name):
         # Only pods on nodes are requested: one without a node must not count as "on no node of ours".
         return UnreadablePod(spec.node_name or "", "namespace, name or spec.nodeName is missing")
+    labels = metadata.labels or {}
+    if len(labels) * LONGEST_LABEL > LABELS_KEPT < sum(map(len, (*labels, *labels.values()))):
+        return UnreadablePod(spec.node_name, f"its labels have more than {LABELS_KEPT} characters")
     kind, controller = _controller(metadata)
     annotations = metadata.annotations
     found_tolerations = spec.tolerations or ()
@@ -198,7 +208,7 @@ def _pod_of(found: wire.PodObject, with_work: Collection[str], for_eviction: boo
         os=spec.os.name if spec.os else "",
         controller_kind=kind,
         controller=controller,
-        labels=metadata.labels or {},
+        labels=labels,
         tolerations=tolerations,
         is_critical=spec.priority_class_name in _CRITICAL,
         is_ready=status is not None and _is_ready(status),

@@ -50,7 +50,8 @@ class Budget:
     ``selects`` is False where it has no selector, and so is about no pod; an empty selector is about all pods
     of its namespace. ``allowed`` is how many pods may be evicted now; 0 where its status is older than its
     spec. ``lets_unready_go``: a pod that is not Ready is evicted whatever is allowed, by its
-    ``unhealthyPodEvictionPolicy``.
+    ``unhealthyPodEvictionPolicy``. ``is_too_large``: its selector was not kept, so that it may be about any
+    pod of its namespace.
     """
 
     namespace: str
@@ -60,6 +61,7 @@ class Budget:
     requirements: tuple[Requirement, ...] = ()
     allowed: int = 0
     lets_unready_go: bool = False
+    is_too_large: bool = False
 
     def is_about(self, pod: Pod) -> bool:
         """Whether ``pod`` is one of those that it protects."""
@@ -69,6 +71,12 @@ class Budget:
             and self.labels.items() <= pod.labels.items()
             and all(each.is_met_by(pod.labels) for each in self.requirements)
         )
+
+    @property
+    def size(self) -> int:
+        """How many characters its selector has."""
+        labels = sum(len(key) + len(value) for key, value in self.labels.items())
+        return labels + sum(len(each.key) + sum(map(len, each.values)) for each in self.requirements)
 
     @property
     def terms(self) -> int:
@@ -160,7 +168,7 @@ class BudgetIndex:
 
 def _sorted_in(budgets: Sequence[Budget]) -> _Namespace | None:
     """Return the budgets of a namespace, each by that of its labels that the fewest others ask for."""
-    if sum(each.terms for each in budgets) > MOST_TERMS:
+    if any(each.is_too_large for each in budgets) or sum(each.terms for each in budgets) > MOST_TERMS:
         return None
     asked = Counter(label for each in budgets for label in each.labels.items())
     found = _Namespace()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.virtual_time import in_virtual_time
-from winpool.kube.budgets import LIST_SECONDS, BudgetLister, decode_budgets
+from winpool.kube.budgets import LARGEST, LIST_SECONDS, MOST_OF_NAMESPACE, BudgetLister, decode_budgets
 from winpool.kube.errors import StreamGarbled, Unavailable
 from winpool.kube.pods import PodLister, decode_pod_page
 from winpool.kube.request import Request
 from winpool.model.budgets import MOST_TERMS, Budget, BudgetIndex, Requirement
-from winpool.model.pods import EvictionFacts, Pod
+from winpool.model.pods import BlockedBy, EvictionFacts, Pod
 
 Object = dict[str, Any]
 GIB = 2**30
@@ -397,6 +398,62 @@ def test_in_a_namespace_with_too_many_budgets_to_compare_no_pod_is_evicted_and_i
         assert [index.block_of(pod) is not None for pod in pods] == expected
 
 
+def stuffed(name: str, namespace: str = "shop") -> Object:
+    """Return a budget as large as the API server accepts."""
+    values = [f"{number:04x}" for number in range(160_000)]
+    selector = expressions({"key": "app", "operator": "NotIn", "values": values})
+    return a_budget(name, selector=selector) | {"metadata": {"namespace": namespace, "name": name}}
+
+
+def test_of_a_budget_with_a_huge_selector_nothing_is_kept_and_no_pod_of_its_namespace_is_evicted() -> None:
+    body = a_list(
+        *[stuffed(f"b{number}") for number in range(4)],
+        kind="PodDisruptionBudgetList",
+        version="policy/v1",
+    )
+    tracemalloc.start()
+    try:
+        found = decode_budgets(body).items
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 16_384
+    index = BudgetIndex(found)
+    blocked = [index.block_of(Pod(namespace, "web", "w1")) for namespace in ("shop", "other")]
+    assert [each and each.why for each in blocked] == [BlockedBy.UNREADABLE, None]
+
+
+async def test_of_a_namespace_with_too_many_budgets_only_that_is_kept_and_others_are_read() -> None:
+    """Each as large as one may be, on pages of 20."""
+    values = [f"{number:04x}" for number in range(LARGEST // 4 - 16)]
+    selector = expressions({"key": "app", "operator": "NotIn", "values": values})
+    most = MOST_OF_NAMESPACE // LARGEST + 20
+    hostile = [a_budget(f"b{number:03}", selector=selector) for number in range(most)]
+    good = a_budget("good", allowed=0) | {"metadata": {"namespace": "good", "name": "good"}}
+    pages = [[*hostile[:40], good], hostile[40:]]
+
+    async def answer(request: Request) -> bytes:
+        token = parse_qs(urlsplit(request.path).query).get("continue", ["0"])[0]
+        more = {"continue": "1"} if token == "0" else {}
+        return a_list(*pages[int(token)], kind="PodDisruptionBudgetList", version="policy/v1", **more)
+
+    found = await BudgetLister(answer).list()
+    assert sorted((each.namespace, each.is_too_large) for each in found) == [("good", False), ("shop", True)]
+    index = BudgetIndex(found)
+    assert index.block_of(Pod("good", "web", "w1", labels={"app": "web"})) is not None
+    assert index.block_of(Pod("good", "web", "w1", labels={"app": "db"})) is None
+
+
+def test_of_a_pod_with_huge_labels_nothing_is_kept() -> None:
+    labels = {f"key-{number}": "x" * 60 for number in range(1000)}
+    page = decode_pod_page(a_list(a_pod_object(metadata={"labels": labels})), for_eviction=True)
+    assert page.pods == ()
+    [lost] = page.unreadable
+    assert (lost.node, "its labels have more than 16384 characters" in lost.problem) == ("w1", True)
+    few = {f"key-{number}": "x" for number in range(100)}
+    assert read(a_pod_object(metadata={"labels": few}))[0].labels.items() >= few.items()
+
+
 def test_one_budget_that_cannot_be_read_makes_the_list_none() -> None:
     with pytest.raises(StreamGarbled):
         budgets(a_budget(), {"metadata": {"name": "no-namespace"}})
@@ -416,7 +473,7 @@ async def test_the_budgets_of_all_pages_are_listed() -> None:
     async def answer(request: Request) -> bytes:
         return pages.pop(0)
 
-    assert [each.name for each in await BudgetLister(answer).list()] == ["web", "x", "second"]
+    assert {each.name for each in await BudgetLister(answer).list()} == {"web", "x", "second"}
 
 
 @in_virtual_time
