@@ -73,7 +73,8 @@ PAGE_BYTES: Final = 8 * 1024 * 1024
 
 LARGEST: Final = 16 * 1024
 """Characters of the selector of a budget that is kept. Real ones have some dozens. The API server accepts a
-megabyte, and whoever may create budgets in a namespace could fill the memory of the operator with thirty."""
+megabyte, and anyone who may create budgets in a namespace could fill the memory of the operator by
+thirty."""
 
 MOST_OF_NAMESPACE: Final = 1024 * 1024
 """Characters that are kept of one namespace: of ten thousand real budgets."""
@@ -175,7 +176,7 @@ class _Kept:
         self._size = 0
 
     def keep(self, budgets: Iterable[Budget]) -> tuple[Budget, ...]:
-        """Keep ``budgets``; return none of them, so that nobody else keeps them.
+        """Keep ``budgets``; return none of them, so that no one else keeps them.
 
         One that comes again, in a list that begins again, replaces what it was.
         """
