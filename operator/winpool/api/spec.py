@@ -31,7 +31,7 @@ from winpool.api.fields import (
 )
 from winpool.api.matrix import MAX_ROWS, MatrixRow, RowVerdict
 from winpool.api.memory_pressure import MemoryPressure, OnUnattributed
-from winpool.api.model import ApiModel, KeyRule, Rule, Validation, cel_list, list_map
+from winpool.api.model import ATOMIC, ApiModel, KeyRule, Rule, Validation, cel_list, list_map
 from winpool.api.quantity import Memory, bytes_of, exact
 from winpool.api.selector import NodeSelector, NodeValidation
 from winpool.api.taints import PoolTaint, StartupTaint
@@ -125,6 +125,10 @@ class OperatingSystem(ApiModel):
     """The lowest supported revision of that release. A node below it is unsupported. At most
     `targetRevision`. The highest of this value and the floors of the support matrix applies. An integer.
     If absent, only the support matrix applies."""
+    accepted_revisions: Annotated[tuple[Revision, ...], ATOMIC] = Field(default_factory=tuple, max_length=16)
+    """Revisions that count as high enough for `targetRevision` and `minRevision`, although they are lower:
+    those of hotpatches, which are below the cumulative update of their month. The floors of the support
+    matrix still apply. A list of at most 16 integers."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(

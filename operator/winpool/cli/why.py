@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from winpool.api.keys import HOLD_ANNOTATION, KIND, OS_LABEL, OS_WINDOWS, SHORT_NAME, UPGRADE_STATE_LABEL
 from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
 from winpool.api.text import written_moment
-from winpool.api.upgrade import UpgradeState
+from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.cli import gates
 from winpool.cli.console import Ink, Look, Paper, write
 from winpool.cli.kubectl import Kubectl, NotAskedError
@@ -273,6 +273,8 @@ def to_do(why: Why) -> Iterator[str]:
         if closed := [each for each in closed if each not in NEVER_OVERRIDDEN]:
             yield f"In an emergency, open {' and '.join(closed)} until a date by spec.upgrade.overrides."
         yield f"See what the whole pool waits for: kubectl winpool plan {name}"
+    if due is not None and any(each.trigger is Trigger.OS_REVISION for each in due.due):
+        yield "If Windows is patched already, restart the kubelet: it reports the revision of its own start."
 
 
 def as_content(why: Why) -> Mapping[str, Any]:

@@ -73,8 +73,10 @@ def release_of(judgement: Judgement, asked: OperatingSystem, *, layers: Layered)
             f'spec.os.version to "{found}".'
         )
         return Release(Stage.DUE, Finding(IssueReason.OS_VERSION_MISMATCH, (), said, fix, found))
-    target = asked.target_revision
-    if target is None or (judgement.revision is not None and judgement.revision >= target):
+    target, revision = asked.target_revision, judgement.revision
+    if target is None or (
+        revision is not None and (revision >= target or revision in asked.accepted_revisions)
+    ):
         return AS_ASKED
     if judgement.revision is None:
         said = (
@@ -88,7 +90,8 @@ def release_of(judgement: Judgement, asked: OperatingSystem, *, layers: Layered)
     )
     fix = (
         f"Install the Windows update with revision {target} or a later one, replace the machines with "
-        "patched ones, or lower spec.os.targetRevision."
+        "patched ones, or lower spec.os.targetRevision. If they are hotpatched, add their revision to "
+        "spec.os.acceptedRevisions."
     )
     return Release(Stage.DUE, Finding(IssueReason.OS_REVISION_BEHIND, (), said, fix, str(target)))
 
@@ -175,6 +178,7 @@ class Judge:
             windows_build=windows_build or "",
             os_version=self._spec.os.version,
             min_revision=self._spec.os.min_revision,
+            accepted_revisions=self._spec.os.accepted_revisions,
         )
         labels: dict[str, str] = {}
         if judgement.os_version:

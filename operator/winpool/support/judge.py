@@ -6,7 +6,7 @@ one answer per distinct combination. ``Basis`` is what all nodes are judged by, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -55,6 +55,7 @@ def judge_node(
     os_image: str = "",
     os_version: str = "",
     min_revision: int | None = None,
+    accepted_revisions: Collection[int] = (),
 ) -> Judgement:
     """Judge one node by the texts that it reports.
 
@@ -65,7 +66,7 @@ def judge_node(
     name for marketing: it can only say that a build, which client editions share with a Windows Server, is no
     Windows Server. ``min_revision`` is the pool's own floor,
     for nodes of the release ``os_version``, or for all where that is empty: revisions of different releases
-    cannot be compared. ``today`` is the day in UTC.
+    cannot be compared. ``accepted_revisions`` pass it, although they are lower. ``today`` is the day in UTC.
 
     The release is judged in the kubelet's minor, since the kubelet is what runs on Windows. Where only the
     control plane's minor does not support it, that is a warning: the kubelet cannot follow it there.
@@ -87,7 +88,7 @@ def judge_node(
         (
             *_class(node, kubelet),
             *(ended_reasons(node.release, end[0], layer=end[1], today=today) if end else ()),
-            *_floor(node, _floors(node, os_version, min_revision)),
+            *_floor(node, _floors(node, os_version, min_revision, accepted_revisions)),
             *(revision_reasons(version, matrix=layers.matrix) if version else ()),
             *_skew(node),
             *runtime_reasons(runtime, kubelet=node.kubelet, host=version, matrix=layers.matrix),
@@ -172,12 +173,16 @@ def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
         yield Reason("ControlPlaneNotListed", Verdict.UNKNOWN, there.message, fix=there.fix)
 
 
-def _floors(node: _Node, os_version: str, min_revision: int | None) -> tuple[int, Layer] | None:
+def _floors(
+    node: _Node, os_version: str, min_revision: int | None, accepted_revisions: Collection[int]
+) -> tuple[int, Layer] | None:
     """Return the highest floor of all layers, and its layer."""
     if not node.release:
         return None
     found = node.layers.override(node.release).min_revision
     if min_revision is None or node.layers.matrix.judged_as(os_version) not in ("", node.release):
+        return found
+    if node.version is not None and node.version.revision in accepted_revisions:
         return found
     return (min_revision, Layer.POOL) if found is None or min_revision > found[0] else found
 

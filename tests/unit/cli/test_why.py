@@ -249,6 +249,12 @@ def test_each_closed_gate_has_what_opens_it() -> None:
     assert "Time alone may change a gate at 2026-11-02T00:00:00Z." in said
 
 
+def test_a_revision_that_is_behind_may_be_that_of_a_kubelet_that_has_not_restarted() -> None:
+    said = "it reports the revision of its own start"
+    assert said in squeezed(open_pool())
+    assert said not in squeezed(a_cluster(upgrade_pool(), nodes=[a_machine("w1", behind=False)]))
+
+
 def test_what_no_override_opens_is_not_offered() -> None:
     full = open_pool(maxUnavailable=0)
     assert "! Budget (the pool)" in squeezed(full)

@@ -91,6 +91,26 @@ def test_a_node_is_up_to_date_only_if_it_runs_what_the_spec_asks_for(
     assert told(found, "Stalled") == ("False", "NotStalled")
 
 
+def test_a_hotpatched_node_is_up_to_date_and_above_the_floor_of_the_pool_if_its_revision_is_accepted() -> (
+    None
+):
+    """KB5058497 of May 2025, a hotpatch, is 3981; the cumulative update of that month is 4061."""
+    os = {"version": "2025", "targetRevision": 4061, "minRevision": 4061}
+    for accepted, expected in ([], DUE), ([3981], UP_TO_DATE), ([3980, 3982], DUE):
+        pool = a_pool(more={"os": os | {"acceptedRevisions": accepted}})
+        found = decided(pool, "10.0.26100.3981")
+        assert told(found, "NodesUpToDate") == expected
+        reasons = {each.reason for each in found.status.issues}
+        assert ("RevisionBelowFloor" in reasons) is (expected == DUE)
+
+
+def test_an_accepted_revision_does_not_pass_the_floor_of_the_support_matrix() -> None:
+    os = {"version": "2025", "acceptedRevisions": [3981]}
+    pool = a_pool(more={"os": os, "supportMatrix": [{"osVersion": "2025", "minRevision": 4000}]})
+    found = decided(pool, "10.0.26100.3981")
+    assert "RevisionBelowFloor" in {each.reason for each in found.status.issues}
+
+
 def test_nodes_that_are_due_hide_those_that_are_unknown_and_both_are_counted() -> None:
     found = decided(asking(), "10.0.20348.4052", "10.0.26100.1", "garbage")
     assert told(found, "NodesUpToDate") == DUE
