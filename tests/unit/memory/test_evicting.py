@@ -404,7 +404,8 @@ def test_where_budgets_permit_no_pod_the_eviction_is_blocked_and_lists_pause() -
     assert found.choice.excluded == {Exclusion.BUDGET: 2}
     assert found.look is None
     assert found.again_at == NOON + 29 * SECOND
-    assert step(node, pods=pods, answers=refused, read_at=READ_AT + 29).state is EvictionState.LISTING
+    later = step(node, pods=pods, answers=refused, read_at=READ_AT + 29)
+    assert (later.state, later.look is not None) == (EvictionState.BLOCKED, True)
 
 
 def test_an_intent_for_a_pod_that_a_budget_protects_evicts_nothing() -> None:

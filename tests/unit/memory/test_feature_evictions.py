@@ -27,7 +27,7 @@ from winpool.api.keys import HOLD_ANNOTATION, MEMORY_ANNOTATION
 from winpool.api.node_keys import PRESSURE_TAINT
 from winpool.controllers.executor import evicted_pods
 from winpool.decide import FEATURES, Decision
-from winpool.features.memory.eviction import EvictionState, Step
+from winpool.features.memory.eviction import LISTED_SECONDS, EvictionState, Step
 from winpool.features.memory.findings import eviction_findings
 from winpool.features.memory.intents import written
 from winpool.model.node import Taint
@@ -97,6 +97,19 @@ def test_the_pods_are_listed_then_the_intent_is_written_with_the_taint_and_then_
     third = house.run()
     assert evicted(third) == ["uid-hog"]
     assert third.writes.evictions[0].node_uid == UID
+
+
+def test_that_no_pod_may_be_evicted_is_reported_also_while_a_newer_list_is_made() -> None:
+    house = a_house()
+    press(house)
+    listing(house, HOG, is_hog_blocked=True)
+    house.run()
+    before = house.pool.status.issues
+    assert IssueReason.EVICTION_BLOCKED in {each.reason for each in before}
+    house.evictions = replace(house.evictions, read_at=READ_AT + LISTED_SECONDS + 10)
+    decision = house.decide()
+    assert [each.with_budgets for each in decision.pod_list_requests] == [True]
+    assert decision.status.issues == before
 
 
 @pytest.mark.parametrize("is_listed", [False, True])

@@ -463,14 +463,18 @@ class NodeEvictions:
     def _chosen(self, step: Step, axis: AxisPressure, *, left: Intents) -> Step:
         """Return the intent, or the eviction, of the pod that is chosen by a list that is new enough."""
         of, pods, age = self._of, self._pods, self._age
-        listing = replace(step, state=EvictionState.LISTING, look=self._look(with_budgets=True))
-        if pods is None or age is None or not (pods.has_budgets and 0 <= age <= LISTED_SECONDS):
+        look = self._look(with_budgets=True)
+        listing = replace(step, state=EvictionState.LISTING, look=look)
+        if pods is None or age is None or age < 0 or not pods.has_budgets:
             return listing
         choice = self._choice(pods, axis)
         if choice.victim is None:
-            again_at = of.after(LISTED_SECONDS - age + 1)
-            return replace(step, state=EvictionState.BLOCKED, choice=choice, again_at=again_at)
-        if axis.sampled_at is None or pods.began < axis.sampled_at:
+            blocked = replace(step, state=EvictionState.BLOCKED, choice=choice)
+            if age <= LISTED_SECONDS:
+                return replace(blocked, again_at=of.after(LISTED_SECONDS - age + 1))
+            # It is reported until a newer list says something else: an issue lasts as long as its cause.
+            return replace(blocked, look=look)
+        if age > LISTED_SECONDS or axis.sampled_at is None or pods.began < axis.sampled_at:
             # A list that began before the sample says nothing of the pods that the sample is about (P4).
             return listing
         if step.intent is None:
