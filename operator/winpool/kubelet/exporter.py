@@ -192,8 +192,8 @@ def samples_of(answers: Mapping[Query, Mapping[str, Point]]) -> dict[str, Memory
 
 
 def _sample(node: str, time: Point, answers: Mapping[Query, Mapping[str, Point]]) -> MemorySample:
-    def amount(query: Query) -> int | None:
-        return reported_bytes(_value(answers, query, node))
+    def amount(query: Query, *, is_zero_real: bool = False) -> int | None:
+        return reported_bytes(_value(answers, query, node), is_zero_real=is_zero_real)
 
     def rate(query: Query) -> float | None:
         return rate_of(_value(answers, query, node))
@@ -204,7 +204,7 @@ def _sample(node: str, time: Point, answers: Mapping[Query, Mapping[str, Point]]
         commit_total=amount(Query.COMMITTED),
         commit_limit=amount(Query.COMMIT_LIMIT),
         physical_total=amount(Query.PHYSICAL),
-        physical_available=amount(Query.AVAILABLE),
+        physical_available=amount(Query.AVAILABLE, is_zero_real=True),
         hard_reads_per_second=rate(Query.PAGE_READS),
         write_out_per_second=rate(Query.PAGES_WRITTEN),
         repurposed_per_second=rate(Query.PAGES_REPURPOSED),

@@ -24,15 +24,15 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,32}([.][0-9]{0,32})?([eE][+-]?[0-9]{1,3}
 """How Prometheus writes a finite number. ``float`` also reads what it never writes, such as ``1_000``."""
 
 
-def reported_bytes(reported: float | None) -> int | None:
+def reported_bytes(reported: float | None, *, is_zero_real: bool = False) -> int | None:
     """Return an amount of memory in bytes, None where it is unknown.
 
     Windows kubelets report 0 for what they do not measure, so 0 is unknown too. No machine, no pod that
-    runs and no kernel uses 0 bytes.
+    runs and no kernel uses 0 bytes. But of what is left of a machine nothing may be left: ``is_zero_real``.
     """
-    if reported is None or not 0 < reported < LARGEST or reported != int(reported):
+    if reported is None or not 0 <= reported < LARGEST or reported != int(reported):
         return None
-    return int(reported)
+    return int(reported) if reported or is_zero_real else None
 
 
 def rate_of(reported: float | None) -> float | None:
@@ -162,7 +162,9 @@ def _commit_of(containers: Iterable[_Container]) -> tuple[datetime, int, int] | 
     if len(found) != 1 or found[0] is None:
         return None
     time = read_moment(found[0].time)
-    committed, available = reported_bytes(found[0].usage_bytes), reported_bytes(found[0].available_bytes)
+    committed = reported_bytes(found[0].usage_bytes)
+    # The kubelet computes it from the limit: 0 is a machine that can commit nothing more.
+    available = reported_bytes(found[0].available_bytes, is_zero_real=True)
     if time is None or committed is None or available is None or committed + available >= LARGEST:
         return None
     return time, committed, committed + available

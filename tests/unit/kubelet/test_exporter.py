@@ -157,9 +157,9 @@ def test_each_query_is_one_field_and_only_that_one(query: str, field: str) -> No
         }
 
 
-def test_a_rate_may_be_zero_and_an_amount_may_not() -> None:
-    sample = samples_of(answers(PAGE_READS=0.0, COMMITTED=0.0))["w1"]
-    assert (sample.hard_reads_per_second, sample.commit_total) == (0.0, None)
+def test_a_rate_and_what_is_available_may_be_zero_and_another_amount_may_not() -> None:
+    sample = samples_of(answers(PAGE_READS=0.0, AVAILABLE=0.0, COMMITTED=0.0))["w1"]
+    assert (sample.hard_reads_per_second, sample.physical_available, sample.commit_total) == (0.0, 0, None)
 
 
 def test_a_negative_rate_is_unknown() -> None:
@@ -221,4 +221,4 @@ def test_any_numbers_give_sane_samples(points: dict[Query, float | None]) -> Non
         for name in FIELDS.values():
             value = getattr(sample, name)
             assert value is None or 0 <= value < LARGEST
-            assert value is None or value > 0 or name.endswith("per_second")
+            assert value is None or value > 0 or name.endswith(("per_second", "available"))

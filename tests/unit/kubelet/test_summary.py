@@ -77,10 +77,21 @@ def test_what_is_no_amount_is_unknown_and_what_is_beside_it_stays(amount: float 
     assert sample_of(body) == replace(OLD, proxy_available=None)
 
 
-@pytest.mark.parametrize("field", ["availableBytes", "usageBytes"])
-@pytest.mark.parametrize("amount", UNKNOWN_AMOUNTS)
+def test_a_machine_that_can_commit_nothing_more_reports_zero_available() -> None:
+    full = a_commit_container(availableBytes=0, usageBytes=24 * GIB)
+    assert sample_of(a_summary(systemContainers=[full])) == replace(
+        OLD, commit_total=24 * GIB, commit_limit=24 * GIB
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "amount"),
+    [
+        *(("usageBytes", amount) for amount in UNKNOWN_AMOUNTS),
+        *(("availableBytes", amount) for amount in UNKNOWN_AMOUNTS if amount != 0),
+    ],
+)
 def test_a_commit_container_without_one_of_its_amounts_is_unknown(field: str, amount: float | None) -> None:
-    """A zero would mean that no byte is left, and no kubelet reports that: it means missing."""
     assert sample_of(a_summary(systemContainers=[a_commit_container(**{field: amount})])) == OLD
 
 
