@@ -84,7 +84,7 @@ def test_nodes_in_trouble_are_named_and_the_conditions_that_say_so(world: World)
     world.kubectl("cordon", first, second)
     eventually(lambda: world.status(pool)["availableNodes"] == 2, what="the status tells of it")
     text = shown(world, pool)
-    assert "TooFewNodesReady" in text
+    assert "TooFewAvailable" in text
     assert "Available=False" in text
     assert f"2 cordoned: {first}, {second}" in squeezed(text)
     assert [each["type"] for each in content(world, pool)["conditions"]] == ["Available"]

@@ -69,7 +69,7 @@ GATES: Final = {
     "MissingPermission": Status.FAILED,
     "PoolOverlap": Status.FAILED,
     "OwnerUnknown": Status.IN_PROGRESS,
-    "TooFewNodesReady": Status.IN_PROGRESS,
+    "TooFewAvailable": Status.IN_PROGRESS,
     "WriteRefused": Status.FAILED,
     "TaintsHeld": Status.FAILED,
     "ValidationTimedOut": Status.FAILED,
@@ -234,7 +234,7 @@ SCENES: Final[dict[str, Scene]] = {
     "MissingPermission": missing_permission,
     "PoolOverlap": pool_overlap,
     "OwnerUnknown": owner_unknown,
-    "TooFewNodesReady": too_few_nodes_ready,
+    "TooFewAvailable": too_few_nodes_ready,
     "WriteRefused": write_refused,
     "Paused": in_mode("Paused"),
     "DryRun": in_mode("DryRun"),
@@ -307,12 +307,12 @@ def test_a_worse_trouble_hides_a_milder_one_which_shows_again_when_it_is_over(wo
             world.apply(world.pool(**asked))
             expect_state(world, pool, wanted)
         world.kubectl("cordon", current, behind)
-        expect_state(world, pool, "TooFewNodesReady")
+        expect_state(world, pool, "TooFewAvailable")
         world.apply(world.pool(**{**grown[-1], **NO_SUCH_ROW}))
         expect_state(world, pool, "SpecRejected")
 
         world.apply(world.pool(**grown[-1]))
-        expect_state(world, pool, "TooFewNodesReady")
+        expect_state(world, pool, "TooFewAvailable")
         world.kubectl("uncordon", current, behind)
         for (wanted, _), asked in reversed(list(zip(steps, grown, strict=True))):
             world.apply(world.pool(**asked))
@@ -364,13 +364,13 @@ def test_a_pool_that_owns_nothing_says_so_also_where_it_is_paused_or_tried_out(w
 
 
 def test_a_pool_under_deletion_says_nothing_else(world: World) -> None:
-    """Deleting stands before WriteRefused and TooFewNodesReady."""
+    """Deleting stands before WriteRefused and TooFewAvailable."""
     names = world.fleet(windows=2)
     pool = a_pool(world)
     world.wait_up_to_date(pool, nodes=2)
     with denying(world, names, why="on Fridays"):
         world.kubectl("cordon", *names)
-        expect_state(world, pool, "TooFewNodesReady")
+        expect_state(world, pool, "TooFewAvailable")
         world.delete(pool, wait=False)
         expect_state(world, pool, "Deleting")
         expect(world, pool, Stalled=("True", "WriteRefused"))

@@ -66,11 +66,11 @@ def test_cordons_reduce_available_nodes_and_nothing_is_written_to_nodes_because_
     assert facts(world.status(pool))["Available"] == ("True", "NodesAvailable")
     world.kubectl("cordon", names[1])
     eventually(
-        lambda: facts(world.status(pool))["Available"] == ("False", "TooFewNodesReady"),
+        lambda: facts(world.status(pool))["Available"] == ("False", "TooFewAvailable"),
         what="Available False",
     )
     status = world.status(pool)
-    assert facts(status)["Ready"] == ("False", "TooFewNodesReady")
+    assert facts(status)["Ready"] == ("False", "TooFewAvailable")
     assert facts(status)["NodesUpToDate"] == ("True", "UpToDate")
     assert [status[count] for count in COUNTS] == [4, 4, 4, 4, 2]
     assert_well_formed(world.get("wnp", pool))
@@ -96,8 +96,8 @@ def test_nodes_whose_kubelets_die_are_counted_out_and_keep_what_they_carry(world
     world.kubectl("patch", "node", *dying, "--subresource=status", "--type=strategic", "-p", patch)
     eventually(lambda: world.status(pool)["readyNodes"] == 1, what="the silent nodes counted out")
     status = world.status(pool)
-    assert facts(status)["Available"] == ("False", "TooFewNodesReady")
-    assert facts(status)["Ready"] == ("False", "TooFewNodesReady")
+    assert facts(status)["Available"] == ("False", "TooFewAvailable")
+    assert facts(status)["Ready"] == ("False", "TooFewAvailable")
     assert facts(status)["NodesUpToDate"] == ("True", "UpToDate")
     assert [status[count] for count in COUNTS] == [3, 1, 3, 1, 1]
     assert_well_formed(world.get("wnp", pool))

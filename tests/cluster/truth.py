@@ -43,7 +43,7 @@ STATES: Final = (
     "MissingPermission",
     "PoolOverlap",
     "OwnerUnknown",
-    "TooFewNodesReady",
+    "TooFewAvailable",
     "WriteRefused",
     "Paused",
     "DryRun",

@@ -43,8 +43,8 @@ CONDITIONS: Final = (
     ConditionKind(
         ConditionType.AVAILABLE,
         Polarity.GOOD,
-        "All nodes but at most `upgrade.maxUnavailable` are Ready and not cordoned, and at least one is. At "
-        "most one may be missing where the spec has no `upgrade`, or allows none.",
+        "All nodes but at most `upgrade.maxUnavailable` are Ready and not cordoned, and at least one is. A "
+        "tenth of them where the spec has no `upgrade`, and always one, may be missing.",
         meanings(
             {
                 "True": {
@@ -57,7 +57,7 @@ CONDITIONS: Final = (
                     "the operator does not know.",
                 },
                 "False": {
-                    Reason.TOO_FEW_NODES_READY: "More nodes are missing, or the only one is.",
+                    Reason.TOO_FEW_AVAILABLE: "More nodes are missing, or the only one is.",
                 },
             }
         ),

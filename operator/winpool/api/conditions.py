@@ -82,7 +82,7 @@ class Reason(StrEnum):
     SUPPORT_MATRIX = "SupportMatrix"
     SYSTEMIC_PRESSURE = "SystemicPressure"
     TAINTS_HELD = "TaintsHeld"
-    TOO_FEW_NODES_READY = "TooFewNodesReady"
+    TOO_FEW_AVAILABLE = "TooFewAvailable"
     UPGRADE_ALLOWED = "UpgradeAllowed"
     UPGRADE_DUE = "UpgradeDue"
     UP_TO_DATE = "UpToDate"
@@ -152,7 +152,7 @@ STATES: Final = meanings(
             Reason.POOL_OVERLAP: "Other pools own nodes that match; this pool owns none.",
             Reason.OWNER_UNKNOWN: "The ownership record on nodes that match names a pool that the operator "
             "does not know.",
-            Reason.TOO_FEW_NODES_READY: "More nodes are missing than may be, or the only one is. See the "
+            Reason.TOO_FEW_AVAILABLE: "More nodes are missing than may be, or the only one is. See the "
             "condition Available.",
             Reason.WRITE_REFUSED: "The API server, a policy or a webhook refuses to change some nodes. See "
             "the issue WriteRefused.",

@@ -137,7 +137,7 @@ def _true_of(
         yield false(Reason.SPEC_REJECTED, f"The operator cannot act on the spec{named}. {SEE_ACCEPTED}")
     if view.missing_permission:
         yield false(Reason.MISSING_PERMISSION, f"The operator lacks a permission. {SEE_ACCEPTED}")
-    if available.reason is Reason.TOO_FEW_NODES_READY:
+    if available.reason is Reason.TOO_FEW_AVAILABLE:
         yield available
     yield up_to_date
     if view.pool.spec and (idle := _IDLE_MODES.get(view.mode)) is not None:
@@ -170,8 +170,11 @@ def _accepted(view: View) -> ConditionValue:
 
 
 MAX_UNAVAILABLE: Final = 1
-"""Nodes that may be missing before the pool counts as unavailable, where the spec says nothing of it. Also
-where ``upgrade.maxUnavailable`` is 0: that stops upgrades, and is no promise that no machine fails."""
+"""Nodes that may always be missing before the pool counts as unavailable. Also where
+``upgrade.maxUnavailable`` is 0: that stops upgrades, and is no promise that no machine fails."""
+
+DEFAULT_MAX_UNAVAILABLE: Final = "10%"
+"""The same where the spec says nothing of it: of a large pool some nodes are always being repaired."""
 
 
 def _available(view: View) -> ConditionValue:
@@ -183,14 +186,14 @@ def _available(view: View) -> ConditionValue:
     # One node that is down is all of a pool that has no other.
     if tally.available >= max(1, tally.nodes - allowed):
         return true(Reason.NODES_AVAILABLE, said)
-    return false(Reason.TOO_FEW_NODES_READY, f"{said} At most {allowed} may be missing.")
+    return false(Reason.TOO_FEW_AVAILABLE, f"{said} At most {allowed} may be missing.")
 
 
 def _may_be_missing(pool: Pool, nodes: int) -> int:
     """Return how many ``maxUnavailable`` allows; a percentage rounds down, and one may always be."""
     upgrade = pool.spec.upgrade if pool.spec else None
-    allowed = max_unavailable(upgrade.max_unavailable, nodes=nodes) if upgrade else None
-    return max(MAX_UNAVAILABLE, allowed or 0)
+    asked = upgrade.max_unavailable if upgrade else DEFAULT_MAX_UNAVAILABLE
+    return max(MAX_UNAVAILABLE, max_unavailable(asked, nodes=nodes) or 0)
 
 
 _TO_BE_DONE: Final = (Stage.WRITING, Stage.WAITING, Stage.HELD, Stage.TIMED_OUT, Stage.VALIDATING)

@@ -137,10 +137,8 @@ def five_troubles() -> tuple[Object, list[Node]]:
     held = "a NoExecute taint is held back: pods on the nodes do not tolerate it and would be deleted"
     pool = a_pool(
         conditions=[
-            a_condition("Ready", "False", "TooFewNodesReady", "36 of 40 nodes are Ready and not cordoned"),
-            a_condition(
-                "Available", "False", "TooFewNodesReady", "36 of 40 nodes are Ready and not cordoned"
-            ),
+            a_condition("Ready", "False", "TooFewAvailable", "36 of 40 nodes are Ready and not cordoned"),
+            a_condition("Available", "False", "TooFewAvailable", "36 of 40 nodes are Ready and not cordoned"),
             a_condition("NodesUpToDate", "False", "TaintsHeld", held),
             a_condition("OSSupported", "False", "VersionSkew", "2 nodes run a kubelet that is too old"),
             a_condition("Stalled", "True", "TaintsHeld", held),

@@ -74,7 +74,7 @@ def test_forty_nodes_with_five_kinds_of_trouble_take_less_than_sixty_lines(width
     for issue in pool["status"]["issues"]:
         for said in (issue["reason"], squeezed(issue["message"]), squeezed(issue["fix"])):
             assert said in whole
-    assert "TooFewNodesReady" in whole
+    assert "TooFewAvailable" in whole
 
 
 def test_no_line_is_wider_than_the_terminal() -> None:
@@ -405,12 +405,12 @@ class TestSeveralPools:
     def test_columns_go_where_they_do_not_fit_but_name_and_state_stay(self) -> None:
         pool = a_pool(
             name="a-name-of-26-characters-abc",
-            conditions=[a_condition("Ready", "False", "TooFewNodesReady")],
+            conditions=[a_condition("Ready", "False", "TooFewAvailable")],
         )
         for width in (120, 100, 80):
             lines = render_pools([PoolView(pool)], now=NOON, look=Look(width)).splitlines()
             assert max(map(len, lines)) <= width
-            assert "TooFewNodesReady" in lines[1]
+            assert "TooFewAvailable" in lines[1]
             assert "a-name-of-26-characters-abc" in lines[1]
 
 
@@ -422,7 +422,7 @@ class TestJson:
         content = content_of(view, groups_of)
         assert json.loads(json.dumps(content)) == content
         assert content["name"] == "win-2022"
-        assert content["state"] == "TooFewNodesReady"
+        assert content["state"] == "TooFewAvailable"
         assert (content["nodes"], content["readyNodes"], content["upToDateNodes"]) == (40, 38, 26)
         assert [each["type"] for each in content["conditions"]] == [
             "Available", "NodesUpToDate", "OSSupported", "Stalled",

@@ -342,7 +342,7 @@ CASES = [
     ),
     Case(
         "too few ready",
-        HEALTHY | dict.fromkeys(("Ready", "Available"), "TooFewNodesReady"),
+        HEALTHY | dict.fromkeys(("Ready", "Available"), "TooFewAvailable"),
         {"Accepted", "NodesUpToDate", "OSSupported"},
     ),
 ]
@@ -476,11 +476,20 @@ def test_all_but_one_node_must_be_available(how: dict[str, Any], sick: int, avai
     assert (found["Available"].status, found["Ready"].status) == (available, available)
 
 
+@every(("sick", "available"), [(2, "True"), (3, "False")])
+def test_a_tenth_of_a_large_pool_may_be_missing_where_the_spec_says_nothing(
+    sick: int, available: str
+) -> None:
+    nodes = [a_node(f"w{n}", unschedulable=n < sick) for n in range(29)]
+    found = reported(a_snapshot(*settled(a_pool(labels=LABELS), by_name(*nodes))))
+    assert (found["Available"].status, found["Ready"].status) == (available, available)
+
+
 @pytest.mark.parametrize("how", [{"ready": "False"}, {"unschedulable": True}, {"deleting": True}])
 def test_the_only_node_must_be_available(how: dict[str, Any]) -> None:
     """One node may be missing, but a pool without an available node has none to run pods on."""
     found = reported(a_snapshot(a_pool(), [a_node(**how)]))
-    assert (found["Available"].status, found["Available"].reason) == ("False", "TooFewNodesReady")
+    assert (found["Available"].status, found["Available"].reason) == ("False", "TooFewAvailable")
     assert found["Ready"].status == "False"
     assert reported(a_snapshot(a_pool(), [a_node()]))["Available"].status == "True"
 

@@ -29,7 +29,7 @@ SHOWN: Final = {
     "MissingPermission": ("without permission", Status.FAILED),
     "PoolOverlap": ("all taken", Status.FAILED),
     "OwnerUnknown": ("nobody knows whose", Status.IN_PROGRESS),
-    "TooFewNodesReady": ("too few ready", Status.IN_PROGRESS),
+    "TooFewAvailable": ("too few ready", Status.IN_PROGRESS),
     "WriteRefused": ("refused", Status.FAILED),
     "Paused": ("paused", Status.CURRENT),
     "DryRun": ("dry run", Status.CURRENT),
