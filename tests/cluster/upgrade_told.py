@@ -31,7 +31,9 @@ OF_THE_POOL: Final = frozenset(
     }
 )
 OF_A_NODE: Final = frozenset({"ReleaseChange", "VersionSkew", "Capacity", "Images", "PodDisruptionBudgets"})
-STOPS: Final = frozenset({"PausedBySpec", "DryRun", "PauseRequested", "NotAccepted", "Held"})
+STOPS: Final = frozenset(
+    {"PausedBySpec", "DryRun", "PauseRequested", "NotAccepted", "MissingPermission", "Held"}
+)
 NAMES: Final = OF_THE_POOL | OF_A_NODE | STOPS
 
 
