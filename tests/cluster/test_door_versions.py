@@ -36,6 +36,7 @@ async def test_a_node_tells_what_it_runs(world: World, transport: Transport) -> 
         kernel=told["kernelVersion"],
         kubelet=told["kubeletVersion"],
         runtime=told["containerRuntimeVersion"],
+        image=told["osImage"],
     )
     assert seen.kernel.startswith("10.0.20348.")
 

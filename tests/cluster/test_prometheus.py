@@ -63,6 +63,10 @@ RATES: Final = {
 }
 
 
+REST_SCRAPES: Final = 4
+"""So many scrapes, of one machine or the other, say the same of a fleet at rest."""
+
+
 @pytest.fixture(scope="module")
 def served(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelets]:
     """Two machines that differ in their RAM, with room for a page storm in their page files."""
@@ -271,15 +275,15 @@ def test_what_a_pod_commits_is_in_the_sample_of_its_node(served: Kubelets, prome
         assert found is not None
         return found
 
-    # A pod of the test before may have ended since the last scrape.
-    seen: dict[float, float] = {}
+    # The test before may have had a pod end, or a machine replaced, since the last scrape.
+    seen: dict[tuple[float, ...], tuple[float, ...]] = {}
 
-    def is_at_rest() -> bool:
-        sample = samples(prometheus)[served.name_of("w01")]
-        seen[taken_at(sample)] = sample.commit_total or 0.0
-        return len(seen) > 1 and len(set(list(seen.values())[-2:])) == 1
+    def are_at_rest() -> bool:
+        found = [samples(prometheus)[served.name_of(name)] for name in RAM_BYTES]
+        seen[tuple(map(taken_at, found))] = tuple(each.commit_total or 0.0 for each in found)
+        return len(seen) > REST_SCRAPES and len(set(list(seen.values())[-REST_SCRAPES:])) == 1
 
-    wait_for(is_at_rest, what="two scrapes that say the same")
+    wait_for(are_at_rest, what="scrapes that say the same of both machines")
     before, other = committed("w01"), committed("w02")
     with a_pod(served, "w01", workload='{"workload": "steady", "commit": "3Gi"}'):
         wait_for(lambda: committed("w01") == before + 3 * GIB, what="the pod's 3 GiB")

@@ -207,11 +207,11 @@ def test_the_patch_tool_acts_on_a_permitted_node_only_and_takes_back_only_its_ow
         expect_states(world, {own: "Required", other: "Required"})
         untouched = world.carried()[other]
 
-        # The gate closes: the condition says so at once, the label after its pause.
+        # The gate closes: label and condition say so at once.
         world.apply(pool_in(world, is_open=False, maxUnavailable=2))
         expect_allowed(world, pool, "False", "MaintenanceWindow", named={"MaintenanceWindow"})
         closed = tool.run("patch-node.sh", *patches)
-        assert (closed.returncode, state_of(world, own)) == (3, "Required"), closed.stderr
+        assert (closed.returncode, state_of(world, own)) == (3, "Gated"), closed.stderr
         assert "UpgradeAllowed" in closed.stderr
         world.apply(pool_in(world, maxUnavailable=2))
         expect_allowed(world, pool, "True", "UpgradeAllowed")

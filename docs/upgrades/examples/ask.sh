@@ -14,11 +14,8 @@ get() { kubectl get "$1" "$2" --request-timeout=10s -o jsonpath="$3"; }
 # A condition about an earlier spec is no answer: someone may just have set `mode: Paused`.
 IFS='|' read -r generation judged allowed < <(get wnp "$pool" \
   '{.metadata.generation}|{.status.conditions[?(@.type=="UpgradeAllowed")].observedGeneration}|{.status.conditions[?(@.type=="UpgradeAllowed")].status}')
-IFS='|' read -r owner state record < <(get node "$node" \
-  '{.metadata.labels.winpool\.dev/pool}|{.metadata.labels.winpool\.dev/upgrade-state}|{.metadata.annotations.winpool\.dev/applied}')
-# A label that someone else has written is no permission: the operator's record on the node names what the operator gave.
-given='"winpool.dev/upgrade-state":\{"before":(null|"[^"]*"),"set":"Required"\}'
-[ "$state" != Required ] || [[ $record =~ $given ]] || state="Required, but not by the operator"
+IFS='|' read -r owner state < <(get node "$node" \
+  '{.metadata.labels.winpool\.dev/pool}|{.metadata.labels.winpool\.dev/upgrade-state}')
 
 if [ "$allowed" = True ] && [ "$judged" = "$generation" ] && [ "$owner" = "$pool" ] && [ "$state" = Required ]; then
   echo "The node $node may be upgraded."

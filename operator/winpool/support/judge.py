@@ -73,7 +73,8 @@ def judge_node(
     """
     version = parse_windows(host)
     release = layers.release_of(version) if version else ""
-    client = release if is_client_edition(os_image) else ""
+    # A row of the cluster or the pool may name the release of a build that no Windows Server has.
+    client = release if release in layers.matrix.releases and is_client_edition(os_image) else ""
     node = _Node(
         host=host,
         version=version,

@@ -71,9 +71,11 @@ def test_no_other_os_image_changes_a_verdict(os_image: str, host: str) -> None:
     assert judged(host=host, os_image=os_image) == judged(host=host)
 
 
-def test_a_build_that_no_windows_server_has_is_unknown_as_before() -> None:
-    host = "10.0.22631.5335"
-    assert judged(host=host, os_image="Windows 10 Enterprise") == judged(host=host)
+def test_a_build_that_no_windows_server_has_is_judged_as_before_also_where_a_row_names_its_release() -> None:
+    host, row = "10.0.22631.5335", Row(os_version="2028", build="10.0.22631")
+    for layers in (layered(built_in()), layered(built_in(), (), (row,))):
+        found = judged(host=host, layers=layers, os_image="Windows 10 Enterprise")
+        assert found == judged(host=host, layers=layers)
 
 
 # Every sample of a real node that we know, under the control plane of its day.
