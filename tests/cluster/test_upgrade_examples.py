@@ -242,6 +242,7 @@ def test_the_patch_tool_acts_on_a_permitted_node_only_and_takes_back_only_its_ow
         assert tool.run("patch-node.sh", *patches).returncode == 0
         world.apply(pool_in(world, target=TARGET + 1, maxUnavailable=2))
         expect_states(world, {own: "Required"})
+        expect_allowed(world, pool, "True", "UpgradeAllowed")  # the condition may follow the label
         refused = tool.run("patch-node.sh", *patches)
         assert (refused.returncode, command.runs, cordon_of(world, own)) == (3, 1, (True, "")), refused.stderr
         world.kubectl("uncordon", own)

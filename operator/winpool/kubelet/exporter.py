@@ -198,13 +198,16 @@ def _sample(node: str, time: Point, answers: Mapping[Query, Mapping[str, Point]]
     def rate(query: Query) -> float | None:
         return rate_of(_value(answers, query, node))
 
+    physical = amount(Query.PHYSICAL)
+    # Of a machine that reports its RAM nothing may be left. Without it a zero is one that means missing.
+    available = amount(Query.AVAILABLE, is_zero_real=physical is not None)
     return MemorySample(
         taken_at=time.value,
         age=time.at - time.value,
         commit_total=amount(Query.COMMITTED),
         commit_limit=amount(Query.COMMIT_LIMIT),
-        physical_total=amount(Query.PHYSICAL),
-        physical_available=amount(Query.AVAILABLE, is_zero_real=True),
+        physical_total=physical,
+        physical_available=available,
         hard_reads_per_second=rate(Query.PAGE_READS),
         write_out_per_second=rate(Query.PAGES_WRITTEN),
         repurposed_per_second=rate(Query.PAGES_REPURPOSED),

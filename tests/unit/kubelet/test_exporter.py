@@ -160,6 +160,8 @@ def test_each_query_is_one_field_and_only_that_one(query: str, field: str) -> No
 def test_a_rate_and_what_is_available_may_be_zero_and_another_amount_may_not() -> None:
     sample = samples_of(answers(PAGE_READS=0.0, AVAILABLE=0.0, COMMITTED=0.0))["w1"]
     assert (sample.hard_reads_per_second, sample.physical_available, sample.commit_total) == (0.0, 0, None)
+    nothing = samples_of(answers(AVAILABLE=0.0, PHYSICAL=0.0))["w1"]
+    assert (nothing.physical_total, nothing.physical_available) == (None, None)
 
 
 def test_a_negative_rate_is_unknown() -> None:
