@@ -15,8 +15,8 @@ import yaml
 from testbed.pki import Authority, Pair
 
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
-SHUTDOWN_SECONDS: Final = 0.2
-"""For the last words of TLS, over loopback."""
+SHUTDOWN_SECONDS: Final = 5.0
+"""For what the client has not read yet, and the last words of TLS, on a machine that has much else to do."""
 
 
 def an_authority(folder: Path, name: str) -> Authority:
