@@ -407,7 +407,7 @@ def stuffed(name: str, namespace: str = "shop") -> Object:
 
 def test_of_a_budget_with_a_huge_selector_nothing_is_kept_and_no_pod_of_its_namespace_is_evicted() -> None:
     body = a_list(
-        *[stuffed(f"b{number}") for number in range(4)],
+        *[stuffed(f"b{number}") for number in range(2)],
         kind="PodDisruptionBudgetList",
         version="policy/v1",
     )
