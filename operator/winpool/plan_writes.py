@@ -43,8 +43,8 @@ class Writes:
     the list without our finalizer; None does not change it. ``restores_finalizer`` says that our finalizer
     was there and someone has removed it. With ``status_first`` the status is written before any node, and the
     next pass writes the nodes. There is at most one patch, and one set of conditions, for each node.
-    With ``takes_permissions`` all patches only take back the permission to upgrade, and ``withdrawn`` are the
-    names of the nodes whose patch does not even change the record.
+    ``withdrawn`` are the names of the nodes whose patch withdraws the permission to upgrade and does not even
+    change the record.
     ``awaiting_pods`` are the nodes that wait for a list of their pods.
     """
 
@@ -54,13 +54,17 @@ class Writes:
     patches: tuple[NodePatch, ...] = ()
     conditions: tuple[ConditionsPatch, ...] = ()
     evictions: tuple[Eviction, ...] = ()
-    takes_permissions: bool = False
     withdrawn: frozenset[str] = frozenset()
     awaiting_pods: tuple[Node, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether anything is written to nodes or pods."""
         return bool(self.patches or self.conditions or self.evictions)
+
+    @property
+    def takes_permissions(self) -> bool:
+        """Whether all patches only take back the permission to upgrade."""
+        return bool(self.patches) and all(each.only_takes_permission for each in self.patches)
 
     @property
     def releases_pool(self) -> bool:
@@ -146,15 +150,11 @@ def plan_writes(
     )
     if not (alone or withdrawals) or (writes.finalizers is not None and not is_lost):
         return writes
-    return replace(
-        writes,
-        finalizers=None,
-        restores_finalizer=False,
-        status_first=False,
+    return Writes(
         patches=(*alone, *withdrawals),
-        conditions=(),
-        takes_permissions=True,
+        evictions=writes.evictions,
         withdrawn=frozenset(each.node.name for each in withdrawals),
+        awaiting_pods=awaiting,
     )
 
 

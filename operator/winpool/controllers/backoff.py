@@ -302,8 +302,8 @@ class WriteBackoff:
         self._goals = GoalHistory(monotonic=monotonic)
         self._refused: dict[str, str] = {}
         self._repaired: dict[str, tuple[str, ...]] = {}
-        # By UID until when the permission to upgrade is not given again, in the order of these times. Those
-        # that were not over at the last call of ``attempts``: each needs one more pass.
+        # By UID until when the permission to upgrade is not given again. Those that were not over at the last
+        # call of ``attempts``: each needs one more pass.
         self._permitted: dict[str, float] = {}
 
     @property
@@ -341,7 +341,6 @@ class WriteBackoff:
             self._repairs.note(node.uid)
             self._repaired[node.uid] = repaired
         if patch.permits_upgrade:
-            self._permitted.pop(node.uid, None)
             self._permitted[node.uid] = self._monotonic() + GIVING_SECONDS
 
     def note_stopped(self, patch: NodePatch, error: ApiError) -> Advice:
@@ -405,7 +404,7 @@ class WriteBackoff:
         kinds = (self._repeats, self._refusals, self._failures, self._conflicts)
         waits = [wait for kind in kinds if (wait := kind.seconds_to_next()) is not None]
         now = self._monotonic()
-        permitted = [max(0.0, end - now) for end in list(self._permitted.values())[:1]]
+        permitted = (max(0.0, end - now) for end in self._permitted.values())
         quiet = map(self._repairs.seconds_to_quiet, self._contested)
         return min((*waits, *permitted, *quiet), default=None)
 

@@ -185,7 +185,9 @@ class _Kept:
                 continue
             own = self._found.setdefault(each.namespace, {})
             before = own.get(each.name)
-            self._grow(each.namespace, each.size - (before.size if before else 0))
+            added = each.size - (before.size if before else 0)
+            self._sizes[each.namespace] += added
+            self._size += added
             own[each.name] = each
             if self._sizes[each.namespace] > MOST_OF_NAMESPACE or self._size > MOST_OF_ALL:
                 self._found[each.namespace] = {each.name: _without_selector(each)}
@@ -196,10 +198,6 @@ class _Kept:
     def all(self) -> tuple[Budget, ...]:
         """Return what is kept."""
         return tuple([each for own in self._found.values() for each in own.values()])
-
-    def _grow(self, namespace: str, size: int) -> None:
-        self._sizes[namespace] += size
-        self._size += size
 
 
 class BudgetLister:
