@@ -1,4 +1,4 @@
-"""The operator, whose labels of upgrades follow their gates after seconds, and not after a minute.
+"""The operator, which gives a permission to upgrade again after seconds, and not after a minute.
 
 ``python -m harness.quick_labels`` waits GIVING_SECONDS until it gives a permission again. That it is a
 minute is tested in virtual time (``test_upgrade_promises``). A control plane shows what the labels say.

@@ -43,8 +43,8 @@ CONDITIONS: Final = (
     ConditionKind(
         ConditionType.AVAILABLE,
         Polarity.GOOD,
-        "All nodes but at most `upgrade.maxUnavailable` are Ready and not cordoned, and at least one is. A "
-        "tenth of them where the spec has no `upgrade`, and always one, may be missing.",
+        "All nodes but at most `upgrade.maxUnavailable` are Ready and not cordoned, and at least one is. "
+        "Without `upgrade`, a tenth of them may be missing. One may always be missing.",
         meanings(
             {
                 "True": {

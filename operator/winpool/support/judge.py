@@ -64,9 +64,9 @@ def judge_node(
     ``containerRuntimeVersion`` of the node's nodeInfo; ``windows_build`` is its label
     ``node.kubernetes.io/windows-build``, empty where it has none. ``os_image`` is ``osImage`` of nodeInfo, a
     name for marketing: it can only say that a build, which client editions share with a Windows Server, is no
-    Windows Server. ``min_revision`` is the pool's own floor,
-    for nodes of the release ``os_version``, or for all where that is empty: revisions of different releases
-    cannot be compared. ``accepted_revisions`` pass it, although they are lower. ``today`` is the day in UTC.
+    Windows Server. ``min_revision`` is the pool's own floor, for nodes of the release ``os_version``, or for
+    all where that is empty: revisions of different releases cannot be compared. ``accepted_revisions`` pass
+    it, although they are lower. ``today`` is the day in UTC.
 
     The release is judged in the kubelet's minor, since the kubelet is what runs on Windows. Where only the
     control plane's minor does not support it, that is a warning: the kubelet cannot follow it there.
