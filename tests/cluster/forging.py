@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from harness.nodes import labels_of, record_of, taints_of
@@ -125,11 +124,6 @@ def await_guarded(world: World, *, other_than: str = "") -> str:
         return names.pop() if len(names) == 1 and not names & {"", other_than} else ""
 
     return eventually(check, what="every record names the guard")
-
-
-def patched(world: World, *, since: datetime) -> list[str]:
-    """Return the names of the nodes that the operator has written to, once for each PATCH that was taken."""
-    return [each.name for each in world.node_patches(since=since) if each.code == 200]
 
 
 # What a pool tells of it

@@ -30,8 +30,8 @@ def test_cold_start_of_12_nodes_is_12_node_patches_no_get_and_one_event(world: W
     requests = world.requests(since=start)
     patches = world.node_patches(since=start)
     windows = [node for node, each in world.carried().items() if not is_linux(each)]
-    assert sorted(patch.name for patch in patches) == sorted(windows)
-    assert {patch.code for patch in patches} == {200}
+    assert sorted(patch.name for patch in patches if patch.code == 200) == sorted(windows)
+    assert {patch.code for patch in patches} <= {200, 409}, "409 where a kubelet was faster"
     assert [each.uri for each in requests if each.verb == "get" and each.resource] == []
     assert len([each for each in requests if each.resource == "events"]) == 1
     assert [each for node in (*windows, *linux) for each in world.own_events(kind="Node", name=node)] == []
@@ -97,7 +97,7 @@ def test_the_operator_does_all_this_with_the_rights_of_deploy_and_never_asks_for
     world.delete(name)
 
     requests = world.requests(since=start)
-    assert len(world.node_patches(since=start)) == 6
+    assert len(world.patched_nodes(since=start)) == 6
     assert [f"{each.verb} {each.uri}" for each in requests if each.code in (401, 403)] == []
     assert {each.authenticated_user for each in requests} == {USER}
     assert [each.user_agent for each in requests if each.writes and "winpool" not in each.user_agent] == []

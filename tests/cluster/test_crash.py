@@ -85,7 +85,7 @@ def start_and_kill(world: World, *, after: int) -> None:
         world.operator.start(wait=False)
         eventually(lambda: gate.held, what="a write to a node is held")
         eventually(
-            lambda: len([each for each in world.node_patches(since=start) if each.code == 200]) == after,
+            lambda: len(world.patched_nodes(since=start)) == after,
             what=f"{after} nodes are written to",
         )
         world.operator.kill()

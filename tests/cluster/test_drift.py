@@ -65,7 +65,7 @@ def test_a_lost_ownership_record_is_written_again_with_one_patch(world: World) -
     assert labels_of(node) == before[names[0]]["labels"]
     assert carried(node)["taints"] == before[names[0]]["taints"]
     world.wait_up_to_date(pool, nodes=2)
-    assert [each.name for each in world.node_patches(since=start) if each.code == 200] == [names[0]]
+    assert world.patched_nodes(since=start) == [names[0]]
 
 
 def test_a_fight_over_a_label_slows_down_repairs_but_not_the_deletion(world: World) -> None:

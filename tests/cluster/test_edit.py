@@ -53,8 +53,8 @@ def test_an_edit_adds_changes_and_removes_labels_and_taints_in_one_patch_per_nod
             "kept=1:NoSchedule", "changed=2:NoSchedule", "added=:PreferNoSchedule", "os=win:NoSchedule"
         }  # fmt: skip
     patches = world.node_patches(since=start)
-    assert sorted(each.name for each in patches) == sorted(nodes)
-    assert {each.code for each in patches} == {200}
+    assert sorted(each.name for each in patches if each.code == 200) == sorted(nodes)
+    assert {each.code for each in patches} <= {200, 409}, "409 where a kubelet was faster"
     assert set(witness.changes("metadata", "labels").values()) == {1}
     assert set(witness.changes_of(wanted_spec).values()) == {1}
     assert set(witness.changes("metadata", "annotations").values()) == {1}

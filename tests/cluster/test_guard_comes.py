@@ -19,7 +19,6 @@ from cluster.forging import (
     forge,
     guard_of,
     is_restricted,
-    patched,
     restrict,
     rewrite,
 )
@@ -89,7 +88,7 @@ def test_when_the_guard_comes_each_record_is_written_once_more_and_counts_from_t
     guard.install()
     guarded = await_guarded(unguarded)
     quiet_for(unguarded, seconds=2)
-    assert Counter(patched(unguarded, since=start)) == dict.fromkeys(names, 1)
+    assert Counter(unguarded.patched_nodes(since=start)) == dict.fromkeys(names, 1)
     assert {name: without_record(each) for name, each in unguarded.carried().items()} == was
     record = record_of(unguarded.node(forger))
     assert "example.com/dedicated" not in json.dumps([record["labels"], record["taints"]])
@@ -125,7 +124,7 @@ def test_records_that_name_no_guard_are_written_once_more_and_nothing_of_the_spe
     world.operator.start()
     await_guarded(world)
     quiet_for(world, seconds=2)
-    assert Counter(patched(world, since=start)) == dict.fromkeys(names, 1)
+    assert Counter(world.patched_nodes(since=start)) == dict.fromkeys(names, 1)
     assert {name: without_record(each) for name, each in world.carried().items()} == was
     world.delete(pool)
     assert world.carried() == before

@@ -15,7 +15,6 @@ from cluster.forging import (
     forge,
     guard_of,
     is_restricted,
-    patched,
     restrict,
     uid_of,
 )
@@ -57,7 +56,7 @@ def test_a_record_forged_while_the_guard_was_away_gives_no_right_with_the_name_o
     new = await_guarded(unguarded, other_than=old)
     assert new != old
     holds(lambda: unguarded.operator.running, seconds=2)  # time to write once too often
-    assert Counter(patched(unguarded, since=start)) == dict.fromkeys(names, 1)
+    assert Counter(unguarded.patched_nodes(since=start)) == dict.fromkeys(names, 1)
     assert is_restricted(unguarded, forger)
     unguarded.delete(pool)
     assert unguarded.carried() == before
@@ -83,7 +82,7 @@ def test_while_the_guard_is_away_its_name_gives_no_right(guard: Guard, unguarded
     guard.install()
     await_guarded(unguarded, other_than=old)
     holds(lambda: unguarded.operator.running, seconds=2)  # time to write once too often
-    assert patched(unguarded, since=start).count(honest) == 1
+    assert unguarded.patched_nodes(since=start).count(honest) == 1
     assert is_restricted(unguarded, forger)
     unguarded.delete(pool)
     assert unguarded.carried() == before

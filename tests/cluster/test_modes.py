@@ -74,7 +74,7 @@ def test_paused_writes_to_no_node_and_active_completes_what_was_left(world: Worl
     status = world.wait_up_to_date(pool, nodes=3)
     assert facts(status)["Paused"] == ("False", "NotPaused")
     assert facts(status)["Ready"] == ("True", "UpToDate")
-    assert len(world.node_patches(since=start)) == 3
+    assert len(world.patched_nodes(since=start)) == 3
     eventually(
         lambda: "PoolResumed" in world.reasons(kind="WindowsNodePool", name=pool),
         what="the event PoolResumed",

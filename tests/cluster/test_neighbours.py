@@ -81,9 +81,7 @@ def test_foreign_labels_annotations_and_taints_survive_apply_edit_and_deletion(w
             assert_contract(node, was=later[name], pool=pool, spec=EDITED)
         else:
             assert carried(node) == later[name]
-    assert sorted(each.name for each in world.node_patches(since=start) if each.code == 200) == sorted(
-        windows
-    )
+    assert world.patched_nodes(since=start) == sorted(windows)
 
     world.delete(pool)
     assert world.carried() == later
@@ -109,7 +107,7 @@ def test_the_taints_of_a_silent_node_outlive_every_write_of_the_operator(world: 
         assert following_ready(world.node(name)) == silence
     world.delete(pool)
     assert following_ready(world.node(name)) == silence
-    assert [each.name for each in world.node_patches(since=start)].count(name) == 3
+    assert world.patched_nodes(since=start).count(name) == 3
 
 
 def test_a_taint_that_gave_way_comes_back_with_the_time_at_which_it_was_added(world: World) -> None:

@@ -56,7 +56,7 @@ def test_the_older_pool_owns_shared_nodes_and_its_deletion_hands_them_to_the_you
     settled = world.now()
     holds(lambda: world.operator.running, seconds=4)
     assert [f"{each.verb} {each.uri}" for each in world.writes(since=settled)] == []
-    assert len(world.node_patches(since=start)) == 3
+    assert len(world.patched_nodes(since=start)) == 3
 
     with world.watch_nodes() as witness:
         world.delete(older)

@@ -115,7 +115,7 @@ def test_nodes_that_leave_by_an_edit_of_the_selector_are_released_exactly(world:
         lambda: all(each == before[name] for name, each in world.carried().items() if name in leave),
         what="the nodes that left are as they were",
     )
-    assert sorted(each.name for each in world.node_patches(since=start) if each.code == 200) == leave
+    assert world.patched_nodes(since=start) == leave
     assert {labels_of(world.node(name))[POOL_LABEL] for name in stay} == {pool}
     world.delete(pool)
     assert world.carried() == before

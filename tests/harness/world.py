@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -260,6 +261,13 @@ class World:
     def node_patches(self, *, since: datetime, until: datetime | None = None) -> list[AuditRecord]:
         """Return the operator's PATCHes of nodes, whatever the answer was."""
         return [each for each in self.requests(since=since, until=until) if is_node_patch(each)]
+
+    def patched_nodes(self, *, since: datetime) -> list[str]:
+        """Return the names of the nodes that the operator patched, each as often as it was, sorted.
+
+        A PATCH that was answered 409, because a kubelet was faster, is not counted: it wrote nothing.
+        """
+        return sorted(each.name for each in self.node_patches(since=since) if each.code == HTTPStatus.OK)
 
     def own_events(self, *, kind: str, name: str) -> list[Object]:
         """Return the events about an object that the operator emitted."""
