@@ -24,7 +24,9 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from operator import itemgetter
+from types import UnionType
+from typing import Annotated, Any, Final, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel
@@ -321,17 +323,17 @@ PARTS: Final = ("spec", "status")
 _PRESERVES: Final = "x-kubernetes-preserve-unknown-fields"
 
 
-def lacking_fields(crd_spec: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[FieldPath, ...]:
-    """Return the fields of ``schema`` that a CRD with ``crd_spec`` lacks, in alphabetical order.
+def lacking_fields(crd_spec: Mapping[str, Any]) -> tuple[FieldPath, ...]:
+    """Return the fields of a pool that a CRD with ``crd_spec`` lacks, in alphabetical order.
 
     Of a field that is lacking as a whole, what is in it is not named as well. Nothing is lacking where the
-    CRD does not have our version of the API at all: then there are no pools to write to.
+    CRD does not have our version of the API at all: then there are no pools to write to. The models are
+    asked, not ``schema``: that reads its descriptions from the source, for longer than a start may wait.
     """
     for version in _entries(crd_spec.get("versions")):
         if version.get("name") == VERSION:
             served = _inner(_inner(version, "schema"), "openAPIV3Schema")
-            ours = {name: part for name, part in _inner(schema, "properties").items() if name in PARTS}
-            return tuple(_lacking(served, {"properties": ours}))
+            return tuple(path for path in _lacking(served, WindowsNodePool) if path[0] in PARTS)
     return ()
 
 
@@ -358,21 +360,27 @@ def without_fields(value: Any, paths: Iterable[FieldPath]) -> Any:
     return value
 
 
-def _lacking(served: Mapping[str, Any], ours: Mapping[str, Any], at: FieldPath = ()) -> Iterator[FieldPath]:
+def _lacking(served: Mapping[str, Any], ours: Any, at: FieldPath = ()) -> Iterator[FieldPath]:
+    """Yield what ``served`` lacks of a value of the type ``ours`` that is ``at`` this place."""
+    origin, arguments = get_origin(ours), get_args(ours)
     if served.get(_PRESERVES):
         return
-    there = _inner(served, "properties")
-    for name, field in sorted(_inner(ours, "properties").items()):
-        if name in there:
-            yield from _lacking(_inner(there, name), field, (*at, name))
-        else:
-            yield (*at, name)
-    if "items" in ours:
-        yield from _lacking(_inner(served, "items"), ours["items"], (*at, ITEMS))
-    if "additionalProperties" in ours and served.get("additionalProperties") is not True:
+    if isinstance(ours, type) and issubclass(ours, BaseModel):
+        there = _inner(served, "properties")
+        types = {str(field.alias): field.annotation for field in ours.model_fields.values()}
+        for name, inner in sorted(types.items(), key=itemgetter(0)):
+            if name in there:
+                yield from _lacking(_inner(there, name), inner, (*at, name))
+            else:
+                yield (*at, name)
+    elif origin in {Annotated, UnionType}:
+        for each in arguments:
+            yield from _lacking(served, each, at)
+    elif origin is tuple:
+        yield from _lacking(_inner(served, "items"), arguments[0], (*at, ITEMS))
+    elif origin is Mapping and served.get("additionalProperties") is not True:
         if served.get("additionalProperties"):
-            values = _inner(served, "additionalProperties")
-            yield from _lacking(values, ours["additionalProperties"], (*at, VALUES))
+            yield from _lacking(_inner(served, "additionalProperties"), arguments[1], (*at, VALUES))
         else:
             yield (*at, VALUES)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
-from winpool.api.crd import FieldPath, lacking_fields, name_of, schema
+from winpool.api.crd import FieldPath, lacking_fields, name_of
 from winpool.api.keys import API_VERSION, CRD_NAME, GROUP, KIND, PLURAL, VERSION
 from winpool.kube.errors import StreamGarbled
 from winpool.kube.lists import Listing, ListPage, ListReader
@@ -163,7 +163,7 @@ class PoolKind:
             self._on_change()
 
     def _compare(self, found: NamedObject) -> None:
-        before, lacking = self.lacking_fields, lacking_fields(found.spec, schema())
+        before, lacking = self.lacking_fields, lacking_fields(found.spec)
         if lacking == (before or ()):
             self._set_lacking(lacking)
             return
