@@ -33,7 +33,7 @@ def objects_of(folder: Path) -> list[Object]:
         for document in (
             objects_of(folder / name)
             if (folder / name).is_dir()
-            else yaml.safe_load_all((folder / name).read_text())
+            else yaml.load_all((folder / name).read_text(), Loader=yaml.CSafeLoader)
         )
     ]
     for image in kustomization.get("images", ()):

@@ -16,6 +16,7 @@ import pytest
 import winpool
 from harness.documents import ROOT
 from harness.every import every
+from harness.sources import tree_of
 
 SOURCE = Path(winpool.__file__).parent
 FLOWS = (ROOT / "docs" / "flows.md").read_text()
@@ -30,7 +31,7 @@ _RECORD = re.compile(r"[A-Z][A-Za-z]*[a-z](\.\w+)?")
 @cache
 def names_in(path: Path) -> frozenset[str]:
     """Return what a module defines: functions, classes, and what classes have, as ``Class.name``."""
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     found: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -173,11 +174,6 @@ def trips() -> dict[str, tuple[list[Row], str]]:
 TRIPS = trips()
 ROWS = [row for rows, _ in TRIPS.values() for row in rows]
 CHAINS = re.findall(r"^Records of ([\w ]+): (.+)\.$", FLOWS, re.MULTILINE)
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 @cache

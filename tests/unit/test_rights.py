@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 import winpool
+from harness.sources import tree_of
 from winpool.api.keys import CRD_NAME, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
 from winpool.api.rbac import (
     CLUSTER,
@@ -64,7 +65,7 @@ def calls_of(kind: type, path: Path) -> Iterator[dict[str, Any]]:
     text = path.read_text()
     if f"{kind.__name__}(" not in text:
         return
-    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
     named = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == kind.__name__]
     if named:
         dotted = ".".join(("winpool", *path.relative_to(SOURCE).with_suffix("").parts))

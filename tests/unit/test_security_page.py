@@ -9,6 +9,7 @@ from typing import Final
 
 from harness.documents import ROOT
 from harness.every import every
+from harness.sources import tree_of
 
 PAGE: Final = (ROOT / "docs" / "security.md").read_text()
 NAMED: Final = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)))
@@ -18,7 +19,7 @@ ATTACKERS: Final = ("node", "pool editor", "scraper", "pod owner")
 @cache
 def names_in(file: str) -> frozenset[str]:
     """Return the names of the tests in a file."""
-    found = ast.parse((ROOT / file).read_text()).body
+    found = tree_of(ROOT / file).body
     functions = (each for each in found if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
     return frozenset(each.name for each in functions if each.name.startswith("test_"))
 

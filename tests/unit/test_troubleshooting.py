@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import winpool
 from harness.documents import ROOT
 from harness.every import every
+from harness.sources import tree_of
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.conditions import ConditionType
 
@@ -25,10 +27,15 @@ def rows_of(heading: str) -> list[str]:
     return [row[1] for row in re.finditer(r"^\| (.*?) \|", section, re.MULTILINE) if "`" in row[1]]
 
 
-def texts() -> Iterator[str]:
-    """Yield every text in the source, with `…` for what differs."""
-    for path in sorted(Path(winpool.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+@cache
+def texts() -> frozenset[str]:
+    """Return every text in the source, with `…` for what differs."""
+    return frozenset(_texts())
+
+
+def _texts() -> Iterator[str]:
+    for path in Path(winpool.__file__).parent.rglob("*.py"):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.JoinedStr):
                 parts = (each.value if isinstance(each, ast.Constant) else "…" for each in node.values)
                 yield "".join(map(str, parts))
@@ -36,7 +43,6 @@ def texts() -> Iterator[str]:
                 yield re.sub(r"\{\w*\}", "…", node.value)
 
 
-TEXTS: Final = tuple(texts())
 QUOTES: Final = sorted({quote for row in rows_of("By message") for quote in re.findall(r"`([^`]+)`", row)})
 
 
@@ -54,4 +60,4 @@ def test_messages_are_quoted() -> None:
 
 @every("quote", QUOTES)
 def test_a_quoted_message_is_in_the_code(quote: str) -> None:
-    assert quote in BY_KUBECTL or any(quote in text for text in TEXTS)
+    assert quote in BY_KUBECTL or any(quote in text for text in texts())

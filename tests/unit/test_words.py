@@ -6,7 +6,6 @@ import ast
 import re
 import tokenize
 from collections.abc import Container, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ import pytest
 import winpool
 from harness.documents import ROOT
 from harness.every import every
+from harness.sources import tree_of
 from winpool.api.crd import definition
 
 SOURCE: Final = Path(winpool.__file__).parent
@@ -78,11 +78,6 @@ PROGRAMS: Final = [*sorted((ROOT / "demo").glob("*.py")), *sorted((ROOT / "tests
 
 LOGS: Final = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 """The methods of a logger."""
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 def banned_in(text: str, *, permitted: Container[str] = ()) -> Iterator[str]:

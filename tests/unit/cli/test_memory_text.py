@@ -357,6 +357,7 @@ def test_a_watch_counts_the_nodes_by_level_above_the_lines_that_a_terminal_may_n
     assert "nodes:" not in one
 
 
+@pytest.mark.slow
 def test_a_watch_of_five_thousand_nodes_fills_the_terminal_once_and_erases_nothing_before_it_draws(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

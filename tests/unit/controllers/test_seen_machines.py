@@ -135,6 +135,7 @@ def test_of_a_node_that_is_gone_nothing_is_kept_but_its_last_state(stage: Stage)
     assert stage.kinds() == []
 
 
+@pytest.mark.slow
 def test_nodes_that_are_gone_are_remembered_in_bounds(stage: Stage) -> None:
     """Each had annotations as long as a node may have, which are not compared."""
     text = "x" * 16_000

@@ -150,6 +150,7 @@ def slimmed(tmp_path_factory: pytest.TempPathFactory) -> Slimmed:
     return Slimmed(root, before, slim(root))
 
 
+@pytest.mark.slow
 def test_every_cut_removes_something_and_most_of_what_was_there_goes(slimmed: Slimmed) -> None:
     assert [each.cut for each in slimmed.removed if each.files] == list(CUTS)
     assert sum(each.size for each in slimmed.removed) > 70_000_000

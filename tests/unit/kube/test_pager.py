@@ -265,6 +265,7 @@ async def test_of_a_pool_is_held_what_is_read() -> None:
 # How large a page is
 
 
+@pytest.mark.slow
 async def test_pools_with_all_the_annotations_they_may_have_are_listed() -> None:
     """130 of them are more than the 32 MiB that are held at once: they came to nothing, each time."""
     note = "x" * (256 * 1024 - len("note"))

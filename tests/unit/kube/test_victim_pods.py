@@ -383,6 +383,7 @@ def test_the_selector_of_a_budget_is_that_of_kubernetes(selector: Object | None,
     assert is_blocked(a_budget(allowed=0, selector=selector)) is is_about
 
 
+@pytest.mark.slow
 def test_in_a_namespace_with_too_many_budgets_to_compare_no_pod_is_evicted_and_in_others_they_are() -> None:
     """Anyone who may create budgets in a namespace could otherwise keep the operator busy for minutes."""
     pods = [Pod("shop", "web", "w1"), Pod("other", "web", "w1")]
@@ -405,6 +406,7 @@ def stuffed(name: str, namespace: str = "shop") -> Object:
     return a_budget(name, selector=selector) | {"metadata": {"namespace": namespace, "name": name}}
 
 
+@pytest.mark.slow
 def test_of_a_budget_with_a_huge_selector_nothing_is_kept_and_no_pod_of_its_namespace_is_evicted() -> None:
     body = a_list(
         *[stuffed(f"b{number}") for number in range(2)],

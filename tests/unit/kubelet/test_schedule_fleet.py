@@ -100,6 +100,7 @@ def test_when_all_nodes_hang_and_then_answer_all_are_polled_as_usual_within_six_
     assert max(fleet.longest_gap(name, since=1560.0) for name in fleet_names) <= limits.BASE_INTERVAL + 0.5
 
 
+@pytest.mark.slow
 def test_a_pool_that_is_awaited_all_the_time_costs_fifty_polls_a_second_and_delays_no_hot_node() -> None:
     fleet_names = names(1000)
     hot = fleet_names[:20]

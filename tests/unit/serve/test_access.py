@@ -255,6 +255,7 @@ async def test_the_end_of_the_server_ends_the_reviews_under_way() -> None:
     assert len(asyncio.all_tasks()) == before
 
 
+@pytest.mark.slow
 async def test_a_flood_of_tokens_is_remembered_in_part_and_those_that_are_permitted_stay() -> None:
     scene = Scene()
     await scene.result()

@@ -109,6 +109,7 @@ def test_of_a_node_that_does_not_say_the_taint_stays_as_it_is(unknown: NodeMemor
     assert not patch.taints
 
 
+@pytest.mark.slow
 def test_a_fleet_that_is_all_wrong_has_one_issue_and_few_events() -> None:
     """Machines of one kind differ by some bytes."""
     nodes = [a_machine(f"w{number:04d}", gib=16 + number / 10_000, reserved=1) for number in range(500)]

@@ -278,6 +278,7 @@ def test_kubernetes_1_37_is_out() -> None:
     assert (minor.released, minor.end_of_life) == (date(2026, 8, 26), date(2027, 10, 28))
 
 
+@pytest.mark.slow
 def test_what_is_nested_without_end_is_refused() -> None:
     assert "nested too deeply" in faults("[" * 1200, trusted=False)
 

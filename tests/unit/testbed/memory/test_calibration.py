@@ -50,6 +50,7 @@ def test_a_pod_that_takes_all_of_ram_shows_as_more_than_100_percent_of_allocatab
     assert made.truth(120).allocations_denied == 0
 
 
+@pytest.mark.slow
 def test_allocations_fail_while_the_page_file_was_never_more_than_58_percent_full() -> None:
     """Azure/AKS#1941: 8,096 MB, of which 4,714 were used at most, and "the paging file is too small"."""
     pods = [script("leak", "1.2Gi", growthPerMinute="120Mi", activePercent=20)] * 6
