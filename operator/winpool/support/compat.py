@@ -126,7 +126,7 @@ def _named(tag: str, *, image: str, matrix: Matrix) -> Iterator[WindowsVersion]:
             or _KB.fullmatch(following)
             or (len(words) == 1 and image in _BASE_IMAGES)
         ):
-            yield WindowsVersion(10, 0, builds[word])
+            yield WindowsVersion(builds[word])
 
 
 _TITLE: Final = re.compile(r"windows server,?(?: version)? (?P<name>[a-z0-9]+)\b.*", re.IGNORECASE)
@@ -326,7 +326,7 @@ def compatible(
         )
         return _answer([Reason("ImageVersionUnknown", Verdict.UNKNOWN, text)])
     pair = _Pair(ours, theirs, runs, matrix)
-    if (theirs.major, theirs.minor) != (ours.major, ours.minor) or theirs.build > ours.build:
+    if theirs.build > ours.build:
         return _answer([_refused(pair)])
     if ours.build > newest_known(matrix):
         text = (

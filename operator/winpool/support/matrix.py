@@ -248,7 +248,7 @@ class Matrix:
 
     def release_of(self, version: WindowsVersion) -> WindowsRelease | None:
         """Return the release that a node with ``version`` runs; None for a build that is not in the data."""
-        return self.builds.get(version.build) if version.is_windows_nt else None
+        return self.builds.get(version.build)
 
     def judged_as(self, name: str) -> str:
         """Return the release that nodes of ``name`` are judged as: another where the two share a build."""

@@ -113,7 +113,7 @@ class Layered:
         release = self.matrix.release_of(version)
         if release is not None:
             return release.name
-        return dict(self.named).get(version.build, "") if version.is_windows_nt else ""
+        return dict(self.named).get(version.build, "")
 
     def build_of(self, release: str) -> int | None:
         """Return the build of ``release``; None where neither data nor rows know it."""

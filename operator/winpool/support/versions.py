@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-_WINDOWS: Final = re.compile(r"(\d{1,5})\.(\d{1,5})\.(\d{1,10})(?:\.(\d{1,10}))?", re.ASCII)
-"""Ten digits: build and revision are 32-bit numbers in the registry of Windows, and revisions above 32767
-are common."""
+_WINDOWS: Final = re.compile(r"10\.0\.(\d{1,10})(?:\.(\d{1,10}))?", re.ASCII)
+"""Every Windows that runs containers is a 10.0. Ten digits: build and revision are 32-bit numbers in the
+registry of Windows, and revisions above 32767 are common."""
 
 _MAX_REVISION: Final = 2**31 - 1
 """What ``spec.os.targetRevision`` and the status have room for."""
@@ -29,25 +29,18 @@ _RELEASE: Final = re.compile(
 
 
 class WindowsVersion(msgspec.Struct, frozen=True, gc=False):
-    """A version of Windows, of a host or of an image.
+    """A version of Windows 10.0, of a host or of an image.
 
     ``revision`` is None where the text has none, or one above int32: no Windows comes near it.
     """
 
-    major: int
-    minor: int
     build: int
     revision: int | None = None
 
     @property
-    def is_windows_nt(self) -> bool:
-        """Whether it can be a release of Windows Server that runs containers: all of these are 10.0."""
-        return (self.major, self.minor) == (10, 0)
-
-    @property
     def build_text(self) -> str:
         """What the kubelet writes into the label ``node.kubernetes.io/windows-build``."""
-        return f"{self.major}.{self.minor}.{self.build}"
+        return f"10.0.{self.build}"
 
     def __str__(self) -> str:
         return self.build_text if self.revision is None else f"{self.build_text}.{self.revision}"
@@ -94,15 +87,12 @@ class RuntimeVersion(msgspec.Struct, frozen=True):
 
 
 def parse_windows(text: str) -> WindowsVersion | None:
-    """Read ``major.minor.build[.revision]``: a kernelVersion, a windows-build label, an os.version."""
+    """Read ``10.0.build[.revision]``: a kernelVersion, a windows-build label, an os.version."""
     found = _WINDOWS.fullmatch(text)
     if found is None:
         return None
-    major, minor, build, text_of_revision = found.groups()
-    revision = None if text_of_revision is None else int(text_of_revision)
-    return WindowsVersion(
-        int(major), int(minor), int(build), None if revision is None or revision > _MAX_REVISION else revision
-    )
+    revision = int(found[2] or 0)
+    return WindowsVersion(int(found[1]), revision if found[2] and revision <= _MAX_REVISION else None)
 
 
 _CLIENT: Final = re.compile(r"\bWindows 1[01]\b", re.ASCII | re.IGNORECASE)
@@ -117,22 +107,28 @@ def is_client_edition(os_image: str) -> bool:
 
 
 def parse_minor(text: str) -> Minor | None:
-    """Read the minor of a Kubernetes version: of ``v1.24.7-eks-fb459a0``, ``1.36`` or ``1.35+``."""
+    """Read the minor of a Kubernetes version: of ``v1.24.7-eks-fb459a0``, ``1.36`` or ``1.35+``.
+
+    None for ``v0.0.0-master+$Format:%H$`` too: so says a build that was given no version.
+    https://github.com/kubernetes/component-base/blob/v0.36.0/version/base.go
+    """
     found = _KUBERNETES.fullmatch(text)
-    return None if found is None else Minor(int(found[1]), int(found[2]))
+    minor = Minor(int(found[1]), int(found[2])) if found else None
+    return minor if minor != (0, 0) else None
 
 
 def parse_release(text: str) -> Release | None:
     """Read a version of a runtime: ``2.0.4+azure``, ``1.4.0-beta.2``.
 
     Only alpha, beta and rc come before the release; any other suffix is a vendor's (``1.7.20-gke.1``,
-    ``1.6.8-0ubuntu1``) and says nothing about the order.
+    ``1.6.8-0ubuntu1``) and says nothing about the order. ``0.0.0`` is the version of none.
     """
     found = _RELEASE.match(text)
     if found is None or text[found.end() : found.end() + 1] not in ("", "+", "-"):
         return None
     major, minor, patch, stage, number = found.groups()
-    return Release(int(major), int(minor), int(patch or 0), stage or "~", int(number or 0))
+    release = Release(int(major), int(minor), int(patch or 0), stage or "~", int(number or 0))
+    return release if release > Release(0, 0) else None
 
 
 def parse_runtime(text: str) -> RuntimeVersion | None:

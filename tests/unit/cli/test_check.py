@@ -195,6 +195,7 @@ def test_a_document_that_cannot_be_read_is_refused(plugin: Plugin) -> None:
             ("-f", "-", "--host-build", "new"),
             "'new' is not a Windows version: write it as 10.0.20348, 20348 or 2022",
         ),
+        (("-f", "-", "--host-build", "20348.3932.250714"), "'20348.3932.250714' is not a Windows version"),
         (("-f", "-", "--host-build", "2022", "--image-build", "new"), "'new' is not a Windows version"),
         (("-f", "-", "--pool", "node/a"), "'node/a' is not the name of a pool: write NAME or wnp/NAME"),
         (("-f", "-", "--pool", "a", "--runtime", "containerd://2.0.0"), "--runtime needs --host-build"),

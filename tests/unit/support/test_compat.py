@@ -135,8 +135,8 @@ def test_derived_cell(host: str, image: str, hyper_v: str, process: str) -> None
         ("10.0.28000.1", "10.0.28000.1", "Unknown", "HostTooNew"),
         ("10.0.28000.1", "10.0.28001.1", "Unsupported", "BuildMismatch"),
         # Other kinds of Windows, and what is none.
-        ("10.0.20348.1", "6.3.20348.1", "Unsupported", "BuildMismatch"),
-        ("10.0.20348.1", "10.1.20348.1", "Unsupported", "BuildMismatch"),
+        ("10.0.20348.1", "6.3.20348.1", "Unknown", "ImageVersionUnknown"),
+        ("20348.3932.250714", "10.0.20348.1", "Unknown", "HostVersionUnknown"),
         ("10.0.20348.1", "", "Unknown", "ImageVersionUnknown"),
         ("10.0.20348.1", "ltsc2022", "Unknown", "ImageVersionUnknown"),
         ("", "10.0.20348.1", "Unknown", "HostVersionUnknown"),

@@ -62,6 +62,8 @@ def test_a_kernel_version_of_a_real_node(text: str, build: str, revision: int | 
         "10.0.²0348",
         "10.0." + "9" * 5000,
         "6.1.0-rc1",
+        "6.3.9600",
+        "20348.3932.250714",
         "5.15.0-1051-azure",
     ],
 )
@@ -91,7 +93,20 @@ def test_a_version_of_kubernetes(text: str, minor: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "v1", "v1.", "1.x", "one.two", "v1.36.0.1", "v1.36 ", "v1.36.0-\n", "v-1.3"]
+    "text",
+    [
+        "",
+        "v1",
+        "v1.",
+        "1.x",
+        "one.two",
+        "v1.36.0.1",
+        "v1.36 ",
+        "v1.36.0-\n",
+        "v-1.3",
+        "v0.0.0",
+        "v0.0.0-master+$Format:%H$",
+    ],
 )
 def test_what_is_no_version_of_kubernetes_is_unknown(text: str) -> None:
     assert parse_minor(text) is None
@@ -159,13 +174,18 @@ NUMBERS = st.integers(min_value=0, max_value=2**31 - 1)
 
 @given(NUMBERS, st.none() | NUMBERS)
 def test_every_build_and_revision_of_31_bits_is_read_as_written(build: int, revision: int | None) -> None:
-    version = WindowsVersion(10, 0, build, revision)
+    version = WindowsVersion(build, revision)
     assert parse_windows(str(version)) == version
 
 
 SMALL = st.integers(min_value=0, max_value=99999)
 
 
-@given(SMALL, SMALL, SMALL, st.from_regex(r"(-[a-z0-9.]{1,20})?(\+[a-z0-9.]{1,20})?", fullmatch=True))
+@given(
+    st.integers(min_value=1, max_value=99999),
+    SMALL,
+    SMALL,
+    st.from_regex(r"(-[a-z0-9.]{1,20})?(\+[a-z0-9.]{1,20})?", fullmatch=True),
+)
 def test_no_suffix_changes_the_minor(major: int, minor: int, patch: int, suffix: str) -> None:
     assert parse_minor(f"v{major}.{minor}.{patch}{suffix}") == Minor(major, minor)

@@ -128,7 +128,7 @@ def _declared(world: World, declared: tuple[DeclaredBuild, ...], is_unclear: boo
             "run on it.",
             "Correct spec.os.version, or name the build of this release in a supportMatrix row.",
         )
-    host = WindowsVersion(10, 0, build, world.spec.os.target_revision)
+    host = WindowsVersion(build, world.spec.os.target_revision)
     refused: list[str] = []
     for each in declared:
         if each.is_bound and _is_other_build(each.build, host):

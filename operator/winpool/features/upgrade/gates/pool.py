@@ -99,7 +99,7 @@ def revision_floor(world: World) -> GateFinding:
         )
     if target is not None:
         # A revision that is known to break something is a warning: not every node uses that.
-        bad = revision_reasons(WindowsVersion(10, 0, build, target), matrix=world.layers.matrix)
+        bad = revision_reasons(WindowsVersion(build, target), matrix=world.layers.matrix)
         return opened(gate, next((each.message for each in bad), "No floor is above spec.os.targetRevision."))
     if floor is not None:
         return opened(gate, f"Install at least revision {floor[0]}, the lowest that {floor[1].rows} allows.")
