@@ -34,7 +34,7 @@ def command(testbed: Testbed, *more: str) -> list[str]:
     """
     return [
         sys.executable, "-m", "winpool", "run",
-        "--kubeconfig", str(testbed.kubeconfig("winpool")), "--host", HOST,
+        "--kubeconfig", str(testbed.kubeconfig("winpool")), "--host", HOST, "--leader-elect",
         "--kubelet-ca-file", str(testbed.kubelet_ca_file), "--kubelet-address-ranges", "127.0.0.0/8", *more,
     ]  # fmt: skip
 

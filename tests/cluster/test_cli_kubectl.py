@@ -191,9 +191,9 @@ def test_the_calls_of_a_verb_do_not_grow_with_nodes(world: World) -> None:
     expected = {
         ("status",): 2,
         ("status", pool): 2,
-        ("plan", pool): 5,
-        ("why", node): 5,
-        ("why", "nobody"): 4,
+        ("plan", pool): 6,
+        ("why", node): 6,
+        ("why", "nobody"): 5,
         ("join-config", pool): 2,
         ("check", "-f", str(folder / "pods.yaml"), "--pool", pool): 2,
         ("uninstall", "--plan"): 8,

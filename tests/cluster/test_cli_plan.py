@@ -1,4 +1,4 @@
-"""``kubectl winpool plan`` and ``why`` on a real API server, without an operator."""
+"""``kubectl winpool plan`` and ``why`` on a real API server, mostly without an operator."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any, Final
 import pytest
 
 from cluster.test_cli_status import winpool
+from cluster.upgrade_ground import upgrade
+from harness.election import ELECTING, delete_lease
 from harness.waiting import eventually
 from harness.world import World
 from testbed.cluster import Testbed
@@ -77,7 +79,9 @@ def test_due_nodes_are_planned_and_each_obstacle_closes_its_gate(world: World) -
     assert sorted(steps(plan)) == nodes
     assert (plan["dueNodes"], plan["permittedNodes"], closed(plan)) == (4, 4, [])
     assert all(each["pods"] is not None for each in plan["steps"])
-    assert asked(world, "why", first).returncode == 0
+    done = asked(world, "why", first)
+    assert done.returncode == 1, "no operator permits it"
+    assert "Whether the operator runs is not known" in squeezed(done.stdout)
     world.kubectl("annotate", "node", second, "winpool.dev/hold=")
     done = asked(world, "why", f"node/{second}")
     assert done.returncode == 3
@@ -88,6 +92,26 @@ def test_due_nodes_are_planned_and_each_obstacle_closes_its_gate(world: World) -
     done = asked(world, "why", first)
     assert (done.returncode, done.stderr) == (3, "")
     assert "✗ Budget (the pool)" in squeezed(done.stdout)
+
+
+@pytest.mark.xdist_group("lease")
+def test_a_yes_needs_an_operator_that_leads_and_says_so(world: World) -> None:
+    node, _ = world.fleet(windows=2)
+    world.apply(world.pool(os=UPGRADED["os"], upgrade=upgrade(world)))
+    operator = world.further_operator(environment=ELECTING)
+    try:
+        operator.start()
+        eventually(lambda: asked(world, "why", node).returncode == 0, what="the permission of the operator")
+        operator.kill()
+        eventually(
+            lambda: "The operator is down: " in squeezed(asked(world, "why", node).stdout),
+            what="why notices that no one renews the Lease",
+        )
+        assert asked(world, "why", node).returncode == 1
+        assert labels_of(world, node)["winpool.dev/upgrade-state"] == "Required"
+    finally:
+        operator.close()
+        delete_lease(world)
 
 
 def test_the_plan_is_the_same_byte_for_byte_and_only_reads(world: World) -> None:
@@ -120,10 +144,10 @@ def test_a_node_of_no_pool_says_why(world: World) -> None:
     (linux,) = [name for name in names if labels_of(world, name)["kubernetes.io/os"] == "linux"]
     (windows,) = [name for name in names if name != linux]
     done = asked(world, "why", linux)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "kubernetes.io/os of the node is not windows" in squeezed(done.stdout)
     done = asked(world, "why", windows)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "Pool: none." in squeezed(done.stdout)
     done = asked(world, "why", "nobody")
     assert (done.returncode, done.stdout) == (1, "")

@@ -16,7 +16,8 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote, urlencode
 
-from winpool.api.keys import API_VERSION, KIND, PLURAL, SHORT_NAME
+from winpool.api.keys import API_VERSION, KIND, NAMESPACE, PLURAL, SHORT_NAME
+from winpool.api.rbac import LEASE
 from winpool.cli.parsing import EndError, RefusedError
 from winpool.kube.errors import StreamGarbled, parse_permission, rule_text
 from winpool.kube.wire import BROKEN
@@ -42,6 +43,9 @@ NO_CRD: Final = (
     f"this cluster has no {KIND} of {API_VERSION}: install the CRD with kubectl apply -k crds, or choose "
     "another cluster with --context"
 )
+LEASE_PATH: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
+"""Of the Lease that the operator that leads renews."""
+
 GARBLED: Final = "the answer is not from a Kubernetes API server: check the cluster of the kubeconfig"
 
 _NO_KIND: Final = ("could not find the requested resource", "no matches for kind", "404 page not found")

@@ -21,7 +21,7 @@ import msgspec
 from winpool.api.keys import NAMESPACE
 from winpool.api.rbac import LEASE
 from winpool.api.text import printable
-from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, decoded
+from winpool.cli.kubectl import LEASE_PATH, Kubectl, KubectlError, NotAskedError, decoded
 from winpool.kube.errors import Forbidden, NotFound, Unauthorized, error_of
 from winpool.kube.wire import BROKEN
 from winpool.model.memory_report import VERSION, MemoryReport
@@ -51,7 +51,6 @@ NO_LEADER: Final = (
     f"no operator holds the Lease {NAMESPACE}/{LEASE}: check that the operator runs with "
     f"kubectl -n {NAMESPACE} get pods, or name its address with --url"
 )
-_LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
 _LOCAL: Final = "127.0.0.1"
 _GZIP: Final = 31
 """The window of zlib that reads gzip."""
@@ -211,7 +210,7 @@ class _Connection(http.client.HTTPSConnection):
 def leading_pod(kubectl: Kubectl) -> str:
     """Return the name of the Pod of the operator that leads, by its Lease. Raises NotAskedError."""
     try:
-        answer = kubectl.get(_LEASE)
+        answer = kubectl.get(LEASE_PATH)
     except KubectlError as error:
         if error.reason == "NotFound":
             raise NotAskedError(NO_LEADER) from None

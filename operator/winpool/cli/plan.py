@@ -133,6 +133,7 @@ def as_content(found: Iterable[Judged], cluster: Cluster) -> Mapping[str, Any]:
     """Return the plans of pools for programs, each with all of its nodes."""
     return {
         "pools": [_pool_content(each) for each in found],
+        **({"operatorProblem": cluster.leader_problem} if cluster.leader_problem else {}),
         **({"podsProblem": cluster.pods_problem} if cluster.pods_problem else {}),
         **({"unreadNodes": list(cluster.unread)} if cluster.unread else {}),
     }
@@ -219,6 +220,8 @@ def as_text(judged: Judged, cluster: Cluster, *, most: int | None, look: Look) -
     paper = Paper(look)
     plan, overview = judged.plan, judged.overview
     paper.titled("Pool", f"{judged.pool.name}, {counted(len(judged.nodes), 'node')}")
+    if cluster.leader_problem:
+        paper.titled("Leader", cluster.leader_problem, ink=Ink.BAD)
     if judged.refusal:
         paper.titled("Spec", f"The operator does not act on it: {gates.clipped(judged.refusal)}", ink=Ink.BAD)
     if plan is None or overview is None:

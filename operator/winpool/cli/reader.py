@@ -1,22 +1,29 @@
-"""Reads pools, nodes and the version of the API server through kubectl, as they are now."""
+"""Reads pools, nodes, the version of the API server and who leads, through kubectl, as they are now."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from winpool.api.keys import NAMESPACE
 from winpool.api.model import InvalidSpecError
+from winpool.api.rbac import LEASE
+from winpool.api.text import written_moment
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.kubectl import (
     GARBLED,
+    LEASE_PATH,
     Kubectl,
     KubectlError,
     NoSuchPoolError,
     NotAskedError,
     decoded,
 )
+from winpool.kube.lease_rules import LeaseRecord, read_record
 from winpool.kube.lists import ListPage
 from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page
 from winpool.kube.pools import POOLS_PATH, PoolObject, decode_pool_page
@@ -70,6 +77,37 @@ def list_nodes(kubectl: Kubectl, selector: str = "", *, name: str = "") -> Nodes
 def read_version(kubectl: Kubectl) -> str:
     """Return the ``gitVersion`` of the API server. Raises NotAskedError."""
     return decoded(server_version.decode, kubectl.get("/version")).git_version
+
+
+RENEWALS_SECONDS: Final = 5.0
+"""In which a holder renews its Lease twice, of which one may fail (``lease_rules.RETRY_SECONDS``)."""
+
+
+def leader_problem(kubectl: Kubectl) -> str:
+    """Return why no operator is known to lead, in a sentence; empty where one renews its Lease.
+
+    One that looks old, or of the future, is read again after ``RENEWALS_SECONDS``: the clock here may be
+    wrong.
+    """
+    try:
+        seen = _lease(kubectl)
+        age = (datetime.now(UTC) - seen.renewed).total_seconds() if seen.renewed is not None else -1.0
+        if seen.holder and not 0 <= age <= seen.seconds:
+            time.sleep(RENEWALS_SECONDS)
+            if _lease(kubectl).mark == seen.mark:
+                last = written_moment(seen.renewed) if seen.renewed is not None else "not readable"
+                return f"The operator is down: {seen.shown} does not renew its Lease (last renewal: {last})."
+    except NotAskedError as error:
+        if isinstance(error, KubectlError) and error.reason == "NotFound":
+            error = NotAskedError(f"no one with --leader-elect has made the Lease {NAMESPACE}/{LEASE}")
+        return f"Whether the operator runs is not known: {error}."
+    return "" if seen.holder else f"No operator leads: no one holds the Lease {NAMESPACE}/{LEASE}."
+
+
+def _lease(kubectl: Kubectl) -> LeaseRecord:
+    found = decoded(msgspec.json.Decoder(dict[str, Any]).decode, kubectl.get(LEASE_PATH))
+    spec = found.get("spec")
+    return read_record(spec if isinstance(spec, dict) else {})
 
 
 def pool_and_version(name: str, flags: Sequence[str]) -> tuple[Mapping[str, Any], str]:

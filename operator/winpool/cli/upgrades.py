@@ -25,7 +25,7 @@ from winpool.api.upgrade import Upgrade
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, complete
 from winpool.cli.manifests import without_nulls
 from winpool.cli.parsing import EndError
-from winpool.cli.reader import list_nodes, read_pools, read_version
+from winpool.cli.reader import leader_problem, list_nodes, read_pools, read_version
 from winpool.features.contract.taints import question_of
 from winpool.features.upgrade.feature import upgrade
 from winpool.features.upgrade.plan import UpgradePlan, upgrade_plan
@@ -79,8 +79,9 @@ class Cluster:
 
     ``nodes`` are all Windows nodes and ``unread`` sentences about those that could not be read. ``stranger``
     is the node that was asked for by its name and is no Windows node. ``version`` is that of the API server.
-    ``surveys`` say what runs on the nodes of pools, by the UID of the pool, and ``pods_problem`` why that is
-    not known; ``forbidden`` says that a right is missing.
+    ``leader_problem`` says why no operator is known to lead; empty where one does. ``surveys`` say what runs
+    on the nodes of pools, by the UID of the pool, and ``pods_problem`` why that is not known; ``forbidden``
+    says that a right is missing.
     """
 
     pools: tuple[Pool, ...]
@@ -89,6 +90,7 @@ class Cluster:
     now: datetime
     unread: tuple[str, ...] = ()
     stranger: Node | None = None
+    leader_problem: str = ""
     surveys: Mapping[str, Survey] = field(default_factory=dict)
     pods_problem: str = ""
     forbidden: bool = False
@@ -136,12 +138,14 @@ def read_cluster(kubectl: Kubectl, plans: Callable[[Cluster], Sequence[Pool]], *
     pools = read_pools(kubectl)
     listing = kubectl.begin(lambda: list_nodes(kubectl, WINDOWS_SELECTOR))
     version = kubectl.begin(lambda: read_version(kubectl))
+    leading = kubectl.begin(lambda: leader_problem(kubectl))
     nodes = listing.result()
     cluster = Cluster(
         pools=pools,
         nodes=nodes.nodes,
         unread=nodes.unread,
         version=version.result(),
+        leader_problem=leading.result(),
         now=datetime.now(UTC),
     )
     if node and cluster.node(node) is None:
@@ -244,6 +248,15 @@ class Judged:
     assumes_control_plane: bool = False
     overview: UpgradeOverview | None = None
     plan: UpgradePlan | None = None
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the operator says so: the condition UpgradeAllowed is True for the newest spec."""
+        return any(
+            (each.type, each.status, each.observed_generation)
+            == (ConditionType.UPGRADE_ALLOWED, "True", self.pool.generation)
+            for each in self.pool.status.conditions
+        )
 
     def due(self, node: Node) -> NodeUpgrade | None:
         """Return what is due on ``node``; None where nothing is, or where it is not known."""

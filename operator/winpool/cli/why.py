@@ -6,7 +6,15 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from winpool.api.keys import HOLD_ANNOTATION, KIND, OS_LABEL, OS_WINDOWS, SHORT_NAME, UPGRADE_STATE_LABEL
+from winpool.api.keys import (
+    HOLD_ANNOTATION,
+    KIND,
+    NAMESPACE,
+    OS_LABEL,
+    OS_WINDOWS,
+    SHORT_NAME,
+    UPGRADE_STATE_LABEL,
+)
 from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
 from winpool.api.text import written_moment
 from winpool.api.upgrade import Trigger, UpgradeState
@@ -36,12 +44,15 @@ Show which pool a node belongs to, which upgrade is due on it and why, which
 gates are closed and what opens each, what happens next, and what you can do.
 
 It judges the gates itself, from what the API server has now, by the rules of
-the operator. It needs the rights to list windowsnodepools and nodes, and, if
-the pool has spec.upgrade, pods and poddisruptionbudgets."""
+the operator, and says yes only if the operator leads and says so too. It needs
+the rights to list windowsnodepools and nodes, to get the Lease
+winpool-system/winpool, and, if the pool has spec.upgrade, to list pods and
+poddisruptionbudgets."""
 
 EXITS: Final = {
-    Exit.DONE: "nothing is due, or an upgrade is due and every gate is open",
-    Exit.REFUSED: "there is no such node, or the API server cannot be read",
+    Exit.DONE: "nothing is due, or an upgrade is due and the operator permits it",
+    Exit.REFUSED: "that is not known: there is no such node, no pool or no spec.upgrade judges it, the "
+    "operator does not say so, or the API server cannot be read",
     Exit.USAGE: "the command line is wrong",
     Exit.BLOCKED: "an upgrade is due, or that is not known, and the node must not be upgraded now",
 }
@@ -69,7 +80,7 @@ def run(given: argparse.Namespace) -> int:
         raise _NoNodeError(str(error)) from error
     why = why_of(cluster, name, rows=rows)
     write(given.output, lambda: as_content(why), lambda look: as_text(why, look=look))
-    return Exit.BLOCKED if why.standing.is_blocked else Exit.DONE
+    return why.standing.exit
 
 
 class _NoNodeError(EndError):
@@ -139,13 +150,18 @@ class Standing(Enum):
     OPEN = "Open"
     IN_WORK = "InWork"
     """It is unavailable itself, which closes the gate Budget for the others only."""
+    UNCONFIRMED = "Unconfirmed"
+    """By what is seen here it would be Open or InWork, and the operator does not say so, or may be down."""
     BLOCKED = "Blocked"
     UNKNOWN = "Unknown"
 
     @property
-    def is_blocked(self) -> bool:
-        """Whether the node must not be upgraded now, although it is due or may be."""
-        return self in (Standing.BLOCKED, Standing.UNKNOWN)
+    def exit(self) -> Exit:
+        """The exit code: DONE only where the node may be upgraded, or where surely nothing is due."""
+        if self in (Standing.BLOCKED, Standing.UNKNOWN):
+            return Exit.BLOCKED
+        unanswered = (Standing.NO_POOL, Standing.NOT_GATED, Standing.UNCONFIRMED)
+        return Exit.REFUSED if self in unanswered else Exit.DONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,11 +194,19 @@ class Why:
         if not judged.is_gated:
             return Standing.NOT_GATED
         if overview.is_open and due.is_open:
-            return Standing.OPEN
+            is_certain = not self.cluster.leader_problem and not any(self.doubts())
+            return Standing.OPEN if is_certain else Standing.UNCONFIRMED
         is_permitted = due.is_open and due.state is UpgradeState.REQUIRED and not overview.stops
         if is_permitted and all(each.gate is Gate.BUDGET for each in overview.closed):
-            return Standing.IN_WORK
+            return Standing.UNCONFIRMED if self.cluster.leader_problem else Standing.IN_WORK
         return Standing.BLOCKED
+
+    def doubts(self) -> Iterator[str]:
+        """Yield what the operator does not say of an upgrade whose gates are open here."""
+        if self.node.labels.get(UPGRADE_STATE_LABEL) != UpgradeState.REQUIRED:
+            yield "The node does not have that label: the operator sets it within a minute."
+        if self.judged is not None and not self.judged.is_allowed:
+            yield "The condition UpgradeAllowed of the pool is not True for its newest spec."
 
 
 def why_of(cluster: Cluster, name: str, *, rows: tuple[Row, ...] = ()) -> Why:
@@ -227,8 +251,9 @@ def next_of(why: Why) -> Iterator[str]:
             "The operator upgrades no node itself (strategy Manual). Any actor that waits for "
             f"{UPGRADE_STATE_LABEL}={UpgradeState.REQUIRED} may upgrade it."
         )
-        if why.node.labels.get(UPGRADE_STATE_LABEL) != UpgradeState.REQUIRED:
-            yield "The operator sets that label within a minute, if it runs."
+    elif standing is Standing.UNCONFIRMED:
+        yield f"Nothing, until the operator permits it by {UPGRADE_STATE_LABEL}={UpgradeState.REQUIRED}."
+        yield from why.doubts()
     elif standing is Standing.IN_WORK:
         yield "The node itself uses up the budget, which closes the gate for all other nodes."
     else:
@@ -248,23 +273,31 @@ def changes_at(why: Why) -> datetime | None:
     return min((each.changes_at for each in closed if each.changes_at is not None), default=None)
 
 
+_TO_DO: Final = {
+    Standing.NOTHING_DUE: "Nothing has to be done.",
+    Standing.NOT_GATED: (
+        "Replace or patch the machine. To have gates judged before, add spec.upgrade to the pool."
+    ),
+    Standing.IN_WORK: "Finish the upgrade, and uncordon the node.",
+    Standing.UNCONFIRMED: (
+        f"Ask again in a minute. Check that the operator runs: kubectl -n {NAMESPACE} get pods"
+    ),
+}
+
+
 def to_do(why: Why) -> Iterator[str]:
     """Yield what a person can do."""
     judged, due, standing = why.judged, why.due, why.standing
     name = judged.pool.name if judged is not None else ""
     if standing is Standing.NO_POOL:
         yield why.place.fix or "Nothing has to be done."
-    elif standing is Standing.NOTHING_DUE:
-        yield "Nothing has to be done."
-    elif standing is Standing.NOT_GATED:
-        yield "Replace or patch the machine. To have gates judged before, add spec.upgrade to the pool."
+    elif standing in _TO_DO:
+        yield _TO_DO[standing]
     elif standing is Standing.OPEN:
         yield (
             f"Check the condition UpgradeAllowed again just before: kubectl get wnp {name} -o yaml. Then "
             "drain the node, and patch or replace the machine."
         )
-    elif standing is Standing.IN_WORK:
-        yield "Finish the upgrade, and uncordon the node."
     elif standing is Standing.UNKNOWN:
         yield f"See the issues of the pool: kubectl winpool status {name}"
     elif judged is not None and judged.overview is not None and due is not None:
@@ -290,13 +323,14 @@ def as_content(why: Why) -> Mapping[str, Any]:
         "target": overview.target if overview is not None else "",
         "upgradeState": why.node.labels.get(UPGRADE_STATE_LABEL),
         "standing": why.standing.value,
-        "blocked": why.standing.is_blocked,
+        "blocked": why.standing.exit is not Exit.DONE,
         "due": list(map(gates.due_content, due.due)) if due is not None else [],
         "stops": [{**asdict(stop), "of": of} for of, stops, _ in _levels(why) for stop in stops],
         "gates": [{**gates.gate_content(gate), "of": of} for of, _, found in _levels(why) for gate in found],
         **({"changesAt": written_moment(at)} if (at := changes_at(why)) is not None else {}),
         "next": list(next_of(why)),
         "toDo": list(to_do(why)),
+        **({"operatorProblem": why.cluster.leader_problem} if why.cluster.leader_problem else {}),
         **({"podsProblem": why.cluster.pods_problem} if why.cluster.pods_problem else {}),
     }
 
@@ -314,11 +348,15 @@ def _levels(why: Why) -> Iterator[tuple[str, tuple[Stop, ...], tuple[GateFinding
 
 
 _STATES: Final = {
-    Standing.NO_POOL: (Ink.GOOD, "No pool has the node, so nothing is due."),
+    Standing.NO_POOL: (Ink.BUSY, "No pool has the node, so winpool knows nothing of its upgrades."),
     Standing.NOTHING_DUE: (Ink.GOOD, "Nothing is due."),
     Standing.NOT_GATED: (Ink.BUSY, "An upgrade is due. No gate is judged: the pool has no spec.upgrade."),
     Standing.OPEN: (Ink.GOOD, "An upgrade is due, and all gates are open: the node may be upgraded now."),
     Standing.IN_WORK: (Ink.BUSY, "The upgrade has begun, and the node keeps its permission."),
+    Standing.UNCONFIRMED: (
+        Ink.BAD,
+        "An upgrade is due, and the operator has not permitted it: do not upgrade the node now.",
+    ),
     Standing.BLOCKED: (Ink.BAD, "An upgrade is due, and the node must not be upgraded now."),
     Standing.UNKNOWN: (Ink.BAD, "It is not known whether an upgrade is due: do not upgrade the node now."),
 }
@@ -350,6 +388,8 @@ def _write_head(paper: Paper, why: Why) -> None:
         paper.titled("Pool", judged.pool.name + (", which is being deleted" if judged.pool.deleting else ""))
         target = f"; the pool asks for {judged.overview.target}" if judged.overview is not None else ""
         paper.titled("Runs", f"Windows {node.versions.kernel or 'unknown'}{target}")
+    if why.cluster.leader_problem:
+        paper.titled("Leader", why.cluster.leader_problem, ink=Ink.BAD)
     ink, said = _STATES[why.standing]
     paper.titled("State", said, ink=ink)
     if label := node.labels.get(UPGRADE_STATE_LABEL):

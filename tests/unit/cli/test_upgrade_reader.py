@@ -6,13 +6,15 @@ Answers are written down: nothing here is about what the API server does.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from harness.builders import a_body
 from winpool.cli.kubectl import LIST_ATTEMPTS, Kubectl, KubectlError, NoSuchPoolError
+from winpool.cli.reader import RENEWALS_SECONDS, leader_problem
 from winpool.cli.upgrades import Cluster, read_cluster
 from winpool.model.pool import Pool
 
@@ -49,6 +51,11 @@ def a_pod(name: str, node: str) -> Object:
     }
 
 
+def a_lease(holder: str = "op-1_ab12", *, seconds_ago: float = 1.0) -> Object:
+    renewed = (datetime.now(UTC) - timedelta(seconds=seconds_ago)).isoformat()
+    return {"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed}}
+
+
 class Server(Kubectl):
     """Answers by the path of a request; a list of answers is used up, and its last one stays."""
 
@@ -59,8 +66,10 @@ class Server(Kubectl):
         nodes: Sequence[Object] = (),
         pods: Sequence[Object | KubectlError] = (listed("Pod"),),
         budgets: Object | KubectlError | None = None,
+        leases: Sequence[Object | KubectlError] = (),
     ) -> None:
         super().__init__()
+        self._leases = leases or (a_lease(),)
         self.asked: list[str] = []
         self._pools, self._nodes, self._pods = pools, nodes, pods
         self._budgets = budgets or listed("PodDisruptionBudget", version="policy/v1")
@@ -83,6 +92,9 @@ class Server(Kubectl):
                 answer = listed("Node", *found)
             case "version":
                 answer = {"gitVersion": "v1.36.3"}
+            case "winpool":
+                answer, *later = self._leases
+                self._leases = later or self._leases
             case "pods":
                 answer, *rest = self._pods
                 self._pods = rest or self._pods
@@ -112,8 +124,47 @@ def test_pools_and_nodes_are_read_once_and_are_in_the_order_of_their_names() -> 
     assert [each.name for each in cluster.pools] == ["a", "b"]
     assert [each.name for each in cluster.nodes] == ["w1", "w2"]
     assert cluster.version == "v1.36.3"
-    assert sorted(server.asked) == ["nodes", "version", "windowsnodepools"]
+    assert sorted(server.asked) == ["nodes", "version", "windowsnodepools", "winpool"]
+    assert cluster.leader_problem == ""
     assert server.asked[0] == "windowsnodepools", "the first call runs alone"
+
+
+@pytest.mark.parametrize(
+    ("leases", "said", "pauses"),
+    [
+        (lambda: [a_lease()], "", 0),
+        (lambda: [a_lease(seconds_ago=7200), a_lease(seconds_ago=7198)], "", 1),  # the clock here is wrong
+        (lambda: [a_lease(seconds_ago=-7200), a_lease(seconds_ago=-7198)], "", 1),
+        (lambda: [a_lease(seconds_ago=7200)], "The operator is down: op-1_ab12 does not renew its Lease", 1),
+        (lambda: [a_lease(seconds_ago=-7200)], "The operator is down: op-1_ab12 does not renew its Lease", 1),
+        (lambda: [{"spec": {"holderIdentity": "op-1"}}], "(last renewal: not readable)", 1),
+        (lambda: [a_lease("")], "No operator leads: no one holds the Lease winpool-system/winpool.", 0),
+        (lambda: [{"spec": 3}], "No operator leads: no one holds", 0),
+        (
+            lambda: [KubectlError("Error from server (NotFound): no")],
+            "Whether the operator runs is not known: no one with --leader-elect",
+            0,
+        ),
+        (
+            lambda: [KubectlError("Error from server (Forbidden): no")],
+            "Whether the operator runs is not known: ",
+            0,
+        ),
+    ],
+)
+def test_who_leads_is_known_by_renewals_and_not_by_the_clock_here(
+    monkeypatch: pytest.MonkeyPatch,
+    leases: Callable[[], Sequence[Object | KubectlError]],
+    said: str,
+    pauses: int,
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("winpool.cli.reader.time.sleep", slept.append)
+    with Server(leases=leases()) as server:
+        found = leader_problem(server)
+    assert said in found
+    assert bool(found) is bool(said)
+    assert slept == [RENEWALS_SECONDS] * pauses
 
 
 def test_pods_and_budgets_are_read_where_a_pool_has_an_upgrade_block() -> None:

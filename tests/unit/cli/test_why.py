@@ -18,8 +18,9 @@ from winpool.cli.console import Look
 from winpool.cli.kubectl import Kubectl, NotAskedError
 from winpool.cli.upgrades import Cluster
 from winpool.cli.why import Standing, Why, as_text, why_of
-from winpool.model.node import NodeVersions
+from winpool.model.node import Node, NodeVersions
 from winpool.model.pods import Block, BlockedBy, Workload
+from winpool.model.pool import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,18 +46,68 @@ def squeezed(cluster: Cluster, name: str = "w1") -> str:
 
 
 def open_pool(**upgrade: Any) -> Cluster:
-    return a_cluster(upgrade_pool(upgrade=upgrade), nodes=[a_machine("w1"), a_machine("w2")])
+    """Return a cluster whose operator says that both nodes may be upgraded."""
+    return a_cluster(allowed(upgrade_pool(upgrade=upgrade)), nodes=[permitted("w1"), permitted("w2")])
+
+
+def allowed(pool: Pool, status: str = "True", *, about: int = 0) -> Pool:
+    """Return the pool with the condition UpgradeAllowed, about this generation or its own."""
+    condition = {
+        "type": "UpgradeAllowed",
+        "status": status,
+        "observedGeneration": about or pool.generation,
+        "lastTransitionTime": "2026-11-01T11:00:00Z",
+        "reason": "AllGatesOpen",
+        "message": "All gates are open.",
+    }
+    return with_status(pool, WindowsNodePoolStatus.model_validate({"conditions": [condition]}))
+
+
+def permitted(name: str, **more: Any) -> Node:
+    return a_machine(name, labels={UPGRADE_STATE_LABEL: "Required"}, **more)
+
+
+DOWN = "The operator is down: op-1 does not renew its Lease (last renewal: 2026-11-01T09:00:00Z)."
 
 
 WORLDS: dict[str, tuple[Callable[[], Cluster], Standing, int]] = {
-    "no pool": (lambda: a_cluster(nodes=[a_machine("w1")]), Standing.NO_POOL, 0),
-    "another system": (lambda: a_cluster(stranger=a_node("w1", os="linux")), Standing.NO_POOL, 0),
+    "no pool": (lambda: a_cluster(nodes=[a_machine("w1")]), Standing.NO_POOL, 1),
+    "another system": (lambda: a_cluster(stranger=a_node("w1", os="linux")), Standing.NO_POOL, 1),
     "nothing due": (
         lambda: a_cluster(upgrade_pool(), nodes=[a_machine("w1", behind=False)]),
         Standing.NOTHING_DUE,
         0,
     ),
     "due and open": (open_pool, Standing.OPEN, 0),
+    "open, and the operator is down": (
+        lambda: replace(open_pool(), leader_problem=DOWN),
+        Standing.UNCONFIRMED,
+        1,
+    ),
+    "open, and without the label": (
+        lambda: a_cluster(allowed(upgrade_pool()), nodes=[a_machine("w1"), permitted("w2")]),
+        Standing.UNCONFIRMED,
+        1,
+    ),
+    "open, and the operator says no": (
+        lambda: a_cluster(allowed(upgrade_pool(), "False"), nodes=[permitted("w1")]),
+        Standing.UNCONFIRMED,
+        1,
+    ),
+    "open, and the operator has judged an older spec": (
+        lambda: a_cluster(allowed(upgrade_pool(), about=99), nodes=[permitted("w1")]),
+        Standing.UNCONFIRMED,
+        1,
+    ),
+    "begun, and the operator is down": (
+        lambda: a_cluster(
+            upgrade_pool(upgrade={"maxUnavailable": 1}),
+            nodes=[permitted("w1", unschedulable=True), a_machine("w2")],
+            leader_problem=DOWN,
+        ),
+        Standing.UNCONFIRMED,
+        1,
+    ),
     "its own cordon uses up the budget": (
         lambda: a_cluster(
             upgrade_pool(upgrade={"maxUnavailable": 1}),
@@ -111,7 +162,7 @@ WORLDS: dict[str, tuple[Callable[[], Cluster], Standing, int]] = {
             a_pool(more={"os": {"version": "2022", "targetRevision": 4052}}), nodes=[a_machine("w1")]
         ),
         Standing.NOT_GATED,
-        0,
+        1,
     ),
     "an unknown build": (
         lambda: a_cluster(upgrade_pool(), nodes=[a_machine("w1", versions=NodeVersions())]),
@@ -167,7 +218,7 @@ def test_a_program_gets_the_same_answer(plugin: Plugin, monkeypatch: pytest.Monk
     ended = run(plugin, monkeypatch, cluster, "w1", "-o", "json")
     assert (ended.code, ended.err) == (code, [])
     found = json.loads("\n".join(ended.out))
-    assert (found["node"], found["standing"], found["blocked"]) == ("w1", standing.value, code == 3)
+    assert (found["node"], found["standing"], found["blocked"]) == ("w1", standing.value, code != 0)
     shown = squeezed(cluster)
     assert all(" ".join(said.split()) in shown for said in (*found["next"], *found["toDo"]))
     assert ("noPool" in found) is (found["pool"] is None) is (standing is Standing.NO_POOL)
@@ -273,7 +324,8 @@ def test_pods_that_fit_nowhere_close_the_gate_of_the_node_alone() -> None:
     cluster = a_cluster(upgrade_pool(), nodes=nodes, workloads={"w1": Workload(moving=((LARGE, 1),))})
     assert "! Capacity (this node)" in squeezed(cluster)
     assert "1 or more fit on no other node: requests 64000m CPU" in squeezed(cluster)
-    assert answer(cluster, "w2").standing is Standing.OPEN
+    assert (other := answer(cluster, "w2").due) is not None
+    assert other.is_open
 
 
 def test_pods_that_a_drain_loses_are_counted() -> None:
@@ -314,12 +366,14 @@ def test_issues_of_the_pool_that_name_the_node_are_shown() -> None:
     assert "SurpriseReboot" not in squeezed(cluster, "w2")
 
 
-def test_an_open_node_without_the_label_says_who_sets_it() -> None:
-    assert "The operator sets that label within a minute" in squeezed(open_pool())
-    labelled = a_machine("w1", labels={UPGRADE_STATE_LABEL: "Required"})
-    said = squeezed(a_cluster(upgrade_pool(), nodes=[labelled]))
-    assert "within a minute" not in said
-    assert "Label: winpool.dev/upgrade-state=Required" in said
+def test_what_the_operator_has_not_said_is_told() -> None:
+    said = squeezed(a_cluster(upgrade_pool(), nodes=[a_machine("w1")], leader_problem=DOWN))
+    assert "the operator has not permitted it: do not upgrade the node now" in said
+    assert DOWN in said
+    assert said.count(DOWN) == 1
+    assert "The node does not have that label: the operator sets it within a minute." in said
+    assert "The condition UpgradeAllowed of the pool is not True for its newest spec" in said
+    assert DOWN in squeezed(replace(open_pool(maxUnavailable=0), leader_problem=DOWN)), "also where it is no"
 
 
 def test_without_the_right_to_list_pods_it_says_so() -> None:
