@@ -141,8 +141,8 @@ class MemoryReader:
             )
         except KubectlError as error:
             raise NotAskedError(
-                f"the operator requires a token: {error}; kubectl apply -k deploy creates {READER}, and "
-                "--token-file names another token"
+                f"the operator requires a token: {error}; kubectl apply -f "
+                f"deploy/operator/memory-reader.yaml creates {READER}, and --token-file names another token"
             ) from error
         return _token(answer.decode(errors="replace"), source="what kubectl create token prints")
 
