@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from winpool.api.keys import (
     HOLD_ANNOTATION,
     KIND,
+    MEMORY_PRESSURE_TAINT,
     NAMESPACE,
     OS_LABEL,
     OS_WINDOWS,
@@ -366,12 +367,12 @@ def as_text(why: Why, *, look: Look) -> str:
     """Return all about the node for a terminal of that look."""
     paper = Paper(look)
     _write_head(paper, why)
+    _write_node(paper, why)
     if why.due is not None:
         paper.heading("Due:")
         for reason in why.due.due:
             paper.marked(f"{reason.trigger}: {gates.clipped(reason.said)}", ink=Ink.BUSY)
     _write_gates(paper, why)
-    _write_node(paper, why)
     paper.heading("Next:")
     paper.bullets(next_of(why))
     paper.heading("What you can do:")
@@ -416,7 +417,7 @@ def _write_gates(paper: Paper, why: Why) -> None:
 
 
 def _write_node(paper: Paper, why: Why) -> None:
-    """Write what is special about the node: its pods, a hold, a cordon, issues that name it."""
+    """Write what is special about the node: a hold, a cordon, memory pressure, its issues, its pods."""
     if lines := list(_about_node(why)):
         paper.heading("About the node:")
         paper.bullets(lines)
@@ -424,8 +425,6 @@ def _write_node(paper: Paper, why: Why) -> None:
 
 def _about_node(why: Why) -> Iterator[str]:
     node, due = why.node, why.due
-    if due is not None and due.workload is not None:
-        yield f"Pods: {'; '.join(_pods(due.workload, due.fit))}."
     if is_held(node, now=why.cluster.now) and (due is None or not due.stops):
         end = hold_end(node)
         yield f"Someone holds it ({HOLD_ANNOTATION})" + (f" until {written_moment(end)}." if end else ".")
@@ -435,10 +434,14 @@ def _about_node(why: Why) -> Iterator[str]:
         yield f"It is not Ready: its condition Ready is {gates.clipped(node.ready, 16)}."
     if node.unschedulable:
         yield "It is cordoned."
+    if any(each.key == MEMORY_PRESSURE_TAINT for each in node.taints):
+        yield f"It is under memory pressure: kubectl winpool memory {node.name}"
     if why.judged is not None:
         for issue in why.judged.pool.status.issues:
             if node.name in issue.nodes:
                 yield f"Issue {issue.reason}: {issue.message} {issue.fix}"
+    if due is not None and due.workload is not None:
+        yield f"Pods: {'; '.join(_pods(due.workload, due.fit))}."
 
 
 def _pods(workload: Workload, fit: Fit | None) -> Iterator[str]:

@@ -11,14 +11,14 @@ import pytest
 
 from harness.builders import NOON, a_node, a_pool, a_record, with_status
 from unit.cli.upgrades import LARGE, SMALL, WHOLE_DAY_OFF, a_cluster, a_machine, upgrade_pool
-from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
+from winpool.api.keys import MEMORY_PRESSURE_TAINT, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.maintenance import Gate
 from winpool.api.status import WindowsNodePoolStatus
 from winpool.cli.console import Look
 from winpool.cli.kubectl import Kubectl, NotAskedError
 from winpool.cli.upgrades import Cluster
 from winpool.cli.why import Standing, Why, as_text, why_of
-from winpool.model.node import Node, NodeVersions
+from winpool.model.node import Node, NodeVersions, Taint
 from winpool.model.pods import Block, BlockedBy, Workload
 from winpool.model.pool import Pool
 
@@ -345,10 +345,12 @@ def test_the_end_of_a_hold_is_shown() -> None:
 
 
 def test_trouble_of_the_node_is_shown() -> None:
-    node = replace(a_machine("w1", unschedulable=True, ready="Unknown"), deleting=True)
-    said = squeezed(a_cluster(upgrade_pool(), nodes=[node]))
+    pressed = Taint(MEMORY_PRESSURE_TAINT, "NoSchedule")
+    node = replace(a_machine("w1", unschedulable=True, ready="Unknown", taints=(pressed,)), deleting=True)
+    said = squeezed(a_cluster(upgrade_pool(), nodes=[node])).partition("Due:")[0]
     for each in ("It is being deleted.", "its condition Ready is Unknown", "It is cordoned."):
         assert each in said
+    assert "It is under memory pressure: kubectl winpool memory w1" in said
 
 
 def test_issues_of_the_pool_that_name_the_node_are_shown() -> None:
