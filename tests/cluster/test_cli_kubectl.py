@@ -126,7 +126,7 @@ def test_an_exec_plugin_that_prompts_and_is_slow_prompts_once(world: World, seco
     done = run(*PLUGIN, "plan", pool, KUBECONFIG=str(sign_in.kubeconfig))
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(PROMPT) == 1
-    assert sign_in.runs == 5, "pools, nodes, version, budgets and pods"
+    assert sign_in.runs == 6, "pools, nodes, version, the Lease, budgets and pods"
     has_the_same_answer(KUBECONFIG=str(sign_in.kubeconfig))
 
 
