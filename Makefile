@@ -51,7 +51,7 @@ PROPERTIES ?= first
 quick: PROPERTIES := few
 at_once = HYPOTHESIS_PROFILE=$(PROPERTIES) $(MAKE) --no-print-directory --jobs=2 --output-sync=target
 
-quick: $(INSTALLED) ## While you work: lint, types, import rules, the unit tests that are not slow (less than a minute)
+quick: $(INSTALLED) ## While you work: lint, types, import rules, the unit tests that are not slow (about a minute)
 	@$(at_once) quick-unit check-types check-lint check-imports
 
 check: $(INSTALLED) ## The fast half: lint, types, import rules, generated files, unit tests (a minute or two)

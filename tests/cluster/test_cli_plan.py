@@ -104,7 +104,7 @@ def test_a_yes_needs_an_operator_that_leads_and_says_so(world: World) -> None:
         eventually(lambda: asked(world, "why", node).returncode == 0, what="the permission of the operator")
         operator.kill()
         eventually(
-            lambda: "The operator is down: " in squeezed(asked(world, "why", node).stdout),
+            lambda: "No operator leads: " in squeezed(asked(world, "why", node).stdout),
             what="why notices that no one renews the Lease",
         )
         assert asked(world, "why", node).returncode == 1

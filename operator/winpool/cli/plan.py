@@ -48,7 +48,8 @@ a pool of the same name is replaced in that picture. It writes nothing.
 
 It judges the gates itself, from what the API server has now, by the rules of
 the operator. It needs the rights to list windowsnodepools, nodes, pods and
-poddisruptionbudgets. The first {NODES_SHOWN} nodes are shown; --all shows all."""
+poddisruptionbudgets, and to get the Lease winpool-system/winpool. The first
+{NODES_SHOWN} nodes are shown; --all shows all."""
 
 EXITS: Final = {
     Exit.DONE: "the plan is shown, whatever gates are closed",

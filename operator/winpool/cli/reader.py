@@ -94,12 +94,13 @@ def leader_problem(kubectl: Kubectl) -> str:
         age = (datetime.now(UTC) - seen.renewed).total_seconds() if seen.renewed is not None else -1.0
         if seen.holder and not 0 <= age <= seen.seconds:
             time.sleep(RENEWALS_SECONDS)
-            if _lease(kubectl).mark == seen.mark:
+            before, seen = seen, _lease(kubectl)
+            if seen.mark == before.mark:
                 last = written_moment(seen.renewed) if seen.renewed is not None else "not readable"
-                return f"The operator is down: {seen.shown} does not renew its Lease (last renewal: {last})."
+                return f"No operator leads: {seen.shown} does not renew its Lease (last renewal: {last})."
     except NotAskedError as error:
         if isinstance(error, KubectlError) and error.reason == "NotFound":
-            error = NotAskedError(f"no one with --leader-elect has made the Lease {NAMESPACE}/{LEASE}")
+            error = NotAskedError(f"no operator has created the Lease {NAMESPACE}/{LEASE}")
         return f"Whether the operator runs is not known: {error}."
     return "" if seen.holder else f"No operator leads: no one holds the Lease {NAMESPACE}/{LEASE}."
 

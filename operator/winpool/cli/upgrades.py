@@ -250,12 +250,11 @@ class Judged:
     plan: UpgradePlan | None = None
 
     @property
-    def is_allowed(self) -> bool:
-        """Whether the operator says so: the condition UpgradeAllowed is True for the newest spec."""
-        return any(
-            (each.type, each.status, each.observed_generation)
-            == (ConditionType.UPGRADE_ALLOWED, "True", self.pool.generation)
-            for each in self.pool.status.conditions
+    def allowed(self) -> str | None:
+        """The status of UpgradeAllowed; None where that is not about the newest spec, or not there."""
+        found = self.pool.status.condition(ConditionType.UPGRADE_ALLOWED)
+        return (
+            found.status if found is not None and found.observed_generation == self.pool.generation else None
         )
 
     def due(self, node: Node) -> NodeUpgrade | None:

@@ -52,15 +52,18 @@ poddisruptionbudgets."""
 
 EXITS: Final = {
     Exit.DONE: "nothing is due, or an upgrade is due and the operator permits it",
-    Exit.REFUSED: "that is not known: there is no such node, no pool or no spec.upgrade judges it, the "
-    "operator does not say so, or the API server cannot be read",
+    Exit.REFUSED: "there is no certain answer: no such node, no pool or no spec.upgrade that judges it, no "
+    "operator that says so, or the API server cannot be read",
     Exit.USAGE: "the command line is wrong",
     Exit.BLOCKED: "an upgrade is due, or that is not known, and the node must not be upgraded now",
 }
 
 EXAMPLES: Final = (
     ("kubectl winpool why akswin000003", "all about one node"),
-    ("kubectl winpool why node/akswin000003 || exit", "in a script: stop if it must not be upgraded now"),
+    (
+        "kubectl winpool why node/akswin000003 || exit",
+        "in a script: stop unless nothing is due or it is permitted",
+    ),
 )
 
 
@@ -185,8 +188,6 @@ class Why:
         judged = self.judged
         if judged is None:
             return Standing.NO_POOL
-        if judged.pool.deleting:
-            return Standing.NOTHING_DUE
         overview, due = judged.overview, self.due
         if overview is None or (due is None and self.node.name in overview.unknown):
             return Standing.UNKNOWN
@@ -194,20 +195,23 @@ class Why:
             return Standing.NOTHING_DUE
         if not judged.is_gated:
             return Standing.NOT_GATED
+        is_certain = not self.cluster.leader_problem and not any(self.doubts())
         if overview.is_open and due.is_open:
-            is_certain = not self.cluster.leader_problem and not any(self.doubts())
             return Standing.OPEN if is_certain else Standing.UNCONFIRMED
         is_permitted = due.is_open and due.state is UpgradeState.REQUIRED and not overview.stops
         if is_permitted and all(each.gate is Gate.BUDGET for each in overview.closed):
-            return Standing.UNCONFIRMED if self.cluster.leader_problem else Standing.IN_WORK
+            return Standing.IN_WORK if is_certain else Standing.UNCONFIRMED
         return Standing.BLOCKED
 
     def doubts(self) -> Iterator[str]:
-        """Yield what the operator does not say of an upgrade whose gates are open here."""
+        """Yield what the operator does not say of an upgrade that nothing here keeps from being permitted."""
         if self.node.labels.get(UPGRADE_STATE_LABEL) != UpgradeState.REQUIRED:
-            yield "The node does not have that label: the operator sets it within a minute."
-        if self.judged is not None and not self.judged.is_allowed:
-            yield "The condition UpgradeAllowed of the pool is not True for its newest spec."
+            yield "The node does not have the label: the operator sets it within a minute, if it runs."
+        judged, overview = self.judged, self.judged.overview if self.judged is not None else None
+        if judged is None or judged.allowed is None:
+            yield "The condition is not there, or not about the newest spec."
+        elif overview is not None and overview.is_open and judged.allowed != "True":
+            yield "The condition is not True."
 
 
 def why_of(cluster: Cluster, name: str, *, rows: tuple[Row, ...] = ()) -> Why:
@@ -237,14 +241,11 @@ def pools_of(cluster: Cluster, name: str) -> Sequence[Pool]:
 
 def next_of(why: Why) -> Iterator[str]:
     """Yield what happens without anything that a person does."""
-    judged, standing = why.judged, why.standing
+    standing = why.standing
     if standing is Standing.NO_POOL:
         yield "Nothing: the operator only removes what a pool has left on the node."
     elif standing is Standing.NOTHING_DUE:
-        if judged is not None and judged.pool.deleting:
-            yield "The operator releases the node."
-        else:
-            yield "Nothing happens until the node, or the spec of its pool, changes."
+        yield "Nothing happens until the node, or the spec of its pool, changes."
     elif standing is Standing.NOT_GATED:
         yield "Nothing: the operator reports what is due, and a person has to patch or replace the machine."
     elif standing is Standing.OPEN:
@@ -253,7 +254,10 @@ def next_of(why: Why) -> Iterator[str]:
             f"{UPGRADE_STATE_LABEL}={UpgradeState.REQUIRED} may upgrade it."
         )
     elif standing is Standing.UNCONFIRMED:
-        yield f"Nothing, until the operator permits it by {UPGRADE_STATE_LABEL}={UpgradeState.REQUIRED}."
+        yield (
+            f"The operator permits upgrades by the label {UPGRADE_STATE_LABEL}={UpgradeState.REQUIRED} "
+            "of the node and the condition UpgradeAllowed of the pool."
+        )
         yield from why.doubts()
     elif standing is Standing.IN_WORK:
         yield "The node itself uses up the budget, which closes the gate for all other nodes."
@@ -281,7 +285,7 @@ _TO_DO: Final = {
     ),
     Standing.IN_WORK: "Finish the upgrade, and uncordon the node.",
     Standing.UNCONFIRMED: (
-        f"Ask again in a minute. Check that the operator runs: kubectl -n {NAMESPACE} get pods"
+        f"Ask again in a minute, and check that the operator runs: kubectl -n {NAMESPACE} get pods"
     ),
 }
 
@@ -356,7 +360,7 @@ _STATES: Final = {
     Standing.IN_WORK: (Ink.BUSY, "The upgrade has begun, and the node keeps its permission."),
     Standing.UNCONFIRMED: (
         Ink.BAD,
-        "An upgrade is due, and the operator has not permitted it: do not upgrade the node now.",
+        "An upgrade is due, and no operator permits it for certain: do not upgrade the node now.",
     ),
     Standing.BLOCKED: (Ink.BAD, "An upgrade is due, and the node must not be upgraded now."),
     Standing.UNKNOWN: (Ink.BAD, "It is not known whether an upgrade is due: do not upgrade the node now."),
@@ -386,7 +390,7 @@ def _write_head(paper: Paper, why: Why) -> None:
     if judged is None:
         paper.titled("Pool", f"none. {why.place.reason}")
     else:
-        paper.titled("Pool", judged.pool.name + (", which is being deleted" if judged.pool.deleting else ""))
+        paper.titled("Pool", judged.pool.name)
         target = f"; the pool asks for {judged.overview.target}" if judged.overview is not None else ""
         paper.titled("Runs", f"Windows {node.versions.kernel or 'unknown'}{target}")
     if why.cluster.leader_problem:

@@ -121,7 +121,7 @@ def parse_release(text: str) -> Release | None:
     """Read a version of a runtime: ``2.0.4+azure``, ``1.4.0-beta.2``.
 
     Only alpha, beta and rc come before the release; any other suffix is a vendor's (``1.7.20-gke.1``,
-    ``1.6.8-0ubuntu1``) and says nothing about the order. ``0.0.0`` is the version of none.
+    ``1.6.8-0ubuntu1``) and says nothing about the order. ``0.0.0`` is no release.
     """
     found = _RELEASE.match(text)
     if found is None or text[found.end() : found.end() + 1] not in ("", "+", "-"):

@@ -135,14 +135,15 @@ def test_pools_and_nodes_are_read_once_and_are_in_the_order_of_their_names() -> 
         (lambda: [a_lease()], "", 0),
         (lambda: [a_lease(seconds_ago=7200), a_lease(seconds_ago=7198)], "", 1),  # the clock here is wrong
         (lambda: [a_lease(seconds_ago=-7200), a_lease(seconds_ago=-7198)], "", 1),
-        (lambda: [a_lease(seconds_ago=7200)], "The operator is down: op-1_ab12 does not renew its Lease", 1),
-        (lambda: [a_lease(seconds_ago=-7200)], "The operator is down: op-1_ab12 does not renew its Lease", 1),
+        (lambda: [a_lease(seconds_ago=7200)], "No operator leads: op-1_ab12 does not renew its Lease", 1),
+        (lambda: [a_lease(seconds_ago=-7200)], "No operator leads: op-1_ab12 does not renew its Lease", 1),
         (lambda: [{"spec": {"holderIdentity": "op-1"}}], "(last renewal: not readable)", 1),
         (lambda: [a_lease("")], "No operator leads: no one holds the Lease winpool-system/winpool.", 0),
+        (lambda: [a_lease(seconds_ago=7200), a_lease("")], "No operator leads: no one holds", 1),
         (lambda: [{"spec": 3}], "No operator leads: no one holds", 0),
         (
             lambda: [KubectlError("Error from server (NotFound): no")],
-            "Whether the operator runs is not known: no one with --leader-elect",
+            "Whether the operator runs is not known: no operator has created",
             0,
         ),
         (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.builders import NOON, a_node, a_pool, a_record, with_status
+from harness.builders import NOON, a_node, a_pool, a_record, deleted, with_status
 from unit.cli.upgrades import LARGE, SMALL, WHOLE_DAY_OFF, a_cluster, a_machine, upgrade_pool
 from winpool.api.keys import MEMORY_PRESSURE_TAINT, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.maintenance import Gate
@@ -67,7 +67,7 @@ def permitted(name: str, **more: Any) -> Node:
     return a_machine(name, labels={UPGRADE_STATE_LABEL: "Required"}, **more)
 
 
-DOWN = "The operator is down: op-1 does not renew its Lease (last renewal: 2026-11-01T09:00:00Z)."
+DOWN = "No operator leads: op-1 does not renew its Lease (last renewal: 2026-11-01T09:00:00Z)."
 
 
 WORLDS: dict[str, tuple[Callable[[], Cluster], Standing, int]] = {
@@ -99,9 +99,24 @@ WORLDS: dict[str, tuple[Callable[[], Cluster], Standing, int]] = {
         Standing.UNCONFIRMED,
         1,
     ),
+    "begun, and the operator has judged an older spec": (
+        lambda: a_cluster(
+            allowed(upgrade_pool(upgrade={"maxUnavailable": 1}), "False", about=99),
+            nodes=[permitted("w1", unschedulable=True), a_machine("w2")],
+        ),
+        Standing.UNCONFIRMED,
+        1,
+    ),
+    "its pool is being deleted": (
+        lambda: a_cluster(
+            gone := deleted(upgrade_pool()), nodes=[permitted("w1", annotations=a_record(gone.uid))]
+        ),
+        Standing.NO_POOL,
+        1,
+    ),
     "begun, and the operator is down": (
         lambda: a_cluster(
-            upgrade_pool(upgrade={"maxUnavailable": 1}),
+            allowed(upgrade_pool(upgrade={"maxUnavailable": 1}), "False"),
             nodes=[permitted("w1", unschedulable=True), a_machine("w2")],
             leader_problem=DOWN,
         ),
@@ -110,7 +125,7 @@ WORLDS: dict[str, tuple[Callable[[], Cluster], Standing, int]] = {
     ),
     "its own cordon uses up the budget": (
         lambda: a_cluster(
-            upgrade_pool(upgrade={"maxUnavailable": 1}),
+            allowed(upgrade_pool(upgrade={"maxUnavailable": 1}), "False"),
             nodes=[
                 a_machine("w1", unschedulable=True, labels={UPGRADE_STATE_LABEL: "Required"}),
                 a_machine("w2"),
@@ -370,11 +385,11 @@ def test_issues_of_the_pool_that_name_the_node_are_shown() -> None:
 
 def test_what_the_operator_has_not_said_is_told() -> None:
     said = squeezed(a_cluster(upgrade_pool(), nodes=[a_machine("w1")], leader_problem=DOWN))
-    assert "the operator has not permitted it: do not upgrade the node now" in said
+    assert "no operator permits it for certain: do not upgrade the node now" in said
     assert DOWN in said
     assert said.count(DOWN) == 1
-    assert "The node does not have that label: the operator sets it within a minute." in said
-    assert "The condition UpgradeAllowed of the pool is not True for its newest spec" in said
+    assert "The node does not have the label: the operator sets it within a minute, if it runs." in said
+    assert "The condition is not there, or not about the newest spec." in said
     assert DOWN in squeezed(replace(open_pool(maxUnavailable=0), leader_problem=DOWN)), "also where it is no"
 
 
