@@ -103,15 +103,21 @@ PROMETHEUS_SENTENCES: Final[Mapping[Outcome, str]] = {
     ),
     Outcome.TIMEOUT: "Prometheus did not answer in time. Check its load.",
     Outcome.UNAUTHORIZED: (
-        "Prometheus does not accept the token of the data source. Check its token file in the settings of "
-        "the operator."
+        "Prometheus requires credentials that the operator has not sent. Set or renew the token file of the "
+        "data source. If Prometheus takes no bearer token, put a proxy before it that adds what it takes."
     ),
-    Outcome.FORBIDDEN: "Prometheus refuses the query. Grant the user of the token the right to query it.",
+    Outcome.FORBIDDEN: (
+        "Prometheus refuses the query. Grant the user of the token the right to query it. If the data source "
+        "has no token file, set one, or put a proxy before Prometheus that adds the credentials."
+    ),
     Outcome.REDIRECTED: (
         "Prometheus answers with a redirect, and the operator follows none. Set the URL that it redirects "
         "to in the settings of the operator."
     ),
-    Outcome.SERVER_ERROR: "Prometheus answers with an error. Check its log.",
+    Outcome.SERVER_ERROR: (
+        "Prometheus answers with an error. Check its log, and that it answers queries: a Prometheus Agent "
+        "answers none."
+    ),
     Outcome.TOO_LARGE: (
         "Prometheus answers with more than 16 MiB or 20,000 series. Check that the matchers of the data "
         "source select windows_exporter alone, and remove long labels from its series."
