@@ -189,8 +189,8 @@ def test_the_calls_of_a_verb_do_not_grow_with_nodes(world: World) -> None:
     program.chmod(0o755)
     (folder / "pods.yaml").write_text("{apiVersion: v1, kind: Pod, spec: {containers: []}}")
     expected = {
-        ("status",): 2,
-        ("status", pool): 2,
+        ("status",): 3,
+        ("status", pool): 3,
         ("plan", pool): 6,
         ("why", node): 6,
         ("why", "nobody"): 5,

@@ -108,6 +108,7 @@ def test_a_yes_needs_an_operator_that_leads_and_says_so(world: World) -> None:
             what="why notices that no one renews the Lease",
         )
         assert asked(world, "why", node).returncode == 1
+        assert "No operator leads: " in asked(world, "status").stderr
         assert labels_of(world, node)["winpool.dev/upgrade-state"] == "Required"
     finally:
         operator.close()

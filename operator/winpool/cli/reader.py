@@ -84,29 +84,31 @@ RENEWALS_SECONDS: Final = 5.0
 
 
 def leader_problem(kubectl: Kubectl) -> str:
-    """Return why no operator is known to lead, in a sentence; empty where one renews its Lease.
+    """Return why no operator leads, in a sentence; empty where one renews its Lease.
 
     One that looks old, or of the future, is read again after ``RENEWALS_SECONDS``: the clock here may be
-    wrong.
+    wrong. Raises NotAskedError where it cannot be read, also where there is none: an operator without leader
+    election may run.
     """
-    try:
-        seen = _lease(kubectl)
-        age = (datetime.now(UTC) - seen.renewed).total_seconds() if seen.renewed is not None else -1.0
-        if seen.holder and not 0 <= age <= seen.seconds:
-            time.sleep(RENEWALS_SECONDS)
-            before, seen = seen, _lease(kubectl)
-            if seen.mark == before.mark:
-                last = written_moment(seen.renewed) if seen.renewed is not None else "not readable"
-                return f"No operator leads: {seen.shown} does not renew its Lease (last renewal: {last})."
-    except NotAskedError as error:
-        if isinstance(error, KubectlError) and error.reason == "NotFound":
-            error = NotAskedError(f"no operator has created the Lease {NAMESPACE}/{LEASE}")
-        return f"Whether the operator runs is not known: {error}."
+    seen = _lease(kubectl)
+    age = (datetime.now(UTC) - seen.renewed).total_seconds() if seen.renewed is not None else -1.0
+    if seen.holder and not 0 <= age <= seen.seconds:
+        time.sleep(RENEWALS_SECONDS)
+        before, seen = seen, _lease(kubectl)
+        if seen.mark == before.mark:
+            last = written_moment(seen.renewed) if seen.renewed is not None else "not readable"
+            return f"No operator leads: {seen.shown} does not renew its Lease (last renewal: {last})."
     return "" if seen.holder else f"No operator leads: no one holds the Lease {NAMESPACE}/{LEASE}."
 
 
 def _lease(kubectl: Kubectl) -> LeaseRecord:
-    found = decoded(msgspec.json.Decoder(dict[str, Any]).decode, kubectl.get(LEASE_PATH))
+    try:
+        answer = kubectl.get(LEASE_PATH)
+    except KubectlError as error:
+        if error.reason == "NotFound":
+            raise NotAskedError(f"no operator has created the Lease {NAMESPACE}/{LEASE}") from None
+        raise
+    found = decoded(msgspec.json.Decoder(dict[str, Any]).decode, answer)
     spec = found.get("spec")
     return read_record(spec if isinstance(spec, dict) else {})
 

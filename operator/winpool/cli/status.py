@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ from winpool.cli.kubectl import Kubectl, KubectlError, NoSuchPoolError, NotAsked
 from winpool.cli.lenient import Fields
 from winpool.cli.parsing import Exit, add_output, add_watch, note, pool_name
 from winpool.cli.pool_text import COUNTS, NodeGroup, PoolView, node_groups, render_pool, render_pools
-from winpool.cli.reader import list_nodes, list_pools
+from winpool.cli.reader import leader_problem, list_nodes, list_pools
 from winpool.kube.pools import POOLS_PATH
 
 if TYPE_CHECKING:
@@ -87,7 +88,11 @@ def run(given: argparse.Namespace) -> int:
             raise NoSuchPoolError(given.pool)
         if given.watch:
             watch(feed, lambda: seen_of(feed, kubectl), draw=_Screen(given).draw)
+        leading = kubectl.begin(lambda: leader_problem(kubectl))
         seen = seen_of(feed, kubectl)
+        with suppress(NotAskedError):  # who may not read the Lease may read pools
+            if said := leading.result():
+                note(said)
     if given.output != "json" and not seen.pools:
         note(f"there is no {KIND} in this cluster")
     else:

@@ -138,7 +138,7 @@ def read_cluster(kubectl: Kubectl, plans: Callable[[Cluster], Sequence[Pool]], *
     pools = read_pools(kubectl)
     listing = kubectl.begin(lambda: list_nodes(kubectl, WINDOWS_SELECTOR))
     version = kubectl.begin(lambda: read_version(kubectl))
-    leading = kubectl.begin(lambda: leader_problem(kubectl))
+    leading = kubectl.begin(lambda: _leader_problem(kubectl))
     nodes = listing.result()
     cluster = Cluster(
         pools=pools,
@@ -154,6 +154,14 @@ def read_cluster(kubectl: Kubectl, plans: Callable[[Cluster], Sequence[Pool]], *
     wanted = [each for each in plans(cluster) if each.spec is not None and each.spec.upgrade is not None]
     questions = [each for pool in wanted if (each := question_of(pool, cluster.nodes, now=cluster.now))]
     return _with_pods(kubectl, cluster, questions) if questions else cluster
+
+
+def _leader_problem(kubectl: Kubectl) -> str:
+    """Return why no operator is known to lead; empty where one does."""
+    try:
+        return leader_problem(kubectl)
+    except NotAskedError as error:
+        return f"Whether the operator runs is not known: {error}."
 
 
 def _with_pods(kubectl: Kubectl, cluster: Cluster, questions: Sequence[PoolQuestion]) -> Cluster:

@@ -14,7 +14,7 @@ import pytest
 
 from harness.builders import a_body
 from winpool.cli.kubectl import LIST_ATTEMPTS, Kubectl, KubectlError, NoSuchPoolError
-from winpool.cli.reader import RENEWALS_SECONDS, leader_problem
+from winpool.cli.reader import RENEWALS_SECONDS
 from winpool.cli.upgrades import Cluster, read_cluster
 from winpool.model.pool import Pool
 
@@ -161,8 +161,7 @@ def test_who_leads_is_known_by_renewals_and_not_by_the_clock_here(
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr("winpool.cli.reader.time.sleep", slept.append)
-    with Server(leases=leases()) as server:
-        found = leader_problem(server)
+    found = read(Server(leases=leases())).leader_problem
     assert said in found
     assert bool(found) is bool(said)
     assert slept == [RENEWALS_SECONDS] * pauses
