@@ -61,6 +61,8 @@ WINDOWS_BUILD_LABEL: Final = "node.kubernetes.io/windows-build"
 
 NAMESPACE: Final = "winpool-system"
 """The operator's namespace, which has its ServiceAccount, its Lease and the ConfigMap of the fence."""
+LEASE: Final = "winpool"
+"""The Lease there, whose holder leads. The name is the same for every operator: the second must find it."""
 SERVICE_ACCOUNT: Final = "winpool"
 OPERATOR_USER: Final = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 """Who the operator is. Its own token is bound to the node it runs on, like that of every pod."""

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from winpool.api.admission import API_GROUP, BINDINGS, GUARD_NAME, POLICIES
-from winpool.api.keys import CRD_NAME, GROUP, NAMESPACE, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
+from winpool.api.keys import CRD_NAME, GROUP, LEASE, NAMESPACE, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
 
 EVENTS_NAMESPACE: Final = "default"
 """Where Kubernetes keeps the events about objects that have no namespace, such as nodes and pools."""
-LEASE: Final = "winpool"
-"""Name of the Lease in the operator's namespace, whose holder leads."""
 
 
 @dataclass(frozen=True, slots=True)

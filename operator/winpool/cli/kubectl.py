@@ -16,8 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote, urlencode
 
-from winpool.api.keys import API_VERSION, KIND, NAMESPACE, PLURAL, SHORT_NAME
-from winpool.api.rbac import LEASE
+from winpool.api.keys import API_VERSION, KIND, LEASE, NAMESPACE, PLURAL, SHORT_NAME
 from winpool.cli.parsing import EndError, RefusedError
 from winpool.kube.errors import StreamGarbled, parse_permission, rule_text
 from winpool.kube.wire import BROKEN

@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from winpool.api.keys import NAMESPACE
-from winpool.api.rbac import LEASE
+from winpool.api.keys import LEASE, NAMESPACE
 from winpool.api.text import printable
 from winpool.cli.kubectl import LEASE_PATH, Kubectl, KubectlError, NotAskedError, decoded
 from winpool.kube.errors import Forbidden, NotFound, Unauthorized, error_of

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from winpool.api.keys import NAMESPACE
+from winpool.api.keys import LEASE, NAMESPACE
 from winpool.api.model import InvalidSpecError
-from winpool.api.rbac import LEASE
 from winpool.api.text import written_moment
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.kubectl import (

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from winpool.api.keys import FIELD_MANAGER, NAMESPACE
+from winpool.api.keys import FIELD_MANAGER, LEASE, NAMESPACE
 from winpool.kube.backoff import LogThrottle
 from winpool.kube.client import Transport
 from winpool.kube.errors import NoAnswer, StreamGarbled
@@ -45,16 +45,12 @@ def make_identity(host: str) -> str:
     return f"{named}_{secrets.token_hex(4)}"
 
 
-NAME: Final = "winpool"
-"""Of the Lease. It is the same for every operator of a cluster, wherever it was installed: the second one
-must find it."""
-
 TARGET: Final = Target(
     group="coordination.k8s.io",
     version="v1",
     resource="leases",
     kind="Lease",
-    name=NAME,
+    name=LEASE,
     namespace=NAMESPACE,
 )
 """For the watch by name."""
@@ -92,7 +88,7 @@ class LeaseClient:
     async def read(self) -> LeaseRecord:
         """Return the Lease as the API server has it now. Raises NotFound where there is none."""
         return await self._ask(
-            Request(verb="get", resource="leases", path=f"{_COLLECTION}/{NAME}", name=NAME)
+            Request(verb="get", resource="leases", path=f"{_COLLECTION}/{LEASE}", name=LEASE)
         )
 
     async def create(self, spec: Mapping[str, Any]) -> LeaseRecord:
@@ -100,7 +96,7 @@ class LeaseClient:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": NAME, "namespace": NAMESPACE},
+            "metadata": {"name": LEASE, "namespace": NAMESPACE},
             "spec": spec,
         }
         return await self._ask(
@@ -108,7 +104,7 @@ class LeaseClient:
                 verb="create",
                 resource="leases",
                 path=f"{_COLLECTION}?{_BY_US}",
-                name=NAME,
+                name=LEASE,
                 body=msgspec.json.encode(body),
             )
         )
@@ -124,8 +120,8 @@ class LeaseClient:
             Request(
                 verb="patch",
                 resource="leases",
-                path=f"{_COLLECTION}/{NAME}?{_BY_US}",
-                name=NAME,
+                path=f"{_COLLECTION}/{LEASE}?{_BY_US}",
+                name=LEASE,
                 body=msgspec.json.encode(body),
                 content_type=MERGE_PATCH,
             )
