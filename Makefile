@@ -60,13 +60,13 @@ check: $(INSTALLED) ## The fast half: lint, types, import rules, generated files
 .PHONY: quick-unit check-types check-unit check-lint check-imports test-unit test-alerts test-cluster
 unit = $(BIN)/pytest -q -n 2 --dist worksteal --junitxml=$(RESULTS)/unit.xml tests/unit
 # asyncio's debug mode takes a quarter of the time of the unit tests: make quick does without.
-AWARE := --asyncio-debug
+ASYNCIO_DEBUG := --asyncio-debug
 quick-unit: $(INSTALLED)
 	@$(unit) -m "not slow and not kubectl"
 check-types: $(INSTALLED)
 	@$(BIN)/mypy
 check-unit: $(INSTALLED)
-	@$(unit) $(AWARE) -m "not kubectl"
+	@$(unit) $(ASYNCIO_DEBUG) -m "not kubectl"
 check-lint: $(INSTALLED)
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run make format" >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
@@ -83,7 +83,7 @@ test: $(INSTALLED) ## Everything: lint, types, import rules, alerts, the unit te
 
 # What make test runs, and people seldom alone.
 test-unit: $(INSTALLED)
-	@WINPOOL_WORLDS=1000 $(unit) $(AWARE)
+	@WINPOOL_WORLDS=1000 $(unit) $(ASYNCIO_DEBUG)
 test-alerts: $(INSTALLED)
 	@$(BIN)/pytest -q --junitxml=$(RESULTS)/alerts.xml tests/alerts
 test-cluster: $(INSTALLED)
@@ -93,7 +93,7 @@ test-cluster: $(INSTALLED)
 test-cluster test-oldest test-memory test-crash: export GOGC ?= 400
 
 # On a control plane that stands already; the word is the name of the file of results.
-cluster = $(BIN)/pytest -q $(AWARE) -n $(WORKERS) --dist loadgroup --junitxml=$(RESULTS)/$(1).xml
+cluster = $(BIN)/pytest -q $(ASYNCIO_DEBUG) -n $(WORKERS) --dist loadgroup --junitxml=$(RESULTS)/$(1).xml
 
 # The oldest Kubernetes that is supported; pins for it lie in tests/testbed/controlplane.
 OLDEST := 1.32

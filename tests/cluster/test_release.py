@@ -32,8 +32,7 @@ def test_kubectl_delete_returns_when_every_node_is_as_it_was(world: World) -> No
         witness.catch_up(nodes.values())
     assert {name: carried(node) for name, node in nodes.items()} == before
     assert set(witness.changes("metadata", "labels").values()) == {1}
-    patches = world.node_patches(since=start)
-    assert sorted(each.name for each in patches if each.code == 200) == sorted(nodes)
+    assert world.patched_nodes(since=start) == sorted(nodes)
     eventually(
         lambda: "NodesReleased" in world.reasons(kind="WindowsNodePool", name=pool),
         what="the event NodesReleased",

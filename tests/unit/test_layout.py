@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 import winpool
+from harness.sources import tree_of
 
 ROOM = Path(winpool.__file__).parent
 SOURCE = ROOM.parent
@@ -109,7 +110,7 @@ def has_code(tree: ast.Module) -> bool:
 
 @pytest.mark.slow
 def test_a_small_module_with_one_importer_is_a_seam() -> None:
-    trees = {path: ast.parse(path.read_text()) for path in MODULES}
+    trees = {path: tree_of(path) for path in MODULES}
     importers: dict[str, set[str]] = {}
     for path, tree in trees.items():
         for name in imported_in(tree, path):

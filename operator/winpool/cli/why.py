@@ -207,10 +207,11 @@ class Why:
         """Yield what the operator does not say of an upgrade that nothing here keeps from being permitted."""
         if self.node.labels.get(UPGRADE_STATE_LABEL) != UpgradeState.REQUIRED:
             yield "The node does not have the label: the operator sets it within a minute, if it runs."
-        judged, overview = self.judged, self.judged.overview if self.judged is not None else None
-        if judged is None or judged.allowed is None:
+        if self.judged is None or self.judged.overview is None:
+            return  # no gate is judged
+        if self.judged.allowed is None:
             yield "The condition is not there, or not about the newest spec."
-        elif overview is not None and overview.is_open and judged.allowed != "True":
+        elif self.judged.overview.is_open and self.judged.allowed != "True":
             yield "The condition is not True."
 
 
@@ -360,7 +361,7 @@ _STATES: Final = {
     Standing.IN_WORK: (Ink.BUSY, "The upgrade has begun, and the node keeps its permission."),
     Standing.UNCONFIRMED: (
         Ink.BAD,
-        "An upgrade is due, and no operator permits it for certain: do not upgrade the node now.",
+        "An upgrade is due. It is not certain that the operator permits it: do not upgrade the node now.",
     ),
     Standing.BLOCKED: (Ink.BAD, "An upgrade is due, and the node must not be upgraded now."),
     Standing.UNKNOWN: (Ink.BAD, "It is not known whether an upgrade is due: do not upgrade the node now."),

@@ -103,7 +103,7 @@ PROMETHEUS_SENTENCES: Final[Mapping[Outcome, str]] = {
     ),
     Outcome.TIMEOUT: "Prometheus did not answer in time. Check its load.",
     Outcome.UNAUTHORIZED: (
-        "Prometheus requires credentials that the operator has not sent. Set or renew the token file of the "
+        "Prometheus answers that credentials are missing or not valid. Set or renew the token file of the "
         "data source. If Prometheus takes no bearer token, put a proxy before it that adds what it takes."
     ),
     Outcome.FORBIDDEN: (

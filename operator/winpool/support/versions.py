@@ -91,8 +91,9 @@ def parse_windows(text: str) -> WindowsVersion | None:
     found = _WINDOWS.fullmatch(text)
     if found is None:
         return None
-    revision = int(found[2] or 0)
-    return WindowsVersion(int(found[1]), revision if found[2] and revision <= _MAX_REVISION else None)
+    build, revision = found.groups()
+    is_known = revision is not None and int(revision) <= _MAX_REVISION
+    return WindowsVersion(int(build), int(revision) if is_known else None)
 
 
 _CLIENT: Final = re.compile(r"\bWindows 1[01]\b", re.ASCII | re.IGNORECASE)

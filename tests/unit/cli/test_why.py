@@ -385,7 +385,7 @@ def test_issues_of_the_pool_that_name_the_node_are_shown() -> None:
 
 def test_what_the_operator_has_not_said_is_told() -> None:
     said = squeezed(a_cluster(upgrade_pool(), nodes=[a_machine("w1")], leader_problem=DOWN))
-    assert "no operator permits it for certain: do not upgrade the node now" in said
+    assert "It is not certain that the operator permits it: do not upgrade the node now." in said
     assert DOWN in said
     assert said.count(DOWN) == 1
     assert "The node does not have the label: the operator sets it within a minute, if it runs." in said
