@@ -26,7 +26,7 @@ WORKERS ?= $(shell awk -v most=$$((2 * $$(nproc))) '/^MemAvailable/ {fit = int($
 # Many container images set this. Without byte code each process of a test run compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install quick check test test-oldest test-crash breaks demo up down generate lock format
+.PHONY: help install quick check test test-newest test-oldest test-crash breaks demo up down generate lock format
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,7 +74,7 @@ check-imports: $(INSTALLED)
 	@$(BIN)/lint-imports | tail -n 2
 
 # One after the other, the cheap ones first. All of them need the cores: side by side they take as long, and miss deadlines.
-test: $(INSTALLED) ## Everything: lint, types, import rules, alerts, the unit tests, the tests on a real control plane; all run
+test: $(INSTALLED) ## Before a push: lint, types, import rules, alerts, the unit tests, those on a real control plane but the nightly ones
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m testbed.promtool
 	@$(BIN)/python -m testbed.prometheus
@@ -87,13 +87,18 @@ test-unit: $(INSTALLED)
 test-alerts: $(INSTALLED)
 	@$(BIN)/pytest -q --junitxml=$(RESULTS)/alerts.xml tests/alerts
 test-cluster: $(INSTALLED)
-	@$(call cluster,cluster) -m "not long and not twin" --durations=25 tests/cluster
+	@$(call cluster,cluster) -m "not long and not nightly" --durations=25 tests/cluster
 
 # Go's own 100 has a control plane that starts, and each kubectl, spend a quarter of their time on garbage.
-test-cluster test-oldest test-memory test-crash: export GOGC ?= 400
+test-cluster test-newest test-oldest test-memory test-crash: export GOGC ?= 400
 
 # On a control plane that stands already; the word is the name of the file of results.
 cluster = $(BIN)/pytest -q $(ASYNCIO_DEBUG) -n $(WORKERS) --dist loadgroup --junitxml=$(RESULTS)/$(1).xml
+
+test-newest: $(INSTALLED) ## The tests on a control plane that take 6 s and more, or show what a unit test shows
+	@$(BIN)/python -m testbed build
+	@$(BIN)/python -m testbed.prometheus
+	@$(call cluster,newest) -m "nightly and not long" tests/cluster
 
 # The oldest Kubernetes that is supported; pins for it lie in tests/testbed/controlplane.
 OLDEST := 1.32
@@ -174,7 +179,7 @@ audit: $(AUDIT)/.installed ## Ask for known vulnerabilities of what the operator
 
 # Which of them: make nightly PARTS="crash explore".
 PARTS ?=
-nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-memory, test-oldest, explore, test-benches, test-image, test-chart, lint-manifests, sbom; all run
+nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-memory, test-newest, test-oldest, explore, test-benches, test-image, test-chart, lint-manifests, sbom; all run
 	@$(BIN)/python tests/nightly/__main__.py --make "$(MAKE)" $(PARTS)
 
 # In an environment of its own, since checkov has a hundred dependencies.

@@ -262,6 +262,7 @@ def test_two_owners_can_each_have_a_taint(testbed: Testbed, server: Server, stor
     assert [taint["key"] for taint in server.read(stored)["spec"]["taints"]] == ["a", "b"]
 
 
+@pytest.mark.nightly
 def test_the_largest_status_is_taken_and_reads_back_equal(server: Server, stored: str) -> None:
     """Whatever the operator has to say, no length of it may cost the whole report."""
     now, text = datetime.now(UTC), "ü" * 5000

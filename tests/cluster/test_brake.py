@@ -97,6 +97,7 @@ def test_a_taint_that_would_delete_pods_waits_on_their_nodes_and_nowhere_else(
     assert world.carried() == bare
 
 
+@pytest.mark.nightly
 def test_another_value_of_a_taint_that_is_held_leaves_the_old_one_standing(world: World, pods: Pods) -> None:
     used, free = world.fleet(windows=2)
     bare = world.carried()
@@ -154,6 +155,7 @@ def test_where_the_spec_says_delete_the_pods_are_named_first_and_only_the_intole
     expect(world, pool, Stalled=("False", "NotStalled"))
 
 
+@pytest.mark.nightly
 def test_a_taint_that_somebody_took_off_is_not_put_back_on_a_pod_that_has_come_since(
     world: World, pods: Pods
 ) -> None:
@@ -216,6 +218,7 @@ def test_a_pod_that_came_between_the_last_look_and_the_repair_is_seen_before_the
     assert all("limit=" not in each.uri and "resourceVersion" not in each.uri for each in alone)
 
 
+@pytest.mark.nightly
 def test_while_pods_cannot_be_listed_nothing_is_known_and_nothing_but_that_taint_waits(
     world: World, pods: Pods
 ) -> None:
@@ -252,6 +255,7 @@ def test_while_pods_cannot_be_listed_nothing_is_known_and_nothing_but_that_taint
         assert world.carried() == bare
 
 
+@pytest.mark.nightly
 def test_half_a_list_of_pods_says_nothing(world: World, pods: Pods) -> None:
     used, free = world.fleet(windows=2)
     for name in ("aa", "ab", "ac"):

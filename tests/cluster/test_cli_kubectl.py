@@ -118,6 +118,7 @@ def test_the_flags_that_are_handed_through_are_those_of_kubectl_options() -> Non
         assert with_tables(source, flags) == source, "make them anew: see harness/kubectl_options.py"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seconds", [2, pytest.param(45, marks=pytest.mark.long)])
 def test_an_exec_plugin_that_prompts_and_is_slow_prompts_once(world: World, seconds: int) -> None:
     pool = world.apply(world.pool(upgrade={}, os={"version": "2022", "targetRevision": 99_999}))
@@ -177,6 +178,7 @@ def test_flags_have_the_effect_that_they_have_for_kubectl(
     assert done.returncode == code
 
 
+@pytest.mark.nightly
 def test_the_calls_of_a_verb_do_not_grow_with_nodes(world: World) -> None:
     """What ``docs/cli.md`` says: each call is a line of a kubectl that notes it."""
     world.fleet(windows=3)

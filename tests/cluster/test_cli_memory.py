@@ -93,6 +93,7 @@ class Person:
         return running.returncode or 0, out.decode(), err.decode()
 
 
+@pytest.mark.nightly
 async def test_a_person_with_a_certificate_reads_with_the_role_and_without_sending_it(world: World) -> None:
     async with a_transport(world.testbed.kubeconfig("admin")) as transport:
         reviews = Reviews(transport, path="/memory", monotonic=time.monotonic)

@@ -72,6 +72,7 @@ def closed(plan: Object) -> Sequence[str]:
     return [each["gate"] for each in plan["gates"] if not each["permits"]]
 
 
+@pytest.mark.nightly
 def test_due_nodes_are_planned_and_each_obstacle_closes_its_gate(world: World) -> None:
     first, second, *_ = nodes = world.fleet(windows=4)
     pool = world.apply(world.pool(**UPGRADED))
@@ -115,6 +116,7 @@ def test_a_yes_needs_an_operator_that_leads_and_says_so(world: World) -> None:
         delete_lease(world)
 
 
+@pytest.mark.nightly
 def test_the_plan_is_the_same_byte_for_byte_and_only_reads(world: World) -> None:
     world.fleet(windows=3)
     pool = world.apply(world.pool(**UPGRADED))
@@ -127,6 +129,7 @@ def test_the_plan_is_the_same_byte_for_byte_and_only_reads(world: World) -> None
     assert verbs == {"get", "list"}
 
 
+@pytest.mark.nightly
 def test_a_manifest_is_planned_before_it_is_applied(world: World) -> None:
     nodes = world.fleet(windows=2)
     manifest = world.pool(**UPGRADED)
@@ -140,6 +143,7 @@ def test_a_manifest_is_planned_before_it_is_applied(world: World) -> None:
     assert planned(world, "-f", "-", stdin=text)["nodes"] == 2, "what kubectl get prints can be piped in"
 
 
+@pytest.mark.nightly
 def test_a_node_of_no_pool_says_why(world: World) -> None:
     names = world.fleet(windows=1, linux=1)
     (linux,) = [name for name in names if labels_of(world, name)["kubernetes.io/os"] == "linux"]
@@ -161,6 +165,7 @@ def test_a_pool_that_there_is_not_is_a_sentence(testbed: Testbed) -> None:
     assert 'there is no WindowsNodePool "nobody"' in done.stderr
 
 
+@pytest.mark.nightly
 def test_who_may_not_list_pods_sees_the_rest(world: World) -> None:
     (node,) = world.fleet(windows=1)
     pool = world.apply(world.pool(**UPGRADED))

@@ -59,6 +59,7 @@ def squeezed(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.nightly
 def test_a_pool_that_is_up_to_date(world: World) -> None:
     nodes = world.fleet(windows=3)
     pool = world.apply(world.pool(**SPEC))
@@ -76,6 +77,7 @@ def test_a_pool_that_is_up_to_date(world: World) -> None:
     assert found["nodeGroups"] == [{"state": "UpToDate", "count": 3, "nodes": nodes}]
 
 
+@pytest.mark.nightly
 def test_nodes_in_trouble_are_named_and_the_conditions_that_say_so(world: World) -> None:
     first, second, *_ = world.fleet(windows=4)
     pool = world.apply(world.pool(**SPEC))
@@ -96,6 +98,7 @@ def test_without_an_operator_it_says_that_nobody_has_looked(world: World) -> Non
     assert content(world, pool)["observedGeneration"] == -1
 
 
+@pytest.mark.nightly
 def test_an_operator_that_has_gone_leaves_a_status_that_is_said_to_be_behind(world: World) -> None:
     world.fleet(windows=1)
     pool = world.apply(world.pool(**SPEC))
@@ -107,6 +110,7 @@ def test_an_operator_that_has_gone_leaves_a_status_that_is_said_to_be_behind(wor
     assert "has not processed the newest spec" in squeezed(shown(world, pool))
 
 
+@pytest.mark.nightly
 def test_without_a_name_one_pool_is_shown_whole_and_several_as_a_line_each(world: World) -> None:
     one = world.apply(world.pool("one"))
     assert "Issues" in shown(world) or "has not processed" in squeezed(shown(world))
@@ -168,6 +172,7 @@ def watching(world: World, *arguments: str) -> Iterator[Watching]:
             process.kill()
 
 
+@pytest.mark.nightly
 def test_watching_sees_every_change_to_the_end_of_the_pool(world: World) -> None:
     world.fleet(windows=2)
     pool = world.apply(world.pool(**SPEC))
@@ -202,6 +207,7 @@ def test_watching_a_pipe_writes_one_picture_below_the_other(world: World) -> Non
     assert not [line for line in seen.lines if "\x1b" in line]
 
 
+@pytest.mark.nightly
 def test_on_a_terminal_it_draws_over_what_it_drew_and_has_colours(world: World) -> None:
     pool = world.apply(world.pool(**SPEC))
     ours, theirs = pty.openpty()

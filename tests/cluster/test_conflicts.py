@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from cluster.contended import LABEL, PAUSES, SPEC, TAINT, Object, applied, assert_pauses
 from harness.nodes import labels_of, record_of, taints_of
 from harness.waiting import eventually
@@ -63,6 +65,7 @@ def test_somebody_who_takes_the_very_key_between_our_read_and_our_write_gets_it_
     assert taints_of(world.node(name)) == {"os=theirs:NoSchedule"}
 
 
+@pytest.mark.nightly
 def test_409_on_every_write_to_one_node_slows_down_that_node_and_no_other(
     world: World, proxy: FaultProxy
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from harness.nodes import labels_of
 from harness.waiting import eventually
 from harness.world import World
@@ -13,6 +15,7 @@ from winpool.api.keys import POOL_LABEL
 NODES = 12
 
 
+@pytest.mark.nightly
 def test_a_kill_in_the_middle_of_a_cold_start_leads_to_the_same_end(world: World) -> None:
     world.fleet(windows=NODES, linux=1, labels={"example.com/tier": "silver"}, taints=["os=linux:NoSchedule"])
     bare = world.carried()

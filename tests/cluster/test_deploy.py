@@ -134,6 +134,7 @@ def lines_but(outcome: str, applied: subprocess.CompletedProcess[str]) -> list[s
     return [line for line in applied.stdout.splitlines() if not line.endswith(f" {outcome}")]
 
 
+@pytest.mark.nightly
 def test_a_second_apply_changes_nothing_and_neither_does_one_by_the_server(installed: Testbed) -> None:
     kinds = ("deployment", "poddisruptionbudget")
     before = [read(installed, kind) for kind in kinds]
@@ -149,6 +150,7 @@ def test_a_second_apply_changes_nothing_and_neither_does_one_by_the_server(insta
     assert generations[0] == generations[1]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("how", [(), ("--server-side",)], ids=["client", "server"])
 def test_noexecute_taints_that_an_admin_has_forbidden_stay_so_when_deploy_is_applied_again(
     installed: Testbed, how: tuple[str, ...]
@@ -194,6 +196,7 @@ def test_the_files_read_without_kubectl_are_what_it_renders() -> None:
     assert by_kubectl == {key_of(each): without_checkov(each) for each in objects_of(DEPLOY)}
 
 
+@pytest.mark.nightly
 def test_deploy_and_every_overlay_are_written_for_checkov_and_nothing_from_before_stays(
     tmp_path: Path,
 ) -> None:
@@ -203,6 +206,7 @@ def test_deploy_and_every_overlay_are_written_for_checkov_and_nothing_from_befor
     assert found == {f"{folder.name}.yaml": rendered(folder) for folder in EVERY}
 
 
+@pytest.mark.nightly
 def test_one_file_for_a_release_is_what_k_applies(installed: Testbed) -> None:
     assert [*yaml.safe_load_all(render())] == rendered(DEPLOY)
     assert installed.kubectl("diff", "-k", str(DEPLOY)).stdout == ""

@@ -159,6 +159,7 @@ def typed(
     )
 
 
+@pytest.mark.nightly
 def test_make_up_leaves_a_cluster_and_make_down_ends_it(tmp_path: Path) -> None:
     def make(target: str) -> str:
         done = subprocess.run(

@@ -30,7 +30,7 @@ async def transport(proxy: FaultProxy) -> AsyncIterator[Transport]:
         yield opened
 
 
-@pytest.mark.twin
+@pytest.mark.nightly
 @pytest.mark.parametrize("nth", [1, 2], ids=["the first watch", "one after it"])
 async def test_a_list_asked_for_while_a_watch_is_being_opened_is_made(
     proxy: FaultProxy, transport: Transport, monkeypatch: pytest.MonkeyPatch, nth: int

@@ -75,7 +75,7 @@ async def test_a_version_that_cannot_be_read_is_the_one_that_was_known(
     assert control_plane.version == PINNED
 
 
-@pytest.mark.twin
+@pytest.mark.nightly
 @pytest.mark.parametrize("clean", [False, True], ids=["broken off", "ended in good order"])
 async def test_contact_is_made_anew_after_a_watch_that_did_not_end_in_its_time(
     proxy: FaultProxy, transport: Transport, clean: bool
@@ -87,7 +87,7 @@ async def test_contact_is_made_anew_after_a_watch_that_did_not_end_in_its_time(
         await until(lambda: reflected.reflector.stats.watches == 2, what="a watch anew")
 
 
-@pytest.mark.twin
+@pytest.mark.nightly
 async def test_a_contact_that_came_to_nothing_is_made_again_with_the_next_watch(transport: Transport) -> None:
     async with a_reflector(transport, contacts_failing=2) as reflected:
         assert reflected.reflector.synced, "what nodes there are is known all the same"
@@ -99,6 +99,7 @@ async def test_a_contact_that_came_to_nothing_is_made_again_with_the_next_watch(
         assert reflected.contacts == 3
 
 
+@pytest.mark.nightly
 async def test_a_list_that_is_due_is_no_new_contact(transport: Transport) -> None:
     async with a_reflector(transport) as reflected:
         reflected.reflector.ask_for_list()

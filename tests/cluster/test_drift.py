@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from harness.nodes import annotations_of, carried, labels_of, record_of
 from harness.waiting import eventually
 from harness.world import World
@@ -68,6 +70,7 @@ def test_a_lost_ownership_record_is_written_again_with_one_patch(world: World) -
     assert world.patched_nodes(since=start) == [names[0]]
 
 
+@pytest.mark.nightly
 def test_a_fight_over_a_label_slows_down_repairs_but_not_the_deletion(world: World) -> None:
     [name] = world.fleet(windows=1)
     bare = world.carried()

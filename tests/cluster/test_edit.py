@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from harness.nodes import carried, labels_of, taints_of, told_labels, wanted_spec
 from harness.waiting import eventually
 from harness.world import World
@@ -30,6 +32,7 @@ SECOND: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_an_edit_adds_changes_and_removes_labels_and_taints_in_one_patch_per_node(world: World) -> None:
     world.fleet(windows=4, labels={"example.com/color": "blue"}, taints=["os=linux:NoSchedule"])
     before = world.carried()

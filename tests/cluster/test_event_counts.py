@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
+import pytest
+
 from cluster.denying import WHY, denying
 from harness.nodes import labels_of
 from harness.waiting import eventually, holds
@@ -32,6 +34,7 @@ def first(names: list[str]) -> str:
     return f"{len(names)} nodes ({', '.join(sorted(names)[:3])} and {len(names) - 3} more)"
 
 
+@pytest.mark.nightly
 def test_twelve_nodes_that_one_policy_denies_are_one_event_of_the_pool(world: World) -> None:
     names = world.fleet(windows=12)
     with denying(world, *names):
@@ -64,6 +67,7 @@ def test_two_nodes_that_a_policy_denies_have_an_event_each(world: World) -> None
     world.wait_up_to_date(pool, nodes=3)
 
 
+@pytest.mark.nightly
 def test_twelve_nodes_that_somebody_changes_at_once_are_one_event_of_the_pool(world: World) -> None:
     names = world.fleet(windows=12)
     pool = world.apply(world.pool(**SPEC))

@@ -58,6 +58,7 @@ def run(world: World, text: str) -> None:
         world.kubectl(*command)
 
 
+@pytest.mark.nightly
 def test_a_damaged_record_is_told_with_its_keys_until_the_fix_was_run(world: World) -> None:
     spoilt, _sound = world.fleet(windows=2)
     bare = world.carried()
@@ -84,6 +85,7 @@ def test_a_damaged_record_is_told_with_its_keys_until_the_fix_was_run(world: Wor
     assert world.carried() == bare
 
 
+@pytest.mark.nightly
 def test_before_a_deletion_the_status_says_what_stays_and_the_event_how_to_remove_it(world: World) -> None:
     spoilt, _sound = world.fleet(windows=2)
     bare = world.carried()
@@ -129,6 +131,7 @@ def a_starting_spec(*, timeout: int) -> Object:
     }
 
 
+@pytest.mark.nightly
 def test_a_newcomer_that_is_older_than_its_timeout_gets_no_startup_taints(world: World) -> None:
     [name] = world.fleet(windows=1)
     created = datetime.fromisoformat(world.node(name)["metadata"]["creationTimestamp"])
@@ -145,6 +148,7 @@ def test_a_newcomer_that_is_older_than_its_timeout_gets_no_startup_taints(world:
     assert issues(world.status(pool), "ValidationTimedOut") == []
 
 
+@pytest.mark.nightly
 def test_the_time_for_validation_counts_from_the_taint_also_over_a_restart(world: World) -> None:
     """The node is nearly as old as its time when the operator first sees it: it has all of it still."""
     timeout = 20

@@ -235,6 +235,7 @@ def the_parameters() -> Object:
     return found
 
 
+@pytest.mark.nightly
 def test_an_admin_forbids_noexecute_taints_and_allows_them_again(ground: Ground, world: World) -> None:
     hard = NEEDED["a NoExecute taint"]
     names = world.fleet(windows=2)

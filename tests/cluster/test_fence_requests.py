@@ -155,6 +155,7 @@ def sent(caller: Caller, path: str, body: bytes | None) -> tuple[int, Object]:
     return caller.ask("POST", f"{path}?dryRun=All", json.loads(body or b""))
 
 
+@pytest.mark.nightly
 def test_others_may_evict_and_get_tokens_as_before(ground: Ground, pods: None) -> None:
     """Or the refusals would not be of the fence."""
     harms = [each for name, each in {**EVICTIONS, **TOKENS}.items() if name != "without options"]

@@ -9,6 +9,8 @@ import os
 import signal
 from typing import Any, Final
 
+import pytest
+
 from cluster.forging import DEDICATED, NOBODY, a_record, a_taint, as_kubelet, await_told, forge, uid_of
 from harness.nodes import labels_of, taints_of
 from harness.operator import Operator
@@ -29,6 +31,7 @@ CLAIM: Final[Object] = {
 """All that ``own_by_others`` puts on, and as if it were ours."""
 
 
+@pytest.mark.nightly
 def test_a_linux_node_with_a_forged_record_is_not_touched(unguarded: World) -> None:
     """Looked for at the start; a genuine stray in the same look loses a label, so there was one."""
     unguarded.fleet(windows=1)
@@ -90,6 +93,7 @@ def test_a_kubelet_that_calls_its_node_a_linux_node_is_not_rid_of_its_taints(wor
     assert taints_of(world.node(hostile)) == set()
 
 
+@pytest.mark.nightly
 def test_a_windows_node_with_an_invented_owner_is_left_alone_and_told_and_joins_on_the_command(
     unguarded: World,
 ) -> None:
@@ -119,6 +123,7 @@ def test_a_windows_node_with_an_invented_owner_is_left_alone_and_told_and_joins_
     assert without_ours(after) == without_ours(before[forger])
 
 
+@pytest.mark.nightly
 def test_a_node_outside_every_pool_with_an_invented_owner_is_not_swept(unguarded: World) -> None:
     (name,) = unguarded.fleet(windows=1)
     own_by_others(unguarded, name)
@@ -132,6 +137,7 @@ def test_a_node_outside_every_pool_with_an_invented_owner_is_not_swept(unguarded
     assert unguarded.node_patches(since=start) == []
 
 
+@pytest.mark.nightly
 def test_what_a_pool_that_was_seen_here_left_behind_is_swept_and_no_more(unguarded: World) -> None:
     """The process that knew the pool sees it go without having released anything."""
     forger, honest = unguarded.fleet(windows=2)
@@ -152,6 +158,7 @@ def test_what_a_pool_that_was_seen_here_left_behind_is_swept_and_no_more(unguard
     assert without_ours(unguarded.carried()[forger]) == without_ours(before[forger])
 
 
+@pytest.mark.nightly
 def test_what_a_pool_never_seen_here_left_behind_waits_for_a_person_who_is_told(unguarded: World) -> None:
     """Genuine as it is, nothing tells it from a forged one."""
     (name,) = unguarded.fleet(windows=1)

@@ -53,6 +53,7 @@ def test_a_kubelet_may_annotate_its_node_and_may_not_do_what_its_record_asks_for
             as_kubelet(unguarded.testbed, name, *command)
 
 
+@pytest.mark.nightly
 def test_what_a_forged_record_lists_stays_on_apply_edit_and_deletion_and_is_told(unguarded: World) -> None:
     forger, _ = unguarded.fleet(windows=2)
     restrict(unguarded, [forger])

@@ -68,6 +68,7 @@ def test_records_name_the_guard_and_what_gave_way_comes_back(world: World) -> No
     assert world.carried() == before
 
 
+@pytest.mark.nightly
 def test_when_the_guard_comes_each_record_is_written_once_more_and_counts_from_then_on(
     guard: Guard, unguarded: World
 ) -> None:
@@ -107,6 +108,7 @@ def test_when_the_guard_comes_each_record_is_written_once_more_and_counts_from_t
         assert without_taints(each) == without_taints(before[name])
 
 
+@pytest.mark.nightly
 def test_records_that_name_no_guard_are_written_once_more_and_nothing_of_the_spec_is_lost(
     world: World,
 ) -> None:
@@ -130,6 +132,7 @@ def test_records_that_name_no_guard_are_written_once_more_and_nothing_of_the_spe
     assert world.carried() == before
 
 
+@pytest.mark.nightly
 def test_a_record_with_a_guard_that_never_was_gives_no_right(world: World) -> None:
     names = world.fleet(windows=len(NAMES_OF_NO_GUARD))
     restrict(world, names)

@@ -31,6 +31,7 @@ INTERRUPTIONS: Final[dict[str, tuple[Callable[[Guard], None], Callable[[Guard], 
 """How the guard goes and how it comes back; after the last one all names and UIDs are as they were."""
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("interruption", INTERRUPTIONS)
 def test_a_record_forged_while_the_guard_was_away_gives_no_right_with_the_name_of_the_guard(
     guard: Guard, unguarded: World, interruption: str
@@ -62,6 +63,7 @@ def test_a_record_forged_while_the_guard_was_away_gives_no_right_with_the_name_o
     assert unguarded.carried() == before
 
 
+@pytest.mark.nightly
 def test_while_the_guard_is_away_its_name_gives_no_right(guard: Guard, unguarded: World) -> None:
     """The operator runs all the time; the forger deletes nothing and waits for no restart."""
     guard.install()
@@ -88,6 +90,7 @@ def test_while_the_guard_is_away_its_name_gives_no_right(guard: Guard, unguarded
     assert unguarded.carried() == before
 
 
+@pytest.mark.nightly
 def test_a_kubelet_that_forges_as_soon_as_it_learns_the_name_of_a_new_guard_is_too_late(
     guard: Guard, unguarded: World
 ) -> None:

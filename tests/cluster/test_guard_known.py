@@ -91,6 +91,7 @@ def events(world: World, pool: str) -> list[str]:
     return sorted(each["reason"] for each in found if each["reason"].startswith("Guard"))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("harm", HARMS)
 def test_a_guard_that_is_harmed_is_told_of_once_and_comes_back_as_another(lab: World, harm: str) -> None:
     pool = lab.apply(lab.pool())
@@ -129,6 +130,7 @@ def test_a_restart_of_the_operator_leaves_its_identity(lab: World) -> None:
     assert events(lab, pool) == []
 
 
+@pytest.mark.nightly
 def test_without_the_right_to_look_it_says_which_is_missing_and_goes_on(lab: World) -> None:
     names = lab.fleet(windows=1)
     role = json.loads(lab.kubectl("get", "clusterrole", "winpool", "-o", "json"))
@@ -168,6 +170,7 @@ def test_a_pool_of_trusted_labels_that_nodes_could_get_by_themselves_is_told_so(
     eventually(lambda: not reasons(), what="no issue any more")
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_a_node_with_20000_labels_costs_a_status_report_no_more_than_without(guard: Guard) -> None:
     guard.install()

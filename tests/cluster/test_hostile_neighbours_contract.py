@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import pytest
+
 from cluster.pods import OFTEN, tainted
 from cluster.test_writers import reborn
 from harness.nodes import carried, labels_of, record_of, taints_of, told_labels
@@ -58,6 +60,7 @@ EDITED: Final[Object] = {
 }
 
 
+@pytest.mark.nightly
 def test_what_others_have_put_survives_apply_edit_and_deletion(world: World) -> None:
     names = world.fleet(windows=2, linux=1, labels=FOREIGN_LABELS)
     world.kubectl("annotate", "node", *names, "example.com/note=hands off")
@@ -109,6 +112,7 @@ def test_what_others_have_put_survives_apply_edit_and_deletion(world: World) -> 
     assert world.carried() == later
 
 
+@pytest.mark.nightly
 def test_a_node_that_registers_with_what_a_pool_wants_keeps_it_when_the_pool_is_gone(world: World) -> None:
     equal, other = world.fleet(windows=2)
     pool = world.apply(world.pool(**WANTED))

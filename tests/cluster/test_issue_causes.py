@@ -120,6 +120,7 @@ def kernel_of(node: Object) -> str:
     return str(node["status"]["nodeInfo"]["kernelVersion"])
 
 
+@pytest.mark.nightly
 def test_forty_nodes_with_five_kinds_of_trouble_are_told_shortly_and_once(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,6 +175,7 @@ def test_nodes_that_differ_in_what_they_report_share_an_issue_where_the_cause_is
     assert_issues(world.status(pool), names=names)
 
 
+@pytest.mark.nightly
 def test_an_issue_keeps_its_time_while_its_nodes_come_and_go(world: World) -> None:
     """§1: the cause is a stable key: `since` is that of the trouble, not of a node."""
     pool = world.apply(world.pool(labels=LABELS, os={"version": "2025"}))
@@ -206,7 +208,7 @@ def test_the_crd_keeps_atomic_lists_and_asks_for_none_of_the_new_fields(world: W
     assert step["changes"]["maxItems"] == 8
 
 
-@pytest.mark.twin
+@pytest.mark.nightly
 def test_a_status_in_the_old_form_is_read_without_losing_since(world: World) -> None:
     """§1: "a status in the old form is read without losing `since`"."""
     names = world.fleet(windows=2)
@@ -292,6 +294,7 @@ CAUSES: Final[dict[str, Cause]] = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("reason", CAUSES)
 def test_few_nodes_with_one_cause_have_an_event_each(world: World, reason: str) -> None:
     """§1: "Node events only where at most 3 nodes share a cause"."""
@@ -301,6 +304,7 @@ def test_few_nodes_with_one_cause_have_an_event_each(world: World, reason: str) 
         holds(lambda: events_about(world, pool=pool, reason=reason) == [], seconds=2)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("reason", CAUSES)
 def test_many_nodes_with_one_cause_are_one_event_of_their_pool(world: World, reason: str) -> None:
     """§1: "else one event at the pool that counts and names the first"."""
@@ -336,6 +340,7 @@ def texts_in(value: Any) -> Iterable[str]:
         yield from texts_in(inner)
 
 
+@pytest.mark.nightly
 def test_nodes_whose_names_are_words_of_messages_are_told_like_any_others(world: World) -> None:
     """§1: "the server's refusal without node names", where these are "node", "changes" and "taint"."""
     names = sorted(a_machine(world, name) for name in ("node", "changes", "taint"))
@@ -353,6 +358,7 @@ def test_nodes_whose_names_are_words_of_messages_are_told_like_any_others(world:
     expect_state(world, pool, "UpToDate")
 
 
+@pytest.mark.nightly
 def test_a_refusal_of_40_kb_with_newlines_and_escape_sequences_is_one_short_issue(world: World) -> None:
     """§1: "the server's refusal without node names", as long and as odd as a webhook can make it."""
     names = world.fleet(windows=5)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import pytest
+
 from cluster.forging import a_taint, await_told, told
 from harness.nodes import labels_of, taints_of
 from harness.waiting import eventually
@@ -143,6 +145,7 @@ def test_without_a_guard_and_with_the_status_lost_the_keys_of_the_spec_come_off_
     assert unguarded.carried() == before
 
 
+@pytest.mark.nightly
 def test_a_pool_that_sets_more_keys_over_time_than_its_status_holds_goes_on(unguarded: World) -> None:
     """An editor who goes through three times 32 labels neither stops the pool nor leaves anything behind."""
     unguarded.fleet(windows=1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import pytest
+
 from cluster.kstatus import Status, compute
 from cluster.pods import pods_in
 from cluster.told import expect
@@ -52,6 +54,7 @@ def test_a_changed_spec_is_in_progress_from_the_moment_it_stands(world: World) -
     eventually(lambda: read(world, pool) is Status.CURRENT, what="the pool current again")
 
 
+@pytest.mark.nightly
 def test_a_pool_that_waits_for_a_person_has_failed_and_goes_on_when_the_person_has_acted(
     world: World,
 ) -> None:

@@ -181,6 +181,7 @@ def test_a_pod_holds_its_memory_until_its_grace_is_over(served: Kubelets, token:
     assert listed() is None
 
 
+@pytest.mark.nightly
 def test_an_armed_kubelet_evicts_where_commit_runs_out_and_an_unarmed_one_lets_allocations_fail(
     served: Kubelets, token: str
 ) -> None:

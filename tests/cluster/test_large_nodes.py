@@ -17,6 +17,7 @@ ESCAPED = "<" * 1_200_000
 """JSON has six bytes for each of these characters, so the node is longer than what etcd accepts."""
 
 
+@pytest.mark.nightly
 def test_a_kubelet_that_reports_all_that_etcd_takes_breaks_no_watch(world: World) -> None:
     loud, other = world.fleet(windows=2)
     world.operator.start()

@@ -122,6 +122,7 @@ def test_a_killed_leader_is_replaced(world: World) -> None:
     pair.check_order(since=start)
 
 
+@pytest.mark.nightly
 def test_a_leader_that_was_frozen_for_longer_than_the_lease_writes_nothing_and_ends(world: World) -> None:
     names = world.fleet(windows=6)
     pair = Pair(world)
@@ -167,6 +168,7 @@ def test_a_leader_that_is_cut_off_writes_nothing_and_ends(world: World) -> None:
         assert "it was not renewed in time: " in pair.first.log_text()
 
 
+@pytest.mark.nightly
 def test_a_leader_whose_renewals_alone_are_lost_writes_to_no_node_after_its_term(world: World) -> None:
     with first_behind_a_proxy(world) as (proxy, pair, names):
         start = world.now()
@@ -202,6 +204,7 @@ def test_two_operators_that_both_write_do_no_harm(world: World) -> None:
     assert world.carried() == before
 
 
+@pytest.mark.nightly
 def test_a_wall_clock_that_jumps_moves_no_term_and_is_told_of(world: World) -> None:
     names = world.fleet(windows=3)
     clock = world.directory / "clock"
@@ -230,6 +233,7 @@ def wait_skewed(pair: Pair, *, by: float) -> None:
     eventually(check, what="the second sees how far the clocks are apart")
 
 
+@pytest.mark.nightly
 def test_sigterm_hands_over_without_a_wait_for_the_lease(world: World) -> None:
     names = world.fleet(windows=3)
     pair = Pair(world)
@@ -267,6 +271,7 @@ def test_a_lease_that_someone_else_takes_or_deletes_ends_the_leader(world: World
     assert "someone has taken it" in operator.log_text()
 
 
+@pytest.mark.nightly
 def test_a_lease_whose_holder_json_makes_six_times_as_long_is_taken_all_the_same(world: World) -> None:
     """JSON has six bytes for each of these characters, so it is longer than an object in etcd."""
     operator = world.further_operator(environment=ELECTING)
@@ -296,6 +301,7 @@ def wait_reported(world: World, *pools: str, holder: str) -> None:
     eventually(check, what=f"the holder '{holder}' in {pools}", seconds=120)
 
 
+@pytest.mark.nightly
 def test_a_second_operator_is_an_issue_of_each_pool_until_it_has_ended(world: World) -> None:
     world.operator.start()
     pools = [world.apply(world.pool(name)) for name in ("a", "b")]
@@ -322,6 +328,7 @@ def test_a_second_operator_is_an_issue_of_each_pool_until_it_has_ended(world: Wo
     wait_reported(world, *pools, holder="")
 
 
+@pytest.mark.nightly
 def test_of_two_installations_the_second_never_leads_and_says_why(world: World) -> None:
     names = world.fleet(windows=1)
     first = world.further_operator(environment=ELECTING)
@@ -363,6 +370,7 @@ def a_lease(name: str) -> dict[str, Any]:
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}}
 
 
+@pytest.mark.nightly
 def test_without_leader_election_the_lease_is_only_read_and_a_second_operator_is_noticed(
     world: World,
 ) -> None:

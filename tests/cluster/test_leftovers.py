@@ -75,7 +75,7 @@ def test_a_node_that_stops_being_windows_is_written_soon_after_a_write_that_fail
     assert refused.hits == 3
 
 
-@pytest.mark.twin
+@pytest.mark.nightly
 def test_a_stray_that_refuses_a_write_is_tried_later_and_later_and_keeps_no_other_waiting(
     world: World, proxy: FaultProxy
 ) -> None:
@@ -117,6 +117,7 @@ def test_what_a_pool_deleted_by_force_left_behind_is_swept(world: World) -> None
     assert not any("winpool.dev/" in json.dumps(node) for node in world.nodes().values())
 
 
+@pytest.mark.nightly
 def test_what_a_pool_deleted_by_force_left_behind_is_taken_over_by_the_next(world: World) -> None:
     names = world.fleet(windows=2)
     world.operator.start()

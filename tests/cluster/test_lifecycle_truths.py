@@ -141,6 +141,7 @@ def test_the_finalizers_of_others_stay_where_they_are(world: World) -> None:
 # Pools that went while no operator ran
 
 
+@pytest.mark.nightly
 def test_a_pool_deleted_by_force_while_no_operator_ran_is_told_by_one_event_with_nodes_and_time(
     world: World,
 ) -> None:
@@ -200,6 +201,7 @@ def test_a_pool_that_is_being_deleted_when_an_operator_starts_says_so(world: Wor
 # Takeover
 
 
+@pytest.mark.nightly
 def test_a_node_of_a_pool_deleted_by_force_is_taken_over_within_the_grace_and_a_list(world: World) -> None:
     """P4: by two lists a grace apart, and by no more lists than those (P2)."""
     names = world.fleet(windows=2)
@@ -232,6 +234,7 @@ def test_a_node_of_a_pool_deleted_by_force_is_taken_over_within_the_grace_and_a_
         assert lists_of_pools(world, since=start) <= 3
 
 
+@pytest.mark.nightly
 def test_a_node_whose_owner_stays_unknown_is_asked_about_twice_and_not_again(world: World) -> None:
     """P2: a record that nothing vouches for may stay for ever."""
     (name,) = world.fleet(windows=1)
@@ -261,6 +264,7 @@ def test_a_node_whose_owner_stays_unknown_is_asked_about_twice_and_not_again(wor
 # RecordTrust
 
 
+@pytest.mark.nightly
 def test_a_missing_permission_is_an_event_once(world: World) -> None:
     world.fleet(windows=2)
     pool = world.apply(world.pool(**SPEC))

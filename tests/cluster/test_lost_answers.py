@@ -47,7 +47,7 @@ def test_writes_whose_replies_are_lost_are_not_made_twice(world: World, proxy: F
     assert world.carried() == bare
 
 
-@pytest.mark.twin
+@pytest.mark.nightly
 def test_a_pool_is_not_let_go_while_a_write_of_ours_may_stand_that_nobody_told_us_of(
     world: World, proxy: FaultProxy
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import pytest
+
 from harness.faulty import through_proxy
 from harness.nodes import annotations_of, carried, labels_of, record_of, taints_of
 from harness.waiting import eventually
@@ -24,6 +26,7 @@ FIRST_LIFE: Final = {"example.com/tier": "silver"}
 SECOND_LIFE: Final = {"example.com/tier": "bronze"}
 
 
+@pytest.mark.nightly
 def test_a_node_that_comes_back_under_its_name_is_a_new_one_with_a_past_of_its_own(world: World) -> None:
     name, other = world.fleet(windows=2, labels=FIRST_LIFE)
     pool = world.apply(world.pool(**SPEC))
@@ -44,6 +47,7 @@ def test_a_node_that_comes_back_under_its_name_is_a_new_one_with_a_past_of_its_o
     assert_second_life(world, name)
 
 
+@pytest.mark.nightly
 def test_a_node_that_was_replaced_while_the_operator_was_down_is_a_new_one_too(world: World) -> None:
     [name] = world.fleet(windows=1, labels=FIRST_LIFE)
     pool = world.apply(world.pool(**SPEC))
@@ -58,6 +62,7 @@ def test_a_node_that_was_replaced_while_the_operator_was_down_is_a_new_one_too(w
     assert_second_life(world, name)
 
 
+@pytest.mark.nightly
 def test_a_write_that_was_meant_for_a_node_does_not_hit_the_new_one_of_that_name(world: World) -> None:
     [name] = world.fleet(windows=1, labels=FIRST_LIFE)
     pool = world.apply(world.pool(**SPEC))

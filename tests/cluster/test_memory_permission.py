@@ -11,6 +11,7 @@ from harness.world import World
 from winpool.api.keys import POOL_LABEL
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", ["Observe", "Evict"])
 def test_without_the_rights_the_pool_says_which_rule_is_missing_and_asks_no_kubelet(
     world: World, mode: str

@@ -50,6 +50,7 @@ def left(scene: Scene, node: str) -> float:
     return (limit - scene.exported("windows_memory_committed_bytes", node)) / GIB
 
 
+@pytest.mark.nightly
 def test_workloads_bring_machines_as_near_to_the_end_as_their_names_say(scene: Scene) -> None:
     warned, soft, hard, brim, leaking, storming, losing, both = scene.nodes
     scene.pods.run("warning", warned, WARNING)
@@ -84,6 +85,7 @@ def test_workloads_bring_machines_as_near_to_the_end_as_their_names_say(scene: S
     )
 
 
+@pytest.mark.nightly
 def test_an_armed_kubelet_evicts_and_presses_and_one_that_is_disarmed_presses_no_more(scene: Scene) -> None:
     node = scene.node
 
@@ -144,6 +146,7 @@ def test_a_budget_is_met_by_an_eviction(scene: Scene) -> None:
     assert (status, answer["details"]["causes"][0]["reason"]) == (429, "DisruptionBudget")
 
 
+@pytest.mark.nightly
 def test_pods_of_each_untouchable_kind_run_on_a_simulated_node_and_fill_it(scene: Scene) -> None:
     kinds = scene.pods.untouchable(scene.read())
     eventually(lambda: 0.915 < committed(scene, scene.node) < 0.94, what="Soft")

@@ -215,6 +215,7 @@ def test_scrapes_cost_one_review_and_a_flood_of_tokens_few_and_delays_no_one(
         assert invented.count(401) <= found["tokenreviews"] <= most + 1
 
 
+@pytest.mark.nightly
 async def test_a_right_that_is_removed_ends_with_the_permission_in_memory(
     world: World, reader: Scraper
 ) -> None:
@@ -273,6 +274,7 @@ async def test_an_operator_without_the_right_to_ask_permits_no_one_and_names_the
     assert [text for text in said if token in text] == []
 
 
+@pytest.mark.nightly
 def test_by_https_and_with_a_certificate_that_is_renewed_while_it_runs(
     world: World, reader: Scraper, tmp_path: Path
 ) -> None:

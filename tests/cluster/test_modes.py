@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from harness.nodes import labels_of
 from harness.waiting import eventually
 from harness.world import World
@@ -105,6 +107,7 @@ def test_a_pause_leaves_drift_alone_and_deletion_undoes_all_the_same(world: Worl
     assert world.carried() == before
 
 
+@pytest.mark.nightly
 def test_dry_run_of_a_pool_that_had_applied_plans_the_edit_and_keeps_what_is_there(world: World) -> None:
     names = world.fleet(windows=3)
     before = world.carried()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from harness.nodes import FOLLOW_READY, annotations_of, carried, labels_of, taints_of, told_labels
 from harness.waiting import eventually
 from harness.world import World
@@ -88,6 +90,7 @@ def test_foreign_labels_annotations_and_taints_survive_apply_edit_and_deletion(w
     world.operator.stop()
 
 
+@pytest.mark.nightly
 def test_the_taints_of_a_silent_node_outlive_every_write_of_the_operator(world: World) -> None:
     world.fleet(windows=1)  # where all nodes are silent, the controller manager blames itself: no NoExecute
     [name] = world.fleet(windows=1)

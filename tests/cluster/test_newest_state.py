@@ -49,7 +49,7 @@ def written(proxy: FaultProxy, name: str) -> list[Record]:
     return list(proxy.writes(on("patch", "nodes", name=name)))
 
 
-@pytest.mark.twin
+@pytest.mark.nightly
 def test_a_node_that_only_reported_meanwhile_is_written_on_its_newest_state(
     world: World, proxy: FaultProxy
 ) -> None:
@@ -60,7 +60,7 @@ def test_a_node_that_only_reported_meanwhile_is_written_on_its_newest_state(
     assert [[each.status for each in written(proxy, name)] for name in waiting] == [[200]] * WAITING
 
 
-@pytest.mark.twin
+@pytest.mark.nightly
 def test_a_node_that_was_changed_meanwhile_is_decided_on_anew(world: World, proxy: FaultProxy) -> None:
     pool, waiting = begin(world, proxy)
     world.kubectl("label", "node", *waiting, f"{LABEL}=theirs")
@@ -71,6 +71,7 @@ def test_a_node_that_was_changed_meanwhile_is_decided_on_anew(world: World, prox
     assert {labels_of(world.node(name)).get(LABEL) for name in waiting} == {"theirs"}
 
 
+@pytest.mark.nightly
 def test_an_edit_does_not_wait_until_the_old_spec_is_everywhere(world: World, proxy: FaultProxy) -> None:
     pool, waiting = begin(world, proxy)
     world.apply(world.pool(labels={LABEL: "platform"}))

@@ -92,6 +92,7 @@ def answer(port: int, path: str) -> int:
             return error.code
 
 
+@pytest.mark.nightly
 def test_a_reason_in_a_spec_writes_no_line_of_its_own_into_log_status_or_events(world: World) -> None:
     """A reason with a newline, an escape sequence and a change of direction is written out everywhere."""
     world.fleet(windows=1)
@@ -129,6 +130,7 @@ def test_a_reason_in_a_spec_writes_no_line_of_its_own_into_log_status_or_events(
     assert [text for text in notes if not text.isprintable()] == []
 
 
+@pytest.mark.nightly
 def test_its_json_log_parses_and_holds_no_token_even_at_debug(world: World) -> None:
     world.fleet(windows=2)
     operator = Operator(
@@ -246,6 +248,7 @@ def test_sigterm_ends_it_within_2_seconds_with_exit_code_0(world: World) -> None
     assert "Traceback" not in world.operator.log_text()
 
 
+@pytest.mark.nightly
 def test_sigterm_in_the_middle_of_a_write_ends_it_within_2_seconds_too(world: World) -> None:
     world.fleet(windows=2)
     pool = world.apply(world.pool(**SPEC))
@@ -257,6 +260,7 @@ def test_sigterm_in_the_middle_of_a_write_ends_it_within_2_seconds_too(world: Wo
     world.wait_up_to_date(pool, nodes=2)
 
 
+@pytest.mark.nightly
 def test_without_api_server_or_token_it_stays_alive_unready_and_clear_and_still_ends_at_once(
     testbed: Testbed, tmp_path: Path
 ) -> None:

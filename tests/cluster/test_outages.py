@@ -28,6 +28,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield mine
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("state", [TOKEN_EXPIRED, RIGHTS_TAKEN_AWAY, CRD_DELETED], ids=str)
 def test_it_says_what_is_wrong_waits_recovers_and_can_be_ended_meanwhile(stage: Stage, state: State) -> None:
     live_through(stage, state, seconds=NOTICED_SECONDS)

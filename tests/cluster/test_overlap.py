@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import pytest
+
 from cluster.kstatus import Status, compute
 from harness.nodes import labels_of, record_of, taints_of, told_labels
 from harness.waiting import eventually, holds
@@ -21,6 +23,7 @@ YOUNGER: dict[str, Any] = {
 }
 
 
+@pytest.mark.nightly
 def test_the_older_pool_owns_shared_nodes_and_its_deletion_hands_them_to_the_younger(world: World) -> None:
     names = world.fleet(windows=3, labels={"example.com/owner": "nobody"})
     world.kubectl("label", "node", *names, "example.com/theirs=kept")

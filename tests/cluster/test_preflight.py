@@ -37,6 +37,7 @@ def a_taint(effect: str, *, value: str = "windows") -> Object:
     return {"key": "os", "value": value, "effect": effect}
 
 
+@pytest.mark.nightly
 def test_agents_that_would_not_come_back_are_named_before_the_taint_is_put(world: World, pods: Pods) -> None:
     names = world.fleet(windows=2)
     bare = world.carried()
@@ -85,6 +86,7 @@ def test_agents_that_would_not_come_back_are_named_before_the_taint_is_put(world
     assert world.carried() == bare
 
 
+@pytest.mark.nightly
 def test_a_dry_run_counts_and_names_the_pods_that_a_taint_would_delete(world: World, pods: Pods) -> None:
     first, second, third = world.fleet(windows=3)
     bare = world.carried()
@@ -112,6 +114,7 @@ def test_a_dry_run_counts_and_names_the_pods_that_a_taint_would_delete(world: Wo
     assert removals(world, since=start, of=set(kept) - set(doomed[:2])) == []
 
 
+@pytest.mark.nightly
 def test_pods_for_linux_on_windows_nodes_are_counted_and_pods_that_merely_wait_are_not(
     world: World, pods: Pods
 ) -> None:

@@ -269,6 +269,7 @@ def test_each_node_has_the_numbers_of_its_own_machine(served: Kubelets, promethe
     served.fleet.wait_ready([leaking])
 
 
+@pytest.mark.nightly
 def test_what_a_pod_commits_is_in_the_sample_of_its_node(served: Kubelets, prometheus: Prometheus) -> None:
     def committed(name: str) -> float:
         found = samples(prometheus)[served.name_of(name)].commit_total
@@ -332,6 +333,7 @@ def test_numbers_that_cannot_be_are_unknown(
     assert samples(prometheus)[served.name_of("w02")].commit_total is not None
 
 
+@pytest.mark.nightly
 def test_a_node_that_is_scraped_twice_under_the_same_job_is_unknown(
     served: Kubelets, prometheus: Prometheus
 ) -> None:
@@ -350,6 +352,7 @@ def test_a_node_that_is_scraped_twice_under_the_same_job_is_unknown(
     assert None not in rates(samples(prometheus)[twice])
 
 
+@pytest.mark.nightly
 def test_series_of_another_job_are_not_believed_and_blind_nobody(
     served: Kubelets, prometheus: Prometheus
 ) -> None:
@@ -418,6 +421,7 @@ def test_page_reads_have_the_rate_of_the_machine(served: Kubelets, prometheus: P
         wait_for(as_scripted, what="500 page reads a second, and no paging")
 
 
+@pytest.mark.nightly
 def test_a_page_storm_shows_in_all_rates(served: Kubelets, prometheus: Prometheus) -> None:
     node = served.name_of("w01")
 

@@ -127,6 +127,7 @@ def test_the_rules_that_the_api_server_knows_are_the_rows_of_the_table(
     eventually(as_the_table_says, what="the rights of the table")
 
 
+@pytest.mark.nightly
 def test_no_verb_on_any_resource_is_allowed_that_has_no_row(ground: Ground) -> None:
     """Asked without the name of an object: what is for one name only is in the rules above.
 

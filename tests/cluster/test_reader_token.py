@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
+
 from cluster.memory_world import watching_operator
 from cluster.reader import ACCOUNT, RIGHTS, asked
 from harness.waiting import eventually
@@ -35,6 +37,7 @@ def test_the_rule_and_then_the_account_that_are_missing_are_named(testbed: Testb
         testbed.kubectl("delete", "--ignore-not-found", "-f", RIGHTS, "-f", ACCOUNT)
 
 
+@pytest.mark.nightly
 def test_a_pool_that_reads_kubelets_says_what_is_missing_until_it_is_there(world: World) -> None:
     world.fleet(windows=1)
     pool = world.apply(world.pool(memoryPressure={"mode": "Signal"}))

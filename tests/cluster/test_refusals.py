@@ -42,6 +42,7 @@ ASKED_AT_A_START: Final = [
 ]
 
 
+@pytest.mark.nightly
 def test_a_policy_that_denies_one_node_is_said_in_status_and_event_and_nobody_waits_for_us(
     world: World,
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_policy_that_denies_one_node_is_said_in_status_and_event_and_nobody_wa
     assert world.status(pool)["issues"] == []
 
 
+@pytest.mark.nightly
 def test_nodes_that_one_policy_denies_are_one_issue_and_none_is_named_in_its_message(world: World) -> None:
     *denied, other = sorted(world.fleet(windows=6))
     with denying(world, *denied):
@@ -112,6 +114,7 @@ def test_a_deletion_that_a_policy_does_not_allow_says_so_and_ends_when_it_is_all
     assert LABEL not in labels_of(world.node(denied))
 
 
+@pytest.mark.nightly
 def test_a_webhook_that_fails_for_one_node_does_not_stop_the_others_nor_later_repairs(world: World) -> None:
     failing, *others = world.fleet(windows=3)
     pool = world.apply(world.pool(**SPEC))
@@ -133,6 +136,7 @@ def test_a_webhook_that_fails_for_one_node_does_not_stop_the_others_nor_later_re
         world.wait_up_to_date(pool, nodes=3)
 
 
+@pytest.mark.nightly
 def test_more_failing_nodes_than_fit_in_flight_do_not_keep_a_healthy_one_from_its_turn(world: World) -> None:
     *failing, healthy = world.fleet(windows=PATCHES_IN_FLIGHT + 2)
     pool = world.apply(world.pool(**SPEC))
@@ -143,6 +147,7 @@ def test_more_failing_nodes_than_fit_in_flight_do_not_keep_a_healthy_one_from_it
         world.wait_up_to_date(pool, nodes=PATCHES_IN_FLIGHT + 2)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("status", "accepted"), [(403, "MissingPermission"), (500, "Accepted")])
 def test_a_deletion_whose_last_question_is_not_answered_says_what_is_in_the_way(
     world: World, status: int, accepted: str
@@ -161,6 +166,7 @@ def test_a_deletion_whose_last_question_is_not_answered_says_what_is_in_the_way(
         eventually(lambda: pool not in world.pools(), what="the pool is gone")
 
 
+@pytest.mark.nightly
 def test_an_api_server_that_has_not_read_its_roles_yet_is_no_missing_permission(world: World) -> None:
     world.fleet(windows=2)
     pool = world.apply(world.pool(**SPEC))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from typing import Any
 
+import pytest
+
 from harness.nodes import carried, labels_of, taints_of
 from harness.waiting import eventually, holds
 from harness.world import World
@@ -120,6 +122,7 @@ def test_nodes_that_leave_by_an_edit_of_the_selector_are_released_exactly(world:
     assert world.carried() == before
 
 
+@pytest.mark.nightly
 def test_nodes_that_join_get_the_contract_and_counts_follow_those_that_go(world: World) -> None:
     first = world.fleet(windows=2)
     pool = world.apply(world.pool(**SPEC))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import pytest
+
 from cluster.door import a_node_manifest
 from cluster.pods import tainted
 from cluster.told import about, expect, facts, issues, words
@@ -50,6 +52,7 @@ def write_memory(world: World, node: str, *, capacity: Object | None, allocatabl
     world.kubectl("patch", "node", node, "--subresource=status", "--type=merge", "-p", patch)
 
 
+@pytest.mark.nightly
 def test_each_node_is_judged_by_what_its_kubelet_holds_back(world: World) -> None:
     [exact] = world.fleet(windows=1)
     near, less = a_machine(world, "near"), a_machine(world, "less")
@@ -128,6 +131,7 @@ def test_more_than_half_of_every_node_is_refused_and_of_some_nodes_an_issue(worl
     assert {labels_of(node).get(LABEL) for node in world.nodes().values()} == {"payments"}
 
 
+@pytest.mark.nightly
 def test_a_node_that_does_not_tell_its_memory_is_not_judged_and_loses_nothing(world: World) -> None:
     silent, other = a_machine(world, "silent"), a_machine(world, "other")
     say_memory(world, other, capacity_ki=CAPACITY_KI, reserved_ki=USUAL_KI)

@@ -165,6 +165,7 @@ def known_pods(world: World, budget: str) -> int:
     return int(found.get("status", {}).get("expectedPods", 0))
 
 
+@pytest.mark.nightly
 def test_what_the_second_room_wants_comes_and_goes_in_one_patch_of_each_node(house: World) -> None:
     names = house.fleet(windows=4)
     first, second_, *others = names
@@ -189,6 +190,7 @@ def test_what_the_second_room_wants_comes_and_goes_in_one_patch_of_each_node(hou
     assert [each for name in names for each in house.own_events(kind="Node", name=name)] == []
 
 
+@pytest.mark.nightly
 def test_a_condition_comes_and_goes_by_the_status_of_the_node_and_the_rest_by_one_patch(
     house: World,
 ) -> None:
@@ -273,6 +275,7 @@ def test_each_pod_is_asked_for_once_and_one_that_a_budget_protects_holds_up_nobo
     assert deleted == []
 
 
+@pytest.mark.nightly
 def test_deletion_of_the_pool_releases_all_of_it_and_nothing_of_others(house: World) -> None:
     names = house.fleet(
         windows=4, labels={"example.com/owner": "them"}, taints=["example.com/x=y:NoSchedule"]
@@ -325,6 +328,7 @@ def test_deletion_of_the_pool_releases_all_of_it_and_nothing_of_others(house: Wo
     assert witness.changes_of(wished) == dict.fromkeys(names, 1)
 
 
+@pytest.mark.nightly
 def test_an_operator_without_the_room_takes_off_what_the_room_has_left(house: World) -> None:
     name, other = house.fleet(windows=2)
     pool = house.apply(house.pool(**SPEC))
@@ -392,7 +396,7 @@ def is_at(node: Object, asked: Object) -> bool:
     )
 
 
-@pytest.mark.twin
+@pytest.mark.nightly
 @pytest.mark.parametrize("with_condition", [False, True], ids=["", "condition"])
 def test_nine_transitions_back_to_back_know_no_pause_and_no_drift(house: World, with_condition: bool) -> None:
     [name] = house.fleet(windows=1)
@@ -422,6 +426,7 @@ def test_nine_transitions_back_to_back_know_no_pause_and_no_drift(house: World, 
     assert house.own_events(kind="Node", name=name) == []
 
 
+@pytest.mark.nightly
 def test_a_neighbour_who_undoes_a_transition_is_paced_and_the_next_transition_is_not(house: World) -> None:
     [name] = house.fleet(windows=1)
     pool = house.apply(house.pool(**SPEC))

@@ -54,6 +54,7 @@ def exporter_of(world: World) -> dict[str, str]:
     return {"app": f"exporter-{world.suffix}"}
 
 
+@pytest.mark.nightly
 def test_it_comes_off_once_when_the_node_is_valid_also_if_the_operator_is_killed_meanwhile(
     world: World, pods: Pods
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_node_that_joins_is_closed_with_its_first_write_however_long_a_look_ta
         world.delete(pool)
 
 
+@pytest.mark.nightly
 def test_another_value_in_the_spec_does_not_open_a_node_that_is_being_validated(
     world: World, pods: Pods
 ) -> None:
@@ -161,6 +163,7 @@ def words_of(taints: set[str]) -> str:
     return " ".join(sorted(taints))
 
 
+@pytest.mark.nightly
 def test_it_is_not_put_back_when_a_person_takes_it_off_and_goes_with_the_pool(
     world: World, pods: Pods
 ) -> None:
@@ -184,6 +187,7 @@ def test_it_is_not_put_back_when_a_person_takes_it_off_and_goes_with_the_pool(
         assert APPLIED_ANNOTATION not in annotations_of(node)
 
 
+@pytest.mark.nightly
 def test_a_node_that_is_not_valid_in_time_is_reported_and_keeps_it(world: World, pods: Pods) -> None:
     pool = world.apply(world.pool(**a_spec(world, timeoutSeconds=TIMEOUT_SECONDS)))
     world.operator.start()

@@ -285,6 +285,7 @@ def test_every_state_is_the_reason_of_ready_and_a_gate_goes_by_it(world: World, 
 # Two at once: the worse one shows
 
 
+@pytest.mark.nightly
 def test_a_worse_trouble_hides_a_milder_one_which_shows_again_when_it_is_over(world: World) -> None:
     """§1: "STATE is the worst that is true, in this order": up one step after the other, and down again."""
     current, behind = world.fleet(windows=2)  # 10.0.20348.4052 and .1607
@@ -320,6 +321,7 @@ def test_a_worse_trouble_hides_a_milder_one_which_shows_again_when_it_is_over(wo
         assert read(world, pool) is Status.CURRENT
 
 
+@pytest.mark.nightly
 def test_of_nodes_that_are_refused_held_validated_and_behind_the_worst_shows(world: World) -> None:
     """The same for what happens to nodes: WriteRefused, TaintsHeld, ValidatingNodes, UpgradeDue."""
     refused, held = world.fleet(windows=2)
@@ -363,6 +365,7 @@ def test_a_pool_that_owns_nothing_says_so_also_where_it_is_paused_or_tried_out(w
         expect_state(world, younger, "PoolOverlap")
 
 
+@pytest.mark.nightly
 def test_a_pool_under_deletion_says_nothing_else(world: World) -> None:
     """Deleting stands before WriteRefused and TooFewAvailable."""
     names = world.fleet(windows=2)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from harness.conditions import is_listed
 from harness.nodes import labels_of
 from harness.waiting import eventually
@@ -53,6 +55,7 @@ def test_a_pool_that_selects_no_node_is_ready_and_counts_zeros(world: World) -> 
     assert_well_formed(world.get("wnp", pool))
 
 
+@pytest.mark.nightly
 def test_cordons_reduce_available_nodes_and_nothing_is_written_to_nodes_because_of_them(world: World) -> None:
     names = world.fleet(windows=4)
     pool = world.apply(world.pool(labels={"example.com/team": "payments"}))
@@ -248,6 +251,7 @@ def assert_fits(table: str) -> None:
     assert [line for line in (header, *rows) if len(line) > WIDTH] == []
 
 
+@pytest.mark.nightly
 def test_a_status_that_cannot_be_read_is_written_anew_before_any_node(world: World) -> None:
     """Somebody adds a condition whose time no reader but the API server's takes; an apply would leave it."""
     [node] = world.fleet(windows=1)

@@ -108,6 +108,7 @@ def test_a_finalizer_that_was_taken_off_by_hand_comes_back_at_once(world: World)
     assert world.node_patches(since=start) == [], "nothing else was to be done"
 
 
+@pytest.mark.nightly
 def test_nodes_of_a_pool_let_go_by_force_are_taken_over_within_the_grace_and_one_list(world: World) -> None:
     """§1: "Takeover …: within the grace plus the duration of one list, with an issue that says when"."""
     names = world.fleet(windows=2)
@@ -144,6 +145,7 @@ def test_nodes_of_a_pool_let_go_by_force_are_taken_over_within_the_grace_and_one
     assert world.status(second)["issues"] == []
 
 
+@pytest.mark.nightly
 def test_a_damaged_record_says_at_once_what_will_stay_behind_and_how_to_remove_it(world: World) -> None:
     """§1: "at once, and before a deletion, the issue says which keys will stay behind"."""
     broken, whole = names = world.fleet(windows=2)
@@ -196,6 +198,7 @@ def await_age(world: World, name: str, *, seconds: float) -> None:
     eventually(lambda: datetime.now(UTC) >= due, what=f"{name} {seconds:g} s old")
 
 
+@pytest.mark.nightly
 def test_a_newcomer_that_is_older_than_the_timeout_gets_no_startup_taints(world: World) -> None:
     """§1: "A newcomer older than `timeoutSeconds` gets no startup taints"."""
     [late] = world.fleet(windows=1)
@@ -212,6 +215,7 @@ def test_a_newcomer_that_is_older_than_the_timeout_gets_no_startup_taints(world:
     assert labels_of(world.node(late))[TEAM] == "payments"
 
 
+@pytest.mark.nightly
 def test_the_time_of_validation_is_counted_from_the_startup_taint(world: World) -> None:
     """§1: "the deadline is the taint's own time + `timeoutSeconds`"."""
     timeout, age = 14, 9
@@ -254,6 +258,7 @@ def bring_back(world: World) -> None:
     world.kubectl("wait", "--for=condition=Established", f"crd/{CRD_NAME}", "--timeout=30s")
 
 
+@pytest.mark.nightly
 def test_readyz_fails_soon_after_the_crd_has_gone_and_is_well_again_when_it_is_back(alone: World) -> None:
     """§1: "/readyz fails within 15 s of the CRD's disappearance"."""
     [name] = alone.fleet(windows=1)

@@ -98,6 +98,7 @@ def test_a_pool_over_nodes_of_another_release_is_not_green_and_waits_for_a_perso
     )
 
 
+@pytest.mark.nightly
 def test_labels_and_taints_are_waited_for_by_reconciling_and_rollout_completed_follows_it(
     world: World,
 ) -> None:
@@ -277,6 +278,7 @@ def test_a_pool_that_owns_some_of_the_nodes_that_it_selects_is_not_stalled(world
     assert read(world, second) is Status.CURRENT
 
 
+@pytest.mark.nightly
 def test_a_selector_that_matches_no_node_is_true_and_names_the_labels_that_nodes_do_have(
     world: World,
 ) -> None:
@@ -337,6 +339,7 @@ def test_accepted_ready_and_event_agree_where_a_spec_is_not_accepted(world: Worl
     expect(world, pool, Accepted=rejected, Ready=rejected, Stalled=("True", "SpecRejected"))
 
 
+@pytest.mark.nightly
 def test_a_missing_permission_is_one_reason_in_accepted_ready_stalled_and_an_event(world: World) -> None:
     """§1: "A missing permission is an event. One reason for one cause: Accepted, Ready and event agree"."""
     world.fleet(windows=1)

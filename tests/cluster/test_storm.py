@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from bench.report import Report
 from bench.storm import run_storm
 
@@ -13,6 +15,7 @@ REST_SECONDS = 5.0
 in between would have a node be written twice."""
 
 
+@pytest.mark.nightly
 def test_a_storm_over_twelve_nodes_misses_no_bound(tmp_path: Path) -> None:
     """``make bench-storm`` without its waits for repetitions of events, which come up to 30 s later."""
     figures = run_storm(

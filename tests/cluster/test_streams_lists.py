@@ -47,6 +47,7 @@ def test_a_broken_list_of_nodes_takes_nothing_away(stage: Stage, kind: str) -> N
     assert answers == ["answer 200 before", "delay 0.5 s before"]
 
 
+@pytest.mark.nightly
 def test_broken_lists_of_pools_take_nothing_away(stage: Stage) -> None:
     name = stage.quiet.pop()
     with stage.unshaken(drifted=[name]):

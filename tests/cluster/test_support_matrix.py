@@ -49,6 +49,7 @@ supportMatrix:
 """
 
 
+@pytest.mark.nightly
 async def test_a_fleet_of_real_nodes_is_told_apart(world: World) -> None:
     async with operator_here(world, now=Calendar(day(2026, 11, 21)).now):
         await asyncio.to_thread(tell_a_fleet_apart, world)
@@ -276,6 +277,7 @@ def test_check_asks_the_cluster_what_the_nodes_of_a_pool_run(
     assert checked("10.0.20348", of="no-such-pool") == (1, [])
 
 
+@pytest.mark.nightly
 async def test_days_that_pass_change_the_verdict_without_a_restart(world: World) -> None:
     """Windows Server 2022 is supported through 2031-10-14."""
     calendar = Calendar(day(2026, 11, 21))

@@ -55,10 +55,12 @@ def test_nodes_of_both_kinds_are_there(own: Testbed) -> None:
     assert Counter(kinds.split()) == {"windows": 2, "linux": 1}
 
 
+@pytest.mark.nightly
 def test_it_is_the_version_it_was_built_from(own: Testbed) -> None:
     assert f'"gitVersion": "{chosen_pins().kubernetes}"' in own.kubectl("get", "--raw", "/version").stdout
 
 
+@pytest.mark.nightly
 def test_two_stand_side_by_side(own: Testbed, tmp_path: Path) -> None:
     before = pids(own)
     with Testbed.up(directory=tmp_path) as other:

@@ -41,6 +41,7 @@ def test_nothing_outlives_a_killed_supervisor(crashed: Path) -> None:
         Testbed.attach(crashed)
 
 
+@pytest.mark.nightly
 def test_a_testbed_from_the_shell_stays_until_down(crashed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = ["--dir", str(crashed)]
     run = [sys.executable, "-m", "testbed"]

@@ -140,6 +140,7 @@ def test_in_the_order_of_the_page_only_bindings_of_people_are_left(cluster: Clus
     assert left == sorted(f"clusterrolebinding.rbac.authorization.k8s.io/my-{role}" for role in roles)
 
 
+@pytest.mark.nightly
 def test_an_installation_that_is_removed_with_a_pool_in_place_waits_and_is_brought_back(
     cluster: Cluster,
 ) -> None:
@@ -159,6 +160,7 @@ def test_an_installation_that_is_removed_with_a_pool_in_place_waits_and_is_broug
     assert "winpool" not in cluster.left()
 
 
+@pytest.mark.nightly
 def test_an_installation_that_waits_for_a_pool_ends_when_its_nodes_are_released_by_hand(
     cluster: Cluster,
 ) -> None:
@@ -169,6 +171,7 @@ def test_an_installation_that_waits_for_a_pool_ends_when_its_nodes_are_released_
     eventually(lambda: "winpool" not in cluster.left(), what="the CRD gone")
 
 
+@pytest.mark.nightly
 def test_without_an_operator_the_nodes_are_released_by_hand(cluster: Cluster) -> None:
     cluster.operator.kill()
     cluster.testbed.kubectl("delete", "wnp", "win-2022", "--wait=false")
@@ -179,6 +182,7 @@ def test_without_an_operator_the_nodes_are_released_by_hand(cluster: Cluster) ->
     assert cluster.testbed.kubectl("get", "wnp", "-o", "name").stdout == ""
 
 
+@pytest.mark.nightly
 def test_an_operator_that_comes_back_releases_what_waits_for_it(cluster: Cluster) -> None:
     cluster.operator.kill()
     cluster.testbed.kubectl("delete", "wnp", "win-2022", "--wait=false")

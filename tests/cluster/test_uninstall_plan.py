@@ -124,6 +124,7 @@ def installed(tmp_path: Path) -> Iterator[tuple[Testbed, Operator]]:
             operator.close()
 
 
+@pytest.mark.nightly
 def test_who_does_what_the_plan_prints_has_nothing_of_winpool_left(
     installed: tuple[Testbed, Operator],
 ) -> None:
@@ -163,6 +164,7 @@ def test_who_does_what_the_plan_prints_has_nothing_of_winpool_left(
     assert "Nothing of winpool is in this cluster." in text
 
 
+@pytest.mark.nightly
 def test_what_the_plan_says_stays_of_a_paused_pool_stays_and_all_else_is_released(world: World) -> None:
     changed, *_ = world.fleet(windows=2)
     before = world.carried()
@@ -186,6 +188,7 @@ def test_what_the_plan_says_stays_of_a_paused_pool_stays_and_all_else_is_release
     assert groups_of(world, plan) == []
 
 
+@pytest.mark.nightly
 def test_keys_that_a_damaged_record_lost_stay_and_the_plans_command_removes_them(world: World) -> None:
     damaged, *_ = world.fleet(windows=2)
     before = world.carried()
@@ -209,6 +212,7 @@ def test_keys_that_a_damaged_record_lost_stay_and_the_plans_command_removes_them
     assert world.carried() == before
 
 
+@pytest.mark.nightly
 def test_nodes_of_a_pool_that_was_deleted_by_force_are_named_and_prevent_that_it_is_ready(
     world: World,
 ) -> None:
@@ -228,6 +232,7 @@ def test_nodes_of_a_pool_that_was_deleted_by_force_are_named_and_prevent_that_it
     assert POOL_LABEL in labels_of(world.node(names[0]))
 
 
+@pytest.mark.nightly
 def test_a_missing_right_is_a_sentence(world: World) -> None:
     pool = world.apply(world.pool(**SPEC))
     role, user = f"plan-{world.suffix}", f"joan-{world.suffix}"

@@ -49,6 +49,7 @@ def pool_in(world: World, *, target: int = TARGET, is_open: bool = True, **field
 # A script around a cloud's node image upgrade
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change once in a while only
 def test_a_clouds_command_runs_only_behind_an_open_gate_and_the_script_says_what_came_of_it(
     world: World,
@@ -190,6 +191,7 @@ def refusal(answer: tuple[int, Object]) -> str:
     return str(said["message"]) if status == 403 else ""
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change once in a while only
 def test_the_patch_tool_acts_on_a_permitted_node_only_and_takes_back_only_its_own_cordon(
     world: World, patching: None
@@ -277,6 +279,7 @@ def ending(tool: Person, words: tuple[str, ...], command: Command) -> tuple[int,
 # Rancher's system-upgrade-controller
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change once in a while only
 def test_a_node_stays_selected_by_the_plan_from_its_permission_until_it_is_schedulable_again(
     world: World,

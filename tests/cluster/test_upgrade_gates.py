@@ -77,6 +77,7 @@ class Fleet:
         return (self.budgeted, self.declared, self.held, self.full)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change once in a while only
 def test_each_obstacle_closes_its_own_gate_and_the_last_that_is_removed_allows_the_upgrade(
     world: World,
@@ -220,6 +221,7 @@ def expect_dry_run(world: World, pool: str, *, gates: set[str], own: dict[str, s
     eventually(told, what=f"the plan in the status of {pool}")
 
 
+@pytest.mark.nightly
 def test_a_pool_of_which_each_due_node_is_blocked_by_its_own_says_so_until_one_is_not(world: World) -> None:
     with ground_in(world) as ground:
         other = ground.join("2022", 4052)

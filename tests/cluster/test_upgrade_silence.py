@@ -22,6 +22,7 @@ POD_PASS_SECONDS = 1
 """Of these operators: between two passes over all pods is a second at least (``cluster.pods.OFTEN``)."""
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change once in a while only
 def test_gates_are_judged_in_silence_and_a_killed_operator_says_the_same_again(world: World) -> None:
     with ground_in(world) as ground:

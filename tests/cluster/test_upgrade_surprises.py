@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cluster.told import about, issues
 from cluster.upgrade_ground import QUICK, REQUESTED, ground_in, upgrade
 from cluster.upgrade_told import expect_allowed, expect_states
@@ -12,6 +14,7 @@ from testbed.winsim.control import FleetControl
 KINDS = ("SurpriseReboot", "SurpriseOSChange")
 
 
+@pytest.mark.nightly
 def test_what_happens_to_a_machine_unannounced_is_told_by_event_issue_and_metric(world: World) -> None:
     with ground_in(world) as ground:
         rebooted = ground.first

@@ -67,6 +67,7 @@ def test_twelve_windows_and_two_linux_nodes_are_ready_and_look_real(testbed: Tes
         assert 6_500 < len(json.dumps(windows, separators=(",", ":"))) < 8_500
 
 
+@pytest.mark.nightly
 def test_each_node_speaks_for_itself_and_is_silent_but_for_its_lease(
     testbed: Testbed, tmp_path: Path
 ) -> None:

@@ -67,6 +67,7 @@ def test_machines_that_leave_while_they_register_leave_no_node(hasty: Testbed) -
     assert not existing(hasty) & {f"node/{name}" for name in names}
 
 
+@pytest.mark.nightly
 def test_a_stopped_kubelet_says_nothing_and_its_node_becomes_unknown(
     hasty: Testbed, joined: tuple[str, ...]
 ) -> None:
@@ -168,6 +169,7 @@ def seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
+@pytest.mark.nightly
 def test_a_machine_that_joins_can_take_its_time_to_become_ready(hasty: Testbed) -> None:
     (name,) = hasty.fleet.join(1, ready_after=3.0)
     wait_until(

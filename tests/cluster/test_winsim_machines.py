@@ -77,6 +77,7 @@ def await_phase(testbed: Testbed, name: str, phase: str) -> dict[str, Any]:
     return get(testbed, "pod", name)
 
 
+@pytest.mark.nightly
 def test_after_a_reboot_the_same_node_has_another_boot_id_and_its_pods_start_again(
     hasty: Testbed, joined: tuple[str, ...]
 ) -> None:
@@ -124,6 +125,7 @@ def test_after_a_reboot_the_same_node_has_another_boot_id_and_its_pods_start_aga
     hasty.kubectl("delete", "pod", "--grace-period=0", "--force", *pods)
 
 
+@pytest.mark.nightly
 def test_an_update_and_another_windows_show_in_the_version_that_a_node_reports(
     hasty: Testbed, joined: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -162,6 +164,7 @@ def test_an_update_and_another_windows_show_in_the_version_that_a_node_reports(
     assert info(after[kept])["osImage"] == "Windows Server 2025 Datacenter"
 
 
+@pytest.mark.nightly
 def test_a_machine_that_is_down_comes_back_although_its_simulation_was_killed(
     hasty: Testbed, joined: tuple[str, ...]
 ) -> None:

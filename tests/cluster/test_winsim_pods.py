@@ -72,6 +72,7 @@ def await_gone(testbed: Testbed, label: str) -> None:
     wait_until(lambda: pods(testbed, label) == {}, what="the pods to go", timeout_seconds=GUARD_SECONDS)
 
 
+@pytest.mark.nightly
 def test_pods_that_the_scheduler_places_become_ready_and_look_real(hasty: Testbed, label: str) -> None:
     labels = {"test": label}
     selector = {"kubernetes.io/os": "windows"}
@@ -243,6 +244,7 @@ def waiting(pod: Object) -> Object:
     return found
 
 
+@pytest.mark.nightly
 def test_a_pod_whose_image_is_for_linux_stays_pending_on_a_windows_node(hasty: Testbed, label: str) -> None:
     by_os = {node.os: node.name for node in hasty.fleet.status()}
     for_linux = {"winsim/image-os": "linux"}
@@ -340,6 +342,7 @@ def test_a_pod_that_somebody_else_reports_is_left_alone(hasty: Testbed, label: s
     await_ready(hasty, label, count=2)
 
 
+@pytest.mark.nightly
 def test_pods_wait_for_a_kubelet_that_is_away_and_are_ready_again_when_it_is_back(
     hasty: Testbed, label: str
 ) -> None:
@@ -374,6 +377,7 @@ def test_pods_wait_for_a_kubelet_that_is_away_and_are_ready_again_when_it_is_bac
     assert after["comes"]["status"]["podIP"] != before["stays"]["status"]["podIP"]
 
 
+@pytest.mark.nightly
 def test_the_next_process_takes_pods_over_and_touches_none_that_is_well(hasty: Testbed, label: str) -> None:
     nodes = [node.name for node in hasty.fleet.status() if node.os == "windows"]
     create(hasty, *(a_pod(label, f"well{number}", nodeName=nodes[number % 2]) for number in range(4)))

@@ -68,6 +68,7 @@ def a_budget(world: World, name: str) -> str:
 # Evictions
 
 
+@pytest.mark.nightly
 async def test_a_budget_is_of_one_pod_and_once_it_is_gone_the_pod_is_evicted(
     world: World, writer: Writer, pods: Pods
 ) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import pytest
+
 from cluster.contended import LABEL, PAUSES, SPEC, TAINT, Object, applied, assert_pauses
 from harness.nodes import labels_of, record_of, taints_of
 from harness.waiting import eventually
@@ -19,6 +21,7 @@ AT_ONCE_SECONDS: Final = 2.0
 """For the first repair: a promise of a second, and as much again for kubectl and a busy machine."""
 
 
+@pytest.mark.nightly
 def test_a_writer_that_keeps_removing_our_taint_and_label_is_answered_at_once_and_then_ever_later(
     world: World, proxy: FaultProxy
 ) -> None:
@@ -42,6 +45,7 @@ def test_a_writer_that_keeps_removing_our_taint_and_label_is_answered_at_once_an
     assert LABEL not in labels_of(world.node(name))
 
 
+@pytest.mark.nightly
 def test_a_writer_that_keeps_removing_the_ownership_record_is_answered_ever_later_too(
     world: World, proxy: FaultProxy
 ) -> None:
@@ -57,6 +61,7 @@ def test_a_writer_that_keeps_removing_the_ownership_record_is_answered_ever_late
     assert "OwnershipRecordUnreadable" in world.reasons(kind="Node", name=name)
 
 
+@pytest.mark.nightly
 def test_a_node_that_registers_anew_with_taints_of_its_own_gets_those_back_in_the_end(world: World) -> None:
     equal, other = world.fleet(windows=2)
     pool = world.apply(world.pool(**SPEC))

@@ -21,6 +21,7 @@ PARTS: Final = {
     "crash": "test-crash",
     "breaks": "breaks",
     "memory": "test-memory",
+    "newest": "test-newest",
     "oldest": "test-oldest",
     "explore": "explore",
     "benches": "test-benches",

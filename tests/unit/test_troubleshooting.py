@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 import winpool
 from harness.documents import ROOT
 from harness.every import every
@@ -58,6 +60,7 @@ def test_messages_are_quoted() -> None:
     assert len(QUOTES) > 15
 
 
+@pytest.mark.slow
 @every("quote", QUOTES)
 def test_a_quoted_message_is_in_the_code(quote: str) -> None:
     assert quote in BY_KUBECTL or any(quote in text for text in texts())

@@ -33,6 +33,7 @@ def is_unready(world: World) -> bool:
     return code == 503 and "is not installed: kubectl apply -k crds" in text
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("nodes", [0, 2], ids=["without a pool", "with a pool"])
 def test_readyz_fails_within_seconds_of_the_crd_s_disappearance_and_is_well_again_when_it_is_back(
     world: World, nodes: int
@@ -68,6 +69,7 @@ def test_an_operator_that_starts_without_the_crd_says_so_and_begins_when_it_is_t
     world.wait_up_to_date(world.apply(world.pool(**LABELS)), nodes=2)
 
 
+@pytest.mark.nightly
 def test_the_watch_begins_also_where_the_operator_may_not_watch_the_crd(world: World) -> None:
     """Kopf asks once which kinds there are then, as it does where it has missed the change of the CRD."""
     world.fleet(windows=2)

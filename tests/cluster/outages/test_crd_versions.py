@@ -53,6 +53,7 @@ def test_a_newer_crd_works_and_what_it_adds_is_kept(world: World) -> None:
     assert world.get("wnp", pool)["spec"]["future"] == "unknown"
 
 
+@pytest.mark.nightly
 def test_all_that_an_older_crd_lacks_is_told_until_it_is_replaced_without_a_restart(world: World) -> None:
     crd = json.loads(json.dumps(definition()))
     for part, names in OLDER.items():

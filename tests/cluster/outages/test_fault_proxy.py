@@ -11,6 +11,7 @@ from testbed.cluster import Testbed
 from testbed.faults import FaultProxy
 
 
+@pytest.mark.nightly
 def test_the_api_server_gone_looks_like_a_connection_broken_off(fragile: Testbed) -> None:
     with FaultProxy(fragile) as proxy:
         tls = ssl.create_default_context(cafile=str(fragile.ca_file))

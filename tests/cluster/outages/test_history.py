@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.streams import NODES_WATCH, POOLS_WATCH, Stage, kept_in, staged
 from harness.world import World
 from testbed.cluster import Testbed
@@ -16,6 +18,7 @@ from testbed.faults import Record, alter, call, event, on, rewrite
 Object = dict[str, Any]
 
 
+@pytest.mark.nightly
 def test_a_restarted_api_server_that_knows_no_old_versions_is_caught_up_with(
     fragile: Testbed, tmp_path: Path
 ) -> None:

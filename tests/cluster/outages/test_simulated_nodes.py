@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from cluster.simulated import HEARTBEAT_SECONDS, condition, simulated
 from testbed.cluster import Testbed
 from testbed.waiting import wait_until
 
 
+@pytest.mark.nightly
 def test_nodes_outlive_an_outage_of_the_api_server(fragile: Testbed, tmp_path: Path) -> None:
     # Leases that are renewed every second, not every ten: the first after the outage is waited for.
     with simulated(fragile, tmp_path, "--lease-duration-seconds=4", windows=3) as nodes:

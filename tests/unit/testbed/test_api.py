@@ -50,6 +50,7 @@ async def test_one_connection_is_kept_for_all_questions(tmp_path: Path) -> None:
         assert server.users == ["alice"]
 
 
+@pytest.mark.slow
 async def test_a_connection_that_broke_is_replaced(tmp_path: Path) -> None:
     async with an_api(tmp_path) as (server, api):
         await asyncio.to_thread(api.get, "/version")
