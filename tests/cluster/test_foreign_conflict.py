@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import pytest
-
 from cluster.contended import PAUSES, SPEC, TAINT, applied, assert_pauses
 from cluster.told import about, issues
 from harness.nodes import taints_of
@@ -18,7 +16,6 @@ REPAIRS: Final = 3
 """So many repairs within ten minutes are more than accidents."""
 
 
-@pytest.mark.nightly
 def test_a_taint_that_somebody_keeps_taking_off_is_a_conflict_on_that_node(
     world: World, proxy: FaultProxy
 ) -> None:

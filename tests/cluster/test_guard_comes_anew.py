@@ -90,7 +90,6 @@ def test_while_the_guard_is_away_its_name_gives_no_right(guard: Guard, unguarded
     assert unguarded.carried() == before
 
 
-@pytest.mark.nightly
 def test_a_kubelet_that_forges_as_soon_as_it_learns_the_name_of_a_new_guard_is_too_late(
     guard: Guard, unguarded: World
 ) -> None:

@@ -60,7 +60,6 @@ EDITED: Final[Object] = {
 }
 
 
-@pytest.mark.nightly
 def test_what_others_have_put_survives_apply_edit_and_deletion(world: World) -> None:
     names = world.fleet(windows=2, linux=1, labels=FOREIGN_LABELS)
     world.kubectl("annotate", "node", *names, "example.com/note=hands off")

@@ -71,7 +71,6 @@ def test_a_node_that_was_changed_meanwhile_is_decided_on_anew(world: World, prox
     assert {labels_of(world.node(name)).get(LABEL) for name in waiting} == {"theirs"}
 
 
-@pytest.mark.nightly
 def test_an_edit_does_not_wait_until_the_old_spec_is_everywhere(world: World, proxy: FaultProxy) -> None:
     pool, waiting = begin(world, proxy)
     world.apply(world.pool(labels={LABEL: "platform"}))

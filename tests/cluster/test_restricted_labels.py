@@ -15,7 +15,6 @@ NEVER: Final = "example.node-restriction.kubernetes.io/never"
 """A label that no node has."""
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(
     "label", ["node-role.kubernetes.io/batch", "example.node-restriction.kubernetes.io/tenant"]
 )

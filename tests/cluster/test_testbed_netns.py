@@ -45,7 +45,6 @@ def test_inside_one_listener_answers_for_every_node_and_knows_which_was_asked(tm
         assert node["answer"] == f"{node['address']} /stats/summary"
 
 
-@pytest.mark.nightly
 def test_outside_the_api_server_refuses_to_ask(tmp_path: Path) -> None:
     for node in ask_nodes(tmp_path).values():
         assert IPv4Address(node["address"]) in LOOPBACK

@@ -212,7 +212,6 @@ def test_keys_that_a_damaged_record_lost_stay_and_the_plans_command_removes_them
     assert world.carried() == before
 
 
-@pytest.mark.nightly
 def test_nodes_of_a_pool_that_was_deleted_by_force_are_named_and_prevent_that_it_is_ready(
     world: World,
 ) -> None:

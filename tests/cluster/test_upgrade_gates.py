@@ -221,7 +221,6 @@ def expect_dry_run(world: World, pool: str, *, gates: set[str], own: dict[str, s
     eventually(told, what=f"the plan in the status of {pool}")
 
 
-@pytest.mark.nightly
 def test_a_pool_of_which_each_due_node_is_blocked_by_its_own_says_so_until_one_is_not(world: World) -> None:
     with ground_in(world) as ground:
         other = ground.join("2022", 4052)

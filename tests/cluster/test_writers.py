@@ -61,7 +61,6 @@ def test_a_writer_that_keeps_removing_the_ownership_record_is_answered_ever_late
     assert "OwnershipRecordUnreadable" in world.reasons(kind="Node", name=name)
 
 
-@pytest.mark.nightly
 def test_a_node_that_registers_anew_with_taints_of_its_own_gets_those_back_in_the_end(world: World) -> None:
     equal, other = world.fleet(windows=2)
     pool = world.apply(world.pool(**SPEC))
