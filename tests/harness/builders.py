@@ -17,6 +17,7 @@ from winpool.model.pool import Attempts, GuardState, OtherPools, Pool
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import IntolerantPods, KnownPods, OnNode, PodListProblem, Survey, taint_key
 from winpool.ownership.record import Owned, Record, TaintIdentity, parse, render
+from winpool.ownership.selection import Selections
 from winpool.ownership.trust import RecordTrust
 from winpool.status.pods import written
 from winpool.support.judge import Basis
@@ -187,6 +188,12 @@ def with_status(pool: Pool, status: WindowsNodePoolStatus) -> Pool:
     return replace(pool, status=status, written_status=status.to_object())
 
 
+def with_nodes(snapshot: Snapshot, *nodes: Node) -> Snapshot:
+    """Return the snapshot with these nodes in place of its own."""
+    pools = (*snapshot.others.rivals, snapshot.pool)
+    return replace(snapshot, nodes=nodes, selected_by=Selections().of_all(nodes, pools))
+
+
 def a_snapshot(
     pool: Pool,
     nodes: Iterable[Node] | Mapping[str, Node] = (),
@@ -216,6 +223,7 @@ def a_snapshot(
     are the own looks; if they are not given, each node has one that found what ``survey`` found there. They
     all were made after the nodes had lost what taints they lack, but for those in ``taint_absent_since``.
     """
+    rivals = tuple(rivals)
     listed = tuple(nodes.values() if isinstance(nodes, Mapping) else nodes)
     if isinstance(survey, EllipsisType):
         survey = a_survey(pool, listed, now=now)
@@ -226,7 +234,8 @@ def a_snapshot(
         pool=pool,
         nodes=listed,
         now=now,
-        others=OtherPools(rivals=tuple(rivals), vanished=frozenset(vanished), seen=seen or {}),
+        selected_by=Selections().of_all(listed, (*rivals, pool)),
+        others=OtherPools(rivals=rivals, vanished=frozenset(vanished), seen=seen or {}),
         pods=KnownPods(
             survey=survey,
             problem=pods_problem,

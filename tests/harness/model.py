@@ -34,8 +34,8 @@ from winpool.model.node import Keys, Node, NodePatch, Taint
 from winpool.model.pool import Pool, PoolName
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.leftovers import release_orphan, release_stray
-from winpool.ownership.members import selects
 from winpool.ownership.record import Record, TaintIdentity, record_of
+from winpool.ownership.selection import selects
 from winpool.ownership.trust import RecordTrust, keys_of
 from winpool.status.pods import written
 

@@ -7,9 +7,10 @@ What a node must show before it counts as ready for work: when it joins, and whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final
+from functools import cached_property
+from typing import Annotated, ClassVar, Final, NamedTuple
 
 from pydantic import Field
 
@@ -69,6 +70,35 @@ class SelectorRequirement(ApiModel):
     )
 
 
+class LabelRequirement(NamedTuple):
+    """That the value of the label ``key``, None without one, is among ``values``, or is not."""
+
+    key: str
+    values: frozenset[str | None]
+    is_wanted: bool
+
+    def is_met_by(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels meets it."""
+        return (labels.get(self.key) in self.values) is self.is_wanted
+
+
+def _requirements(
+    labels: Mapping[str, str], expressions: Iterable[SelectorRequirement | PodRequirement]
+) -> tuple[LabelRequirement, ...]:
+    return (
+        *(LabelRequirement(key, frozenset([value]), is_wanted=True) for key, value in sorted(labels.items())),
+        *(
+            LabelRequirement(
+                each.key,
+                # Those without values ask whether there is a label.
+                frozenset(each.values or [None]),
+                is_wanted=each.operator in (SelectorOperator.IN, SelectorOperator.DOES_NOT_EXIST),
+            )
+            for each in expressions
+        ),
+    )
+
+
 class NodeSelector(ApiModel):
     """A Kubernetes label selector that names at least one label."""
 
@@ -98,10 +128,15 @@ class NodeSelector(ApiModel):
         ),
     )
 
+    @cached_property
+    def requirements(self) -> tuple[LabelRequirement, ...]:
+        """All that it requires."""
+        return _requirements(self.match_labels, self.match_expressions)
+
     @property
     def label_keys(self) -> frozenset[str]:
         """The keys of all labels that the selector looks at."""
-        return frozenset((*self.match_labels, *(requirement.key for requirement in self.match_expressions)))
+        return frozenset([each.key for each in self.requirements])
 
 
 DEFAULT_READY_SECONDS: Final = 120
@@ -157,6 +192,11 @@ class PodSelector(ApiModel):
             lambda self: bool(self.match_labels or self.match_expressions),
         ),
     )
+
+    @cached_property
+    def requirements(self) -> tuple[LabelRequirement, ...]:
+        """All that it requires."""
+        return _requirements(self.match_labels, self.match_expressions)
 
 
 NamespaceName = Annotated[

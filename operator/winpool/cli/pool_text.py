@@ -27,7 +27,7 @@ from winpool.cli.console import Ink, Look, Paper
 from winpool.cli.counts import age, counted, grouped, listed
 from winpool.cli.lenient import Fields
 from winpool.model.node import Node, is_held
-from winpool.ownership.members import selects
+from winpool.ownership.selection import selects
 from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page
 from winpool.kube.pools import POOLS_PATH, PoolObject, decode_pool_page
 from winpool.kube.wire import server_version
 from winpool.model.pool import Pool, read_pool
-from winpool.ownership.members import selects
+from winpool.ownership.selection import selects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -39,6 +39,7 @@ from winpool.model.snapshot import Snapshot
 from winpool.model.survey import KnownPods, PoolQuestion, Survey
 from winpool.model.surveyor import Surveyor, work_nodes
 from winpool.ownership.members import divide
+from winpool.ownership.selection import Selections
 from winpool.ownership.trust import keys_of
 from winpool.support.data import DataError
 from winpool.support.judge import Basis
@@ -206,12 +207,14 @@ def snapshot_of(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> 
 
     Whether the guard is in force is not known: nothing here depends on it.
     """
+    rivals = tuple(each for each in cluster.pools if each.uid != pool.uid)
     return Snapshot(
         pool=pool,
         nodes=cluster.nodes,
         now=cluster.now,
+        selected_by=Selections().of_all(cluster.nodes, (*rivals, pool)),
         others=OtherPools(
-            rivals=tuple(each for each in cluster.pools if each.uid != pool.uid),
+            rivals=rivals,
             seen={each.uid: keys_of(each) for each in cluster.pools},
         ),
         pods=KnownPods(

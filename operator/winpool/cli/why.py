@@ -25,7 +25,7 @@ from winpool.cli.kubectl import Kubectl, NotAskedError
 from winpool.cli.parsing import EndError, Exit, add_output, add_settings, node_name
 from winpool.cli.upgrades import Cluster, Judged, judged, read_cluster, rows_of_settings, snapshot_of
 from winpool.model.node import Node, hold_end, is_held
-from winpool.ownership.members import Claim, concerns, divide
+from winpool.ownership.members import Claim, divide
 
 if TYPE_CHECKING:
     import argparse
@@ -112,7 +112,6 @@ def place_of(cluster: Cluster, node: Node) -> Place:
     by_claim = {
         member.claim: pool
         for pool in reversed(cluster.pools)  # of two with the same claim the first counts
-        if concerns(node, pool)
         for member in divide(snapshot_of(alone, pool)).all
     }
     ours = by_claim.get(Claim.OURS)

@@ -29,7 +29,7 @@ from winpool.model.pool import (
     Surprise,
     SurpriseKind,
 )
-from winpool.ownership.members import is_asked_for
+from winpool.ownership.selection import is_asked_for
 
 
 class SurpriseOf(Protocol):

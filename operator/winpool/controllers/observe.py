@@ -16,6 +16,7 @@ from winpool.model.snapshot import Snapshot
 from winpool.model.survey import KnownPods
 from winpool.ownership.leftovers import strays_of
 from winpool.ownership.record import Record, parse
+from winpool.ownership.selection import Selections
 from winpool.ownership.trust import RecordTrust
 from winpool.support.judge import Basis
 
@@ -44,6 +45,7 @@ class Observer:
     """Takes the snapshots of all pools."""
 
     services: Services
+    selections: Selections = field(default_factory=Selections)
     _reported_since: dict[str, float] = field(default_factory=dict, init=False)
     """Since when the status of a pool, by UID, names another operator that this one does not know."""
 
@@ -64,6 +66,7 @@ class Observer:
             pool=pool,
             nodes=nodes,
             now=services.clock.now(),
+            selected_by=self.selections.of_all(nodes, pools.all()),
             others=OtherPools(
                 rivals=tuple(other for other in pools.all() if other.uid != pool.uid),
                 vanished=frozenset(uid for uid in owners if pools.is_vanished(uid)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,10 +20,11 @@ from winpool.controllers.pools import Pools
 from winpool.controllers.services import Services
 from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.errors import ApiError
-from winpool.loops import Faults, Wake
+from winpool.loops import Wake
 from winpool.model.node import Node
-from winpool.model.pool import Pool
-from winpool.ownership.members import concerns
+from winpool.model.pool import PoolName
+from winpool.ownership.leftovers import owner_of
+from winpool.ownership.selection import Selections
 
 log = logging.getLogger(__name__)
 
@@ -33,24 +34,21 @@ class Dispatcher:
     """Wakes pools. ``wake`` may be called for a pool that does not exist."""
 
     pools: Pools
+    selections: Selections
     wake: Callable[[str], None]
-    _faults: Faults = field(default_factory=lambda: Faults("whether a node concerns it", log), init=False)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Wake each pool that the node concerns, or did."""
-        seen = [node for node in (old, new) if node is not None]
-        for pool in self.pools.all():
-            if self._is_concerned(pool, seen):
+        """Wake each pool that the node concerns, or did: it selects it, or has something on it."""
+        pools = self.pools.all()
+        concerned = {
+            each
+            for node in (old, new)
+            if node is not None
+            for each in (*self.selections.of(node, pools), owner_of(node))
+        }
+        for pool in pools:
+            if pool.uid in concerned or PoolName(pool.name) in concerned:
                 self.wake(pool.name)
-
-    def _is_concerned(self, pool: Pool, seen: Iterable[Node]) -> bool:
-        try:
-            is_concerned = any(concerns(node, pool) for node in seen)
-        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the watch of all nodes
-            self._faults.failed(pool.name, error)
-            return True
-        self._faults.ended(pool.name)
-        return is_concerned
 
     def pool_changed(self, name: str, *, for_rivals: bool) -> None:
         """Wake the pool; and all others where the owner of a node may have changed."""

@@ -12,8 +12,9 @@ not sent at all where that state differs in anything that the decision used.
 
 ``ConditionApplier`` writes the conditions: each write names all conditions of ours that a node is to have. A
 pause lies between two writes of the same conditions to the same node: after a write that failed, or where
-someone keeps undoing it. Another set of conditions does not wait for this pause. After a conflict, it waits
-only until a newer state of the node is known.
+someone keeps undoing it. Another set of conditions does not wait for this pause, but the conditions of a node
+follow what its kubelet reports, which may be anything: after 32 changes each one waits (P7). After a conflict,
+a write waits only until a newer state of the node is known.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeAlias, TypeVar
 
+from winpool.controllers.backoff import FREE_CHANGES
 from winpool.kube.backoff import KeyedBackoff
 from winpool.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from winpool.kube.wire import is_older
@@ -210,6 +212,9 @@ accepts 90 such writes a second from 8 in flight, if each takes as long as one o
 Goal: TypeAlias = "tuple[str, tuple[NodeCondition, ...]]"
 """The UID of a node, and the conditions that it is to have."""
 
+ANY: Final[tuple[NodeCondition, ...]] = ()
+"""In place of the conditions: whichever."""
+
 
 @dataclass(slots=True)
 class ConditionApplier:
@@ -228,10 +233,13 @@ class ConditionApplier:
     _told: set[str] = field(default_factory=set, init=False)
     """UIDs of nodes that cannot be written, and that the log has reported."""
     _pauses: KeyedBackoff[Goal] = field(init=False)
+    _changes: KeyedBackoff[str] = field(init=False)
+    """How often the conditions of a node changed lately, by its UID."""
     _lane: WorkerPool[ConditionsPatch] = field(init=False)
 
     def __post_init__(self) -> None:
         self._pauses = KeyedBackoff(monotonic=self.clock.monotonic)
+        self._changes = KeyedBackoff(monotonic=self.clock.monotonic)
         self._lane = WorkerPool(self._apply, is_of_one_object, CONDITIONS_IN_FLIGHT, self.clock.monotonic)
 
     async def run(
@@ -242,6 +250,7 @@ class ConditionApplier:
         Those that have to wait are left out, and not counted as remaining. No more are started once
         ``is_wanted`` returns False: what they were decided on has changed.
         """
+        self._forget_gone()
         due = [each for each in patches if not self._has_to_wait(each)]
         return await self._lane.run(due, ready=self._due, is_wanted=is_wanted)
 
@@ -249,34 +258,27 @@ class ConditionApplier:
         """Return what was last written to the node of that UID, by type; None where nothing was."""
         return self._standing.get(uid)
 
-    def held(self, nodes: Mapping[str, Node]) -> frozenset[str]:
-        """Return the UIDs of nodes that have to wait with the conditions that they were last to have.
-
-        ``nodes`` are all that are known, by name. Others are forgotten in time.
-        """
+    def _forget_gone(self) -> None:
         remembered = len(self._standing) + len(self._overtaken) + len(self._told)
-        if remembered > 2 * len(nodes):  # machines come and go for years
-            known = {node.uid for node in nodes.values()}
+        if remembered > 2 * len(self.known):  # machines come and go for years
+            known = {node.uid for node in self.known.values()}
             self._told &= known
             self._standing = {uid: what for uid, what in self._standing.items() if uid in known}
             self._overtaken = {uid: version for uid, version in self._overtaken.items() if uid in known}
-        waiting = {uid for uid, _ in self._pauses.waiting()}
-        newer = {node.uid for node in nodes.values() if self._is_newer(node)} if self._overtaken else set()
-        return frozenset(waiting - newer)
 
     def seconds_to_next(self, patches: Sequence[ConditionsPatch]) -> float | None:
         """Return in how many seconds one of these that wait may be tried again; None where none waits.
 
         0 where one may be tried now.
         """
-        waiting = [each for each in patches if self._pauses.is_waiting(_goal(each))]
+        waiting = [each for each in patches if any(map(self._pauses.is_waiting, _goals(each)))]
         if any(not self._has_to_wait(each) for each in waiting):
             return 0.0
-        return self._pauses.seconds_to_next(map(_goal, patches))
+        return self._pauses.seconds_to_next(goal for each in patches for goal in _goals(each))
 
     def _has_to_wait(self, patch: ConditionsPatch) -> bool:
-        node = self.known.get(patch.node.name, patch.node)
-        return self._pauses.is_waiting(_goal(patch)) and not self._is_newer(node)
+        own, any_other = map(self._pauses.is_waiting, _goals(patch))
+        return any_other or (own and not self._is_newer(self.known.get(patch.node.name, patch.node)))
 
     def _is_newer(self, node: Node) -> bool:
         """Whether ``node`` is known in another state than the one that was too old."""
@@ -301,6 +303,8 @@ class ConditionApplier:
             self._pauses.forget(goal)
             if before is not None:  # to return to the conditions before is no repeat
                 self._pauses.forget((uid, before))
+                if self._changes.note(uid) > FREE_CHANGES:
+                    self._pauses.note((uid, ANY))
         elif self._pauses.note(goal) == 1:
             log.info("node %s: someone changed conditions of winpool; the operator restored them", node.name)
         self.accept_written(node)
@@ -320,6 +324,11 @@ class ConditionApplier:
                 patch.node.name,
                 error,
             )
+
+
+def _goals(patch: ConditionsPatch) -> tuple[Goal, Goal]:
+    """Return the keys of the pauses that hold up ``patch``: that of its conditions, and that of any."""
+    return _goal(patch), (patch.node.uid, ANY)
 
 
 def _goal(patch: ConditionsPatch) -> Goal:

@@ -30,8 +30,10 @@ from winpool.support.judge import Basis
 class Snapshot:
     """All that a pass of one pool decides on.
 
-    ``nodes`` are all Windows nodes. ``strays`` are those that were in the pool and are none (any more), as of
-    the last list of them; None before the first. ``attempts`` is the outcome of earlier writes to nodes,
+    ``nodes`` are all Windows nodes, and ``selected_by`` has the UIDs of the pools that select each, by its
+    name; a pool that is being deleted selects none. ``strays`` are those that were in the pool and are none
+    (any more), as of the last list of them; None before the first. ``attempts`` is the outcome of earlier
+    writes to nodes,
     ``written_conditions`` are the conditions that this process last wrote to a node, by its UID.
     ``missing_permission`` says which right the operator lacks according to the API server; empty for none.
     ``other_operator`` is who else writes to nodes and pools; empty for no one. None where that is not known:
@@ -44,6 +46,7 @@ class Snapshot:
     pool: Pool
     nodes: tuple[Node, ...]
     now: datetime
+    selected_by: Mapping[str, frozenset[str]]
     others: OtherPools = NO_OTHERS
     pods: KnownPods = NOTHING_SEEN
     support: Basis = field(default_factory=Basis)

@@ -35,8 +35,8 @@ from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS
 from winpool.model.node import Keys, Node, is_held
 from winpool.model.pool import Pool, PoolName
 from winpool.ownership.diff import NO_DIFF, NodeDiff, difference, release, undo
-from winpool.ownership.members import asking
 from winpool.ownership.record import Record, record_of, render
+from winpool.ownership.selection import is_asked_for
 from winpool.ownership.trust import RecordTrust, names, standing
 
 _OWN: Final = Keys(frozenset(OWN_LABELS), frozenset(OWN_TAINTS), frozenset(OWN_ANNOTATIONS))
@@ -129,7 +129,9 @@ def release_orphan(
     selects is not released: that pool takes it over, unless it is being deleted itself.
     """
     owner = owner_of(node)
-    if not owner or not is_vanished(owner) or asking(pools, node):
+    if not owner or not is_vanished(owner):
+        return NO_DIFF
+    if any(is_asked_for(node, by=pool) for pool in pools if not pool.deleting):
         return NO_DIFF
     return _release_by_record(node, rights=rights)
 

@@ -17,47 +17,11 @@ from typing import Final
 import msgspec
 
 from winpool.api.keys import APPLIED_ANNOTATION, HOLD_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.api.selector import (
-    NodeSelector,
-    PodRequirement,
-    PodSelector,
-    SelectorOperator,
-    SelectorRequirement,
-)
 from winpool.model.node import Node, Taint, is_held
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.record import Record, TaintIdentity, Unreadable, parse, record_of
 from winpool.ownership.trust import RecordTrust, keys_of
-
-
-def selects(selector: NodeSelector | PodSelector, labels: Mapping[str, str]) -> bool:
-    """Whether ``selector`` selects an object with these labels.
-
-    As in Kubernetes, ``NotIn`` and ``DoesNotExist`` also select an object without the key.
-    https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#set-based-requirement
-    """
-    # A loop, not all(): a pass does this for every node, and the generator costs more than the comparison.
-    for key, value in selector.match_labels.items():
-        if labels.get(key) != value:
-            return False
-    return not selector.match_expressions or all(
-        meets(requirement, labels) for requirement in selector.match_expressions
-    )
-
-
-def meets(requirement: SelectorRequirement | PodRequirement, labels: Mapping[str, str]) -> bool:
-    """Whether an object with these labels meets one requirement of a selector."""
-    value = labels.get(requirement.key)
-    match requirement.operator:
-        case SelectorOperator.IN:
-            return value in requirement.values
-        case SelectorOperator.NOT_IN:
-            return value not in requirement.values
-        case SelectorOperator.EXISTS:
-            return value is not None
-        case SelectorOperator.DOES_NOT_EXIST:
-            return value is None
 
 
 class Claim(Enum):
@@ -97,13 +61,17 @@ def claim(
     *,
     found: Record | Unreadable | None,
     pool: Pool,
-    rivals: Collection[Pool],
+    asking: tuple[Pool, ...],
+    owners: Mapping[str, Pool],
     vanished: Collection[str],
     rights: RecordTrust,
 ) -> Claimed:
-    """Say which claim ``pool`` has to ``node``; ``found`` is the record on it."""
+    """Say which claim ``pool`` has to ``node``; ``found`` is the record on it.
+
+    ``asking`` are all pools that select the node, the first in line first; ``owners`` all pools, by UID.
+    """
     owner = found.pool_uid if isinstance(found, Record) else None
-    if not is_asked_for(node, by=pool):
+    if pool not in asking:
         if node.labels.get(OS_LABEL) != OS_WINDOWS:
             return Claimed(Claim.NONE)  # a stray: its kubelet can have changed the label (``strays``)
         # The annotation was lost or damaged, the label still names us: what is under winpool.dev/ is ours.
@@ -111,48 +79,11 @@ def claim(
         return Claimed(Claim.LEFT if left else Claim.NONE)
     if owner == pool.uid:
         return _OURS
-    if rival := next((rival.name for rival in rivals if rival.uid == owner), ""):
-        return Claimed(Claim.RIVAL, rival)
+    if owner is not None and owner in owners:
+        return Claimed(Claim.RIVAL, owners[owner].name)
     if isinstance(found, Record) and not (owner in vanished and rights.know_owner(found)):
         return Claimed(Claim.UNKNOWN, is_gone=owner in vanished and not rights.is_undecided(found))
-    first = min((pool, *asking(rivals, node)), key=lambda each: each.seniority)
-    return _OURS if first is pool else Claimed(Claim.RIVAL, first.name)
-
-
-def asking(pools: Iterable[Pool], node: Node) -> tuple[Pool, ...]:
-    """Return those of ``pools`` that select ``node``, the first in line first."""
-    found = (pool for pool in pools if not pool.deleting and is_asked_for(node, by=pool))
-    return tuple(sorted(found, key=lambda pool: pool.seniority))
-
-
-def may_share(pool: Pool, other: Pool) -> bool:
-    """Whether a node can have the labels that both select, as far as their ``matchLabels`` show.
-
-    Most pools differ in the value of one label, and need not be compared for every single node.
-    """
-    if pool.spec is None or other.spec is None:
-        return False
-    theirs = other.spec.node_selector.match_labels
-    return all(theirs.get(key, value) == value for key, value in pool.spec.node_selector.match_labels.items())
-
-
-def concerns(node: Node, pool: Pool) -> bool:
-    """Whether a change of ``node`` may matter to ``pool``: it selects it, or has something on it."""
-    found = record_of(node)
-    return (
-        is_asked_for(node, by=pool)
-        or node.labels.get(POOL_LABEL) == pool.name
-        or (isinstance(found, Record) and found.pool_uid == pool.uid)
-    )
-
-
-def is_asked_for(node: Node, *, by: Pool) -> bool:
-    """Whether the selector selects the node. ``kubernetes.io/os: windows`` is always implied."""
-    return (
-        by.spec is not None
-        and node.labels.get(OS_LABEL) == OS_WINDOWS
-        and selects(by.spec.node_selector, node.labels)
-    )
+    return _OURS if asking[0] is pool else Claimed(Claim.RIVAL, asking[0].name)
 
 
 NO_TAINTS: Final[Mapping[TaintIdentity, str]] = MappingProxyType({})
@@ -228,8 +159,9 @@ def _divided(snapshot: Snapshot, rights: RecordTrust) -> Iterator[Member]:
     if pool.deleting or pool.spec is None:
         yield from _kept(pool, nodes)
         return
-    rivals, vanished = _rivals(snapshot), snapshot.others.vanished
-    selector, uid = pool.spec.node_selector, pool.uid
+    owners = {each.uid: each for each in (*snapshot.others.rivals, pool)}
+    alone = frozenset([pool.uid])
+    lines: dict[frozenset[str], tuple[Pool, ...]] = {}
     records: dict[str | None, Record | Unreadable | None] = {None: None}
     taints: dict[tuple[Taint, ...], Mapping[TaintIdentity, str]] = {}
     for node in nodes:
@@ -240,20 +172,30 @@ def _divided(snapshot: Snapshot, rights: RecordTrust) -> Iterator[Member]:
         values = taints.get(node.taints)
         if values is None:
             values = taints[node.taints] = values_of(node)
-        if (
-            not rivals  # in each pass, this is so for thousands of nodes
-            and isinstance(record, Record)
-            and record.pool_uid == uid
-            and node.labels.get(OS_LABEL) == OS_WINDOWS
-            and selects(selector, node.labels)
-        ):
-            yield Member(node, Claim.OURS, record, values)
+        selecting = snapshot.selected_by[node.name]
+        if selecting == alone and isinstance(record, Record) and record.pool_uid == pool.uid:
+            yield Member(node, Claim.OURS, record, values)  # in each pass, thousands of nodes
             continue
-        found = claim(node, found=record, pool=pool, rivals=rivals, vanished=vanished, rights=rights)
+        asking = lines.get(selecting)
+        if asking is None:
+            asking = lines[selecting] = _in_line(owners[uid] for uid in selecting)
+        found = claim(
+            node,
+            found=record,
+            pool=pool,
+            asking=asking,
+            owners=owners,
+            vanished=snapshot.others.vanished,
+            rights=rights,
+        )
         if found.claim is not Claim.NONE:
-            others = asking(rivals, node) if found.claim is Claim.OURS else ()
-            rival = others[0].name if others else found.rival
+            others = (each.name for each in asking if each is not pool)
+            rival = next(others, "") if found.claim is Claim.OURS else found.rival
             yield Member(node, found.claim, record, values, rival, found.is_gone)
+
+
+def _in_line(pools: Iterable[Pool]) -> tuple[Pool, ...]:
+    return tuple(sorted(pools, key=attrgetter("seniority")))
 
 
 def held_nodes(snapshot: Snapshot, members: Members) -> frozenset[str]:
@@ -285,13 +227,3 @@ def values_of(node: Node) -> Mapping[TaintIdentity, str]:
 def _is_labelled(node: Node, record: Record | Unreadable | None, pool: Pool) -> bool:
     """Whether only the pool label says which pool has the node: there is no record that can be read."""
     return not isinstance(record, Record) and node.labels.get(POOL_LABEL) == pool.name
-
-
-def _rivals(snapshot: Snapshot) -> tuple[Pool, ...]:
-    """Return the pools that may have a claim to a node: they can select it, or have it."""
-    if not snapshot.others.rivals:
-        return ()
-    owners = {found.pool_uid for node in snapshot.nodes if isinstance(found := record_of(node), Record)}
-    return tuple(
-        other for other in snapshot.others.rivals if other.uid in owners or may_share(snapshot.pool, other)
-    )

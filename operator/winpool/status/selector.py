@@ -14,8 +14,7 @@ from heapq import nsmallest
 from typing import Final
 
 from winpool.api.fields import is_own
-from winpool.api.selector import NodeSelector, SelectorOperator, SelectorRequirement
-from winpool.ownership.members import meets
+from winpool.api.selector import LabelRequirement, NodeSelector
 
 NEAREST: Final = 4
 """As many labels as a sentence bears."""
@@ -48,7 +47,7 @@ def nearest(selector: NodeSelector, nodes: Sequence[Mapping[str, str]]) -> str:
     """
     if not nodes:
         return "The cluster has no Windows nodes."
-    asked = _requirements(selector)
+    asked = selector.requirements
     distances = [_distance(asked, labels) for labels in nodes]
     shortest = min(distances)
     near = [labels for labels, distance in zip(nodes, distances, strict=True) if distance == shortest]
@@ -56,31 +55,23 @@ def nearest(selector: NodeSelector, nodes: Sequence[Mapping[str, str]]) -> str:
 
 
 def _distance(
-    asked: Sequence[SelectorRequirement], labels: Mapping[str, str]
+    asked: Sequence[LabelRequirement], labels: Mapping[str, str]
 ) -> tuple[int, int, tuple[int, ...]]:
     """Return how far a node is: how much it does not meet, how many keys it lacks, and what that is."""
-    unmet = tuple([place for place, each in enumerate(asked) if not meets(each, labels)])
+    unmet = tuple([place for place, each in enumerate(asked) if not each.is_met_by(labels)])
     return len(unmet), sum(asked[place].key not in labels for place in unmet), unmet
 
 
-def _requirements(selector: NodeSelector) -> tuple[SelectorRequirement, ...]:
-    """Return all that the selector asks for, in one form and in a stable order."""
-    labels = (
-        SelectorRequirement(key=key, operator=SelectorOperator.IN, values=(value,))
-        for key, value in sorted(selector.match_labels.items())
-    )
-    return (*labels, *selector.match_expressions)
-
-
-def _instead(asked: SelectorRequirement, near: Sequence[Mapping[str, str]]) -> str:
+def _instead(asked: LabelRequirement, near: Sequence[Mapping[str, str]]) -> str:
     """Say what the nearest nodes have in place of ``asked``, which none of them meets."""
     key = asked.key
     values = Counter(labels[key] for labels in near if key in labels)
-    if asked.operator in (SelectorOperator.NOT_IN, SelectorOperator.DOES_NOT_EXIST):
+    wanted_values = sorted(each for each in asked.values if each is not None)
+    if asked.is_wanted is not bool(wanted_values):  # NotIn or DoesNotExist
         return f"It excludes {_listed(key, sorted(values))}, which the nearest Windows nodes have."
-    wanted = f"It asks for {_listed(key, asked.values)}" if asked.values else f"It asks for the label {key}"
+    wanted = f"It asks for {_listed(key, wanted_values) if wanted_values else f'the label {key}'}"
     if values:
-        return f"{wanted}. The nearest Windows nodes have {_listed(key, _closest(asked.values, values))}."
+        return f"{wanted}. The nearest Windows nodes have {_listed(key, _closest(wanted_values, values))}."
     keys = _alike(key, Counter(each for labels in near for each in labels))
     instead = f", but {', '.join(keys)}" if keys else ""
     return f"{wanted}. The nearest Windows nodes have no label {key}{instead}."

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders import GUARDED, a_node, a_pool, a_record, deleted, unreadable
+from harness.builders import a_node, a_pool, a_record, a_snapshot, deleted, unreadable
 from harness.strategies import SELECTORS, haunted_nodes, nodes, pools
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.selector import NodeSelector
 from winpool.model.node import Node
 from winpool.model.pool import Pool
-from winpool.ownership.members import Claim, claim, concerns, is_asked_for, may_share, selects
-from winpool.ownership.record import record_of
+from winpool.ownership.members import Claim, divide
+from winpool.ownership.selection import Selections, is_asked_for, selects
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
 
@@ -59,8 +59,9 @@ def test_a_selector_takes_what_kubernetes_would_take(
 
 def claim_of(node: Node, pool: Pool, *rivals: Pool, vanished: tuple[str, ...] = ()) -> tuple[Claim, str]:
     """Return the claim, and who has the node where that is another pool."""
-    found = claim(node, found=record_of(node), pool=pool, rivals=rivals, vanished=vanished, rights=GUARDED)
-    return found.claim, found.rival if found.claim is Claim.RIVAL else ""
+    for member in divide(a_snapshot(pool, [node], rivals=rivals, vanished=vanished)).all:
+        return member.claim, member.rival if member.claim is Claim.RIVAL else ""
+    return Claim.NONE, ""
 
 
 def owned_by(uid: str, **changes: Any) -> Node:
@@ -182,23 +183,6 @@ def test_with_an_unreadable_record_the_label_of_the_pool_says_what_to_release() 
     assert claim_of(node, a_pool("other", selector=BLUE))[0] is Claim.NONE
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ({"matchLabels": {"a": "1"}}, {"matchLabels": {"a": "2"}}, False),
-        ({"matchLabels": {"a": "1"}}, {"matchLabels": {"a": "1"}}, True),
-        ({"matchLabels": {"a": "1"}}, {"matchLabels": {"b": "1"}}, True),
-        ({"matchLabels": {"a": "1", "b": "1"}}, {"matchLabels": {"a": "1", "b": "2"}}, False),
-        ({"matchLabels": {"a": "1"}}, expression("a", "Exists"), True),
-    ],
-)
-def test_pools_that_ask_for_different_values_of_a_label_share_no_node(
-    one: dict[str, Any], other: dict[str, Any], expected: bool
-) -> None:
-    pool, rival = a_pool("pool", selector=one), a_pool("rival", selector=other)
-    assert may_share(pool, rival) is may_share(rival, pool) is expected
-
-
 AGES = st.sampled_from((timedelta(hours=1), timedelta(hours=2)))
 
 
@@ -254,25 +238,18 @@ def test_the_answer_does_not_depend_on_the_order_of_the_rivals(node: Node, them:
     assert len(answers) == 1
 
 
-@given(some_nodes | haunted_nodes(), some_pools(("lives", "deleted", "unreadable")))
-def test_a_node_that_a_pool_may_do_something_with_concerns_it(node: Node, them: list[Pool]) -> None:
-    """Or nothing would wake the pool when the node changes."""
-    for pool in them:
-        if claim_of(node, pool, *(rival for rival in them if rival is not pool))[0] is not Claim.NONE:
-            assert concerns(node, pool)
+CHANGES = st.lists(st.tuples(nodes(), st.lists(pools() | pools("rival"), unique_by=lambda pool: pool.uid)))
 
 
-def test_a_node_concerns_the_pools_that_select_it_or_have_something_on_it() -> None:
-    pool = a_pool(selector=BLUE)
-    assert concerns(a_node(), a_pool())
-    assert concerns(owned_by(pool.uid), pool)
-    assert concerns(a_node(labels={POOL_LABEL: "pool"}), pool)
-    assert not concerns(a_node(), pool)
-    assert not concerns(owned_by("stranger"), pool)
-    assert not concerns(a_node(os="linux"), a_pool())
-
-
-@given(some_nodes, pools(), pools("rival"))
-def test_pools_that_both_ask_for_a_node_may_share_one(node: Node, pool: Pool, rival: Pool) -> None:
-    if is_asked_for(node, by=pool) and is_asked_for(node, by=rival):
-        assert may_share(pool, rival)
+@given(CHANGES)
+def test_what_is_remembered_of_selectors_is_what_they_say(changes: list[tuple[Node, list[Pool]]]) -> None:
+    """Whatever changed meanwhile, of pools or of nodes."""
+    known: dict[str, Node] = {}
+    selections = Selections()
+    for node, them in changes:
+        known[node.name] = node
+        for found in (selections.of_all(tuple(known.values()), them), selections.of_all((node,), them)):
+            assert found
+            for name, uids in found.items():
+                assert uids == {pool.uid for pool in them if is_asked_for(known[name], by=pool)}
+        known = {node.name: node}

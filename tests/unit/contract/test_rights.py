@@ -32,7 +32,7 @@ from winpool.decide import decide
 from winpool.model.node import Keys, Node, NodeCondition
 from winpool.model.pool import Pool
 from winpool.ownership.leftovers import release_orphan, release_stray
-from winpool.ownership.members import Claim, claim
+from winpool.ownership.members import Claim, Claimed, claim
 from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, parse, record_of, render
 from winpool.ownership.trust import RecordTrust, keys_of, keys_to_remember
 
@@ -256,6 +256,19 @@ def test_an_orphan_whose_owner_was_never_seen_is_left_as_it_is() -> None:
     assert (found.patch, found.left_alone is not None) == (None, True)
 
 
+def claimed(node: Node, pool: Pool, *, vanished: str, rights: RecordTrust) -> Claimed:
+    """Return the claim of ``pool``, the only one, to a node that it selects."""
+    return claim(
+        node,
+        found=record_of(node),
+        pool=pool,
+        asking=(pool,),
+        owners={pool.uid: pool},
+        vanished=(vanished,),
+        rights=rights,
+    )
+
+
 @pytest.mark.parametrize(
     ("rights", "guard", "expected"),
     [
@@ -269,7 +282,7 @@ def test_a_node_is_taken_over_only_from_an_owner_that_was_a_pool(
     rights: RecordTrust, guard: str, expected: Claim
 ) -> None:
     node = forged(uid="gone", guard=guard)
-    found = claim(node, found=record_of(node), pool=a_pool(), rivals=(), vanished=("gone",), rights=rights)
+    found = claimed(node, a_pool(), vanished="gone", rights=rights)
     assert found.claim is expected
     assert found.is_gone is (expected is Claim.UNKNOWN)
 
@@ -341,11 +354,11 @@ def test_nor_is_what_a_pool_left_that_is_gone() -> None:
     stray = relabelled(node, **{OS_LABEL: "linux"})
     assert release_stray(stray, is_let_go=lambda _: True, rights=rights, now=NOON).patch is None
     other = a_pool("other", uid="other")
-    claimed = claim(node, found=record_of(node), pool=other, rivals=(), vanished=(UID,), rights=rights)
-    assert (claimed.claim, claimed.is_gone) == (Claim.UNKNOWN, False), "nobody is told to take the record off"
+    found = claimed(node, other, vanished=UID, rights=rights)
+    assert (found.claim, found.is_gone) == (Claim.UNKNOWN, False), "nobody is told to take the record off"
     orphan = relabelled(node, agentpool="of-nobody")
-    found = release_orphan(orphan, pools=(), is_vanished=lambda _: True, rights=rights)
-    assert (found.patch, found.is_doubted) == (None, False)
+    kept = release_orphan(orphan, pools=(), is_vanished=lambda _: True, rights=rights)
+    assert (kept.patch, kept.is_doubted) == (None, False)
 
 
 # What goes on being told

@@ -6,12 +6,10 @@ import pytest
 
 from harness.builders import a_node, a_record
 from harness.writes import relabelled
-from winpool.controllers import queue as dispatch
 from winpool.controllers.pools import Absences, Pools
 from winpool.controllers.queue import Dispatcher
 from winpool.model.node import Node
-from winpool.model.pool import Pool
-from winpool.ownership.members import concerns
+from winpool.ownership.selection import Selections
 
 BLUE = {"agentpool": "blue"}
 
@@ -31,7 +29,7 @@ class World:
             }
             spec = {"nodeSelector": {"matchLabels": {"agentpool": colour}}, "os": {"version": "2022"}}
             self.pools.accept({"metadata": metadata, "spec": spec})
-        self.dispatcher = Dispatcher(self.pools, wake=self.woken.append)
+        self.dispatcher = Dispatcher(self.pools, Selections(), wake=self.woken.append)
 
     def ignore(self, name: str, *, for_rivals: bool) -> None:
         """Take no note: the tests say themselves what changed."""
@@ -78,18 +76,3 @@ def test_a_pool_that_is_gone_still_wakes_its_rivals(world: World) -> None:
     world.pools.forget(name="red", uid="uid-of-red", version="1")
     world.dispatcher.pool_changed("red", for_rivals=True)
     assert "blue" in world.woken
-
-
-def test_a_pool_that_cannot_be_asked_is_woken_and_keeps_no_other_from_it(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def broken(node: Node, pool: Pool) -> bool:
-        if pool.name == "red":
-            raise OverflowError("date value out of range")
-        return concerns(node, pool)
-
-    monkeypatch.setattr(dispatch, "concerns", broken)
-    assert world.after(None, a_node(labels=BLUE)) == {"red", "blue"}
-    assert world.after(None, a_node(labels=BLUE)) == {"red", "blue"}
-    [told] = [each for each in caplog.records if each.levelname == "ERROR"]
-    assert told.getMessage().startswith("pool red: whether a node concerns it failed (OverflowError: ")

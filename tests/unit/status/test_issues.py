@@ -25,6 +25,7 @@ from harness.builders import (
     a_survey,
     deleted,
     unreadable,
+    with_nodes,
     with_status,
 )
 from harness.strategies import fleets, haunted_nodes, pools
@@ -151,7 +152,7 @@ def test_a_pool_without_trouble_has_no_issues() -> None:
 
 def test_a_node_that_only_the_other_pool_selects_is_no_issue_of_its_own() -> None:
     blue = a_node(labels={"agentpool": "blue", **SHARED}, annotations=a_record(RIVAL.uid))
-    found = issues_of(a_snapshot(a_pool(), [blue, a_node()], rivals=[RIVAL]))
+    found = issues_of(a_snapshot(a_pool(), [blue, a_node("w2")], rivals=[RIVAL]))
     assert found == ()
 
 
@@ -409,8 +410,7 @@ def test_each_cause_has_a_time_of_its_own() -> None:
     old, new = refusing("w1", text="old"), refusing("w2", text="new")
     first = status_of(old)
     both = replace(
-        old,
-        nodes=(*old.nodes, *new.nodes),
+        with_nodes(old, *old.nodes, *new.nodes),
         attempts=replace(old.attempts, refused={**old.attempts.refused, **new.attempts.refused}),
     )
     second = status_of(after(5, both, first))

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from hypothesis import given
 
-from harness.builders import a_node, a_pool, a_snapshot, a_survey, with_status
+from harness.builders import a_node, a_pool, a_snapshot, a_survey, with_nodes, with_status
 from harness.memory_worlds import NAMES, OBSERVED, TIMEOUT, knowing, reported_before, watching
 from harness.sentences import faults_of, faults_of_texts
 from harness.views import CALM, HARD, JUST_STARTED, PAGING, SOFT, STALE, WARNED, a_view, known, told
@@ -253,7 +253,7 @@ def test_a_node_that_has_been_judged_is_said_to_be_as_it_is_while_others_are_not
 def test_nodes_that_join_change_nothing_of_a_healthy_pool() -> None:
     before = reported_before(watching())
     newcomer = a_node("joins")
-    joined = decide(replace(before, nodes=(*before.nodes, newcomer)))
+    joined = decide(with_nodes(before, *before.nodes, newcomer))
     assert healthy(joined)[:2] == ("True", "NoPressure")
 
 

@@ -21,7 +21,7 @@ from winpool.api.status import Issue
 from winpool.decide import decide
 from winpool.model.node import Node
 from winpool.model.pool import Pool
-from winpool.ownership.members import selects
+from winpool.ownership.selection import selects
 from winpool.status import selector as unselected
 from winpool.status.selector import CLIPPED, COMPARED, nearest
 

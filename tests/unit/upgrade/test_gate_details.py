@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.builders import NOON, with_pods
+from harness.builders import NOON, with_nodes, with_pods
 from harness.gate_scenes import REPLACE, blocked, declares, large, restless, row
 from harness.upgrade_feature import (
     HOUR,
@@ -255,7 +255,7 @@ def test_nodes_of_other_pools_may_take_the_pods() -> None:
     pool = upgrade_pool()
     snapshot = upgrade_snapshot(pool, [alone], workloads={"w1": large()})
     assert gates_of(snapshot)[Gate.CAPACITY].stand is Stand.CLOSED
-    beside = replace(snapshot, nodes=(*snapshot.nodes, other))
+    beside = with_nodes(snapshot, *snapshot.nodes, other)
     assert gates_of(beside)[Gate.CAPACITY].stand is Stand.UNKNOWN
 
 

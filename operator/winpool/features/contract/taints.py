@@ -35,8 +35,8 @@ from winpool.model.node import Node, Taint
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import PoolQuestion, RequiredPods, Survey
-from winpool.ownership.members import is_asked_for, selects
 from winpool.ownership.record import Record, TaintIdentity, record_of
+from winpool.ownership.selection import is_asked_for, selects
 
 
 def question_of(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> PoolQuestion | None:

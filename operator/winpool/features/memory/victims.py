@@ -37,7 +37,7 @@ from winpool.api.quantity import rounded
 from winpool.model.node_pods import Answer, Answered, NodePods
 from winpool.model.pods import EvictionFacts, Pod
 from winpool.model.pressure import Axis, PodUsage, is_amount
-from winpool.ownership.members import selects
+from winpool.ownership.selection import selects
 
 SYSTEM_PRIORITY: Final = 2_000_000_000
 """``system-cluster-critical`` and above. Kubernetes reserves priorities from here on.

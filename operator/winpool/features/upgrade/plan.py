@@ -23,7 +23,7 @@ from winpool.features.upgrade.gates.pool import FAILED, is_unavailable, max_unav
 from winpool.features.upgrade.records import GateFinding, NodeUpgrade, UpgradeOverview
 from winpool.model.node import Node
 from winpool.model.pods import Workload
-from winpool.ownership.members import selects
+from winpool.ownership.selection import selects
 
 
 class Turn(IntEnum):
