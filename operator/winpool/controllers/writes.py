@@ -13,8 +13,8 @@ not sent at all where that state differs in anything that the decision used.
 ``ConditionApplier`` writes the conditions: each write names all conditions of ours that a node is to have. A
 pause lies between two writes of the same conditions to the same node: after a write that failed, or where
 someone keeps undoing it. Another set of conditions does not wait for this pause, but the conditions of a node
-follow what its kubelet reports, which may be anything: after 32 changes each one waits (P7). After a conflict,
-a write waits only until a newer state of the node is known.
+follow what its kubelet reports, which may be anything: after 32 changes each one waits (P7). After a
+conflict, a write waits only until a newer state of the node is known.
 """
 
 from __future__ import annotations
