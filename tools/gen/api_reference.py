@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
+import yaml
+
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.conditions import STATES
-from winpool.api.crd import COLUMNS, SELECTABLE_FIELDS, Schema, in_line, schema
+from winpool.api.crd import COLUMNS, SELECTABLE_FIELDS, Schema, schema
 from winpool.api.events import EVENTS, NODES_WITH_OWN_EVENTS, Regarding
 from winpool.api.issues import ISSUES
 from winpool.api.keys import API_VERSION, CATEGORY, KIND, SHORT_NAME
@@ -72,6 +75,13 @@ def _limits(node: Schema) -> str:
 
 def _words(value: Any) -> str:
     return " and ".join(value) if isinstance(value, list) else str(value)
+
+
+def in_line(value: Any) -> str:
+    """Return a value of a field as a manifest has it on one line."""
+    if not isinstance(value, list | dict):
+        return str(value)
+    return yaml.safe_dump(value, sort_keys=False, width=math.inf, default_flow_style=True).strip()
 
 
 def _default(node: Schema, *, required: bool) -> str:

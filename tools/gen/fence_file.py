@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Final
 
-from winpool.api.admission import manifests_of
+from gen.guard_file import manifests_of
 from winpool.api.crd import file_of, manifest, text_of
 from winpool.api.fence import PARAMETERS, policies
 from winpool.api.keys import NAMESPACE

@@ -8,8 +8,16 @@ from __future__ import annotations
 import sys
 from typing import Any, Final
 
-from winpool.api.admission import GUARD_NAME, binding_spec, manifests_of, policy_spec
-from winpool.api.crd import file_of, text_of
+from winpool.api.admission import (
+    API_GROUP,
+    API_VERSION,
+    BINDING_KIND,
+    GUARD_NAME,
+    POLICY_KIND,
+    binding_spec,
+    policy_spec,
+)
+from winpool.api.crd import file_of, manifest, text_of
 
 FILE: Final = "deploy/operator/guard.yaml"
 """Where the result stands, from the root of the repository."""
@@ -21,6 +29,15 @@ HEADER: Final = f"""\
 # write on a node (docs/guard.md). The operator compares it word by word: one that was edited is not in force.
 # Generated from operator/winpool/api/admission.py. Do not edit; run: {COMMAND}
 """
+
+
+def manifests_of(name: str, *, policy: dict[str, Any], binding: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the manifests of a policy and of its binding, which have the same name, by their specs."""
+    version = f"{API_GROUP}/{API_VERSION}"
+    return [
+        manifest(POLICY_KIND, api_version=version, name=name, spec=policy),
+        manifest(BINDING_KIND, api_version=version, name=name, spec=binding),
+    ]
 
 
 def documents() -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from winpool.api.text import table
 from winpool.support.compat import Isolation, compatible
 from winpool.support.data import Runtime, Stage, Status, WindowsRelease
 from winpool.support.matrix import Matrix, built_in
-from winpool.support.servicing import VERDICTS, disagreements
+from winpool.support.servicing import VERDICTS, Disagreement, disagreement
 from winpool.support.table import links
 from winpool.support.versions import Minor
 
@@ -331,6 +331,15 @@ def _sandboxes(matrix: Matrix) -> str:
             for each, image in zip(matrix.file.sandboxes, matrix.sandboxes.values(), strict=True)
         ),
     )
+
+
+def disagreements(matrix: Matrix) -> Iterator[Disagreement]:
+    """Yield all cells where promise and data differ, by minor and then by release."""
+    for minor in matrix.minors:
+        for release in matrix.releases:
+            found = disagreement(minor, release, matrix=matrix)
+            if found is not None:
+                yield found
 
 
 def _kep116(matrix: Matrix) -> str:

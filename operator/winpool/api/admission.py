@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from winpool.api.crd import manifest
 from winpool.api.keys import GROUP, OPERATOR_USER, PREFIX
 from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, REQUEST_ANNOTATIONS
 
@@ -89,15 +88,6 @@ def named(name: str, expression: str) -> dict[str, str]:
 def validation(expression: str, *, message: str) -> dict[str, str]:
     """Return what refuses, with ``message``, every request for which ``expression`` is false."""
     return {"expression": expression, "message": message, "reason": "Forbidden"}
-
-
-def manifests_of(name: str, *, policy: dict[str, Any], binding: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the manifests of a policy and of its binding, which have the same name, by their specs."""
-    version = f"{API_GROUP}/{API_VERSION}"
-    return [
-        manifest(POLICY_KIND, api_version=version, name=name, spec=policy),
-        manifest(BINDING_KIND, api_version=version, name=name, spec=binding),
-    ]
 
 
 GUARD_NAME: Final = "winpool-guard"

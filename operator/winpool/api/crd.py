@@ -21,7 +21,6 @@ Every generated manifest of this repository is printed here, so that all of them
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
@@ -186,15 +185,6 @@ def text_of(part: Any, *, flow: bool = False) -> str:
     return yaml.dump(
         part, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, default_flow_style=style
     )
-
-
-def in_line(value: Any) -> str:
-    """Return a value of a field as a manifest has it on one line."""
-    if isinstance(value, list | dict):
-        return yaml.dump(
-            value, Dumper=_Dumper, sort_keys=False, width=math.inf, default_flow_style=True
-        ).strip()
-    return str(value)
 
 
 def file_of(header: str, texts: Iterable[str]) -> str:

@@ -127,10 +127,6 @@ def standing(keys: Keys, node: Node) -> Keys:
     )
 
 
-NO_TRUST: Final = RecordTrust()
-"""No guard, and no pool that was ever seen."""
-
-
 def keys_of(pool: Pool) -> Keys:
     """Return the keys that ``pool`` asks for, and those that it has set according to its status."""
     return asked_keys(pool) | remembered_keys(pool)

@@ -243,15 +243,6 @@ def disagreement(minor: Minor, release: str, *, matrix: Matrix) -> Disagreement 
     return Disagreement(minor, release, promised, status, text)
 
 
-def disagreements(matrix: Matrix) -> Iterator[Disagreement]:
-    """Yield all cells where promise and data differ, by minor and then by release."""
-    for minor in matrix.minors:
-        for release in matrix.releases:
-            found = disagreement(minor, release, matrix=matrix)
-            if found is not None:
-                yield found
-
-
 def revision_reasons(version: WindowsVersion, *, matrix: Matrix) -> Iterator[Reason]:
     """Warn of what the revision of ``version`` is known to break; nothing is said where it has none."""
     if version.revision is None:

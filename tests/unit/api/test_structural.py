@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cluster.admission.tables import SMALLEST
+from gen.api_reference import in_line
 from harness.every import Decorator, every
-from winpool.api.crd import COLUMNS, SELECTABLE_FIELDS, in_line, schema
+from winpool.api.crd import COLUMNS, SELECTABLE_FIELDS, schema
 from winpool.api.model import MAP_FIELDS, VALIDATIONS
 from winpool.api.quantity import INT_OR_STRING
 from winpool.api.spec import WindowsNodePoolSpec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -178,12 +179,25 @@ def test_each_axis_is_read_from_the_first_source_that_has_it() -> None:
     node = Watched(BOTH)
     for _ in range(3):
         node.poll(**committed(10, proxy_available=12 * GIB))
-        node.poll(source=PROMETHEUS, **committed(11), physical_available=10 * GIB)
+        node.poll(source=PROMETHEUS, **committed(11, physical_available=10 * GIB, hard_reads_per_second=0))
     axes = node.view().axes
     assert {axis: axes[axis].source for axis in Axis} == {Axis.COMMIT: KUBELET, Axis.PHYSICAL: PROMETHEUS}
     reading = axes[Axis.COMMIT].reading
     assert reading is not None
     assert reading.used == 10 * GIB
+
+
+@pytest.mark.parametrize("order", [(KUBELET, PROMETHEUS), (PROMETHEUS, KUBELET)])
+def test_a_measurement_without_rates_shows_no_less_than_the_kubelet_alone(order: tuple[str, str]) -> None:
+    """AKS' minimal profile scrapes available bytes of the exporter, and no rates."""
+    alone, both = Watched(replace(BOTH, sources=(KUBELET,))), Watched(replace(BOTH, sources=order))
+    estimate = {"physical_total": RAM, "proxy_available": 0.02 * RAM}
+    for _ in range(40):
+        alone.poll(**estimate)
+        both.poll(**estimate)
+        both.poll(source=PROMETHEUS, after=0.0, **available(1))
+    assert alone.physical() is both.physical() is Level.PROXY_ONLY
+    assert alone.view().is_signalled is both.view().is_signalled is True
 
 
 def test_another_source_takes_over_when_the_first_is_no_longer_fresh() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gen.matrix_reference import disagreements
 from winpool.support.matrix import built_in
-from winpool.support.servicing import disagreement, disagreements, first_minor, is_promised
+from winpool.support.servicing import disagreement, first_minor, is_promised
 from winpool.support.versions import Minor
 
 FIRST = {

@@ -130,12 +130,21 @@ def fresh_samples(
 def preferred(
     samples: tuple[MemorySample, ...], axis: Axis, *, overhead: float, settings: DetectorSettings
 ) -> tuple[MemorySample, Reading] | None:
-    """Return which sample speaks for ``axis``, and what it says: the first measurement, else an estimate."""
-    estimate: tuple[MemorySample, Reading] | None = None
-    for sample in samples:
-        reading = read(axis, sample, page_file=settings.page_file, overhead=overhead)
-        if reading is not None and not reading.is_estimate:
-            return sample, reading
-        if reading is not None and estimate is None:
-            estimate = (sample, reading)
-    return estimate
+    """Return which sample speaks for ``axis``, and what it says; of equals that of the preferred source.
+
+    A measurement comes first, then an estimate, and last a measurement of available RAM without the rate of
+    hard page reads, of which Soft and Hard are made: a source more must not show less pressure than kubelets
+    alone, as with keep-lists that drop those metrics.
+    """
+    found = [
+        (sample, reading)
+        for sample in samples
+        if (reading := read(axis, sample, page_file=settings.page_file, overhead=overhead)) is not None
+    ]
+    return min(found, key=lambda each: _rank(each[1]), default=None)
+
+
+def _rank(reading: Reading) -> int:
+    if reading.is_estimate:
+        return 1
+    return 0 if reading.axis is Axis.COMMIT or reading.hard_reads_per_second is not None else 2
