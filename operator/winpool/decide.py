@@ -22,7 +22,7 @@ from winpool.features.feature import AllowedActions, Feature, FeatureResult
 from winpool.features.memory.feature import memory, missing_permission
 from winpool.features.upgrade.feature import upgrade
 from winpool.model.evidence import MOST_NODE_LISTS, current_survey, is_too_slow
-from winpool.model.node import Node, NodePatch
+from winpool.model.node import Node
 from winpool.model.node_pods import PodListRequest
 from winpool.model.pool import KnownIssue
 from winpool.model.snapshot import Snapshot
@@ -76,16 +76,6 @@ class Decision:
     pod_list_requests: tuple[PodListRequest, ...]
     look_again: datetime | None
     figures: Figures
-
-    @property
-    def patches(self) -> tuple[NodePatch, ...]:
-        """The patches of nodes, at most one for each."""
-        return self.writes.patches
-
-    @property
-    def finalizers(self) -> tuple[str, ...] | None:
-        """The finalizers that the pool is to have; None does not change them."""
-        return self.writes.finalizers
 
 
 def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decision:

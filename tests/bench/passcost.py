@@ -86,8 +86,8 @@ class Parts:
         snapshot = self.observer.snapshot(pool, attempts=self._patience.attempts(self.services.nodes.objects))
         decision = decide(snapshot, features)
         seconds = time.process_time() - started
-        if decision.patches or decision.finalizers is not None:
-            raise BenchError(f"the fleet is not converged: {len(decision.patches)} patches are due")
+        if decision.writes.patches or decision.writes.finalizers is not None:
+            raise BenchError(f"the fleet is not converged: {len(decision.writes.patches)} patches are due")
         return seconds
 
     async def pass_cpu(self) -> float:

@@ -140,7 +140,7 @@ def _plan_of(snapshot: Snapshot, found: Overview) -> UpgradePlan:
 
 def _pass(snapshot: Snapshot) -> None:
     decision = decide(snapshot)
-    if decision.patches:
+    if decision.writes.patches:
         raise BenchError(f"the pool {snapshot.pool.name} is not at rest")
 
 

@@ -109,7 +109,11 @@ class House:
         passes: list[Decision] = []
         for _ in range(PASSES):
             decision = self.run(**seen)
-            if not (decision.patches or decision.writes.conditions or decision.finalizers is not None):
+            if not (
+                decision.writes.patches
+                or decision.writes.conditions
+                or decision.writes.finalizers is not None
+            ):
                 return passes
             passes.append(decision)
         raise AssertionError("never quiet")
@@ -120,13 +124,13 @@ class House:
         self._standing.clear()
 
     def _keep_promise(self, decision: Decision) -> None:
-        if decision.finalizers is not None:
-            self.pool = replace(self.pool, finalizers=decision.finalizers)
+        if decision.writes.finalizers is not None:
+            self.pool = replace(self.pool, finalizers=decision.writes.finalizers)
             self.is_let_go = self.is_let_go or decision.writes.releases_pool
 
     def _act(self, decision: Decision) -> None:
         written = set[str]()
-        for patch in decision.patches:
+        for patch in decision.writes.patches:
             name = patch.node.name
             assert name not in written, f"two patches for {name}"
             written.add(name)

@@ -205,12 +205,12 @@ class Model:
         self.now += MINUTE
         snapshot = self.snapshot(name, held_back=held_back)
         decision = decide(snapshot)
-        if decision.finalizers is not None:
+        if decision.writes.finalizers is not None:
             writes = self._spend(writes)
             if writes is not None and writes < 0:
                 return decision
-            self.pools[name] = replace(self.pools[name], finalizers=decision.finalizers)
-        for patch in decision.patches:
+            self.pools[name] = replace(self.pools[name], finalizers=decision.writes.finalizers)
+        for patch in decision.writes.patches:
             self._check_brake(patch, self.pools[name])
             writes = self._spend(writes)
             if writes is not None and writes < 0:

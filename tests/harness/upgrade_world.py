@@ -157,10 +157,10 @@ class UpgradeWorld:
         """Make a pass: decide, write, and report."""
         snapshot = self.snapshot()
         decision = decide(snapshot)
-        if decision.finalizers is not None:
-            self.pool = replace(self.pool, finalizers=decision.finalizers)
+        if decision.writes.finalizers is not None:
+            self.pool = replace(self.pool, finalizers=decision.writes.finalizers)
         if not decision.writes.status_first:
-            for patch in decision.patches:
+            for patch in decision.writes.patches:
                 self._act(patch, decision, snapshot)
         reported = decide(self.snapshot())
         if not reported.keeps_status:
@@ -176,7 +176,7 @@ class UpgradeWorld:
         """Make passes until one writes nothing."""
         for _ in range(PASSES):
             decision = self.run()
-            if not decision.patches and decision.finalizers is None:
+            if not decision.writes.patches and decision.writes.finalizers is None:
                 return
         raise AssertionError("never quiet")
 

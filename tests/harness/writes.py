@@ -48,9 +48,11 @@ def _merged(old: Mapping[str, str], new: Mapping[str, str | None]) -> dict[str, 
 
 def acted(decision: Decision, nodes: Nodes) -> Nodes:
     """Return the nodes after all patches of ``decision``, of which there must be one per node at most."""
-    names = [patch.node.name for patch in decision.patches]
+    names = [patch.node.name for patch in decision.writes.patches]
     assert len(set(names)) == len(names), f"two patches for one node: {names}"
-    return nodes | {patch.node.name: patched(nodes[patch.node.name], patch) for patch in decision.patches}
+    return nodes | {
+        patch.node.name: patched(nodes[patch.node.name], patch) for patch in decision.writes.patches
+    }
 
 
 def relabelled(node: Node, **labels: str | None) -> Node:
@@ -83,9 +85,9 @@ def settled(
 ) -> tuple[Pool, Nodes]:
     """Return the pool and the nodes after one pass that was performed whole."""
     decision = decide(a_snapshot(pool, nodes, survey=survey), features)
-    finalizers = pool.finalizers if decision.finalizers is None else decision.finalizers
+    finalizers = pool.finalizers if decision.writes.finalizers is None else decision.writes.finalizers
     return with_status(replace(pool, finalizers=finalizers), decision.status), acted(decision, nodes)
 
 
 def nothing_is_written(decision: Decision) -> bool:
-    return (decision.patches, decision.finalizers, dict(decision.node_events)) == ((), None, {})
+    return (decision.writes.patches, decision.writes.finalizers, dict(decision.node_events)) == ((), None, {})

@@ -37,14 +37,14 @@ def on(*names: str, **changes: Any) -> Nodes:
 
 def test_the_finalizer_comes_with_the_first_write() -> None:
     decision = decide(a_snapshot(a_pool(finalizers=("example.com/keep",)), on("w1")))
-    assert decision.finalizers == ("example.com/keep", RELEASE_FINALIZER)
-    assert len(decision.patches) == 1
+    assert decision.writes.finalizers == ("example.com/keep", RELEASE_FINALIZER)
+    assert len(decision.writes.patches) == 1
 
 
 def test_the_finalizer_is_not_written_twice() -> None:
     decision = decide(a_snapshot(a_pool(finalizers=OURS), on("w1")))
-    assert decision.finalizers is None
-    assert len(decision.patches) == 1
+    assert decision.writes.finalizers is None
+    assert len(decision.writes.patches) == 1
 
 
 def test_a_pool_without_nodes_gets_no_finalizer() -> None:
@@ -55,26 +55,26 @@ def test_a_pool_under_deletion_gets_no_finalizer_any_more() -> None:
     """The API server refuses new ones then; what stands on nodes is released all the same."""
     _, nodes = settled(a_pool(labels=LABELS), on("w1"))
     decision = decide(a_snapshot(deleted(a_pool(labels=LABELS, finalizers=("example.com/keep",))), nodes))
-    assert decision.finalizers is None
-    assert len(decision.patches) == 1
+    assert decision.writes.finalizers is None
+    assert len(decision.writes.patches) == 1
     assert not decision.writes.releases_pool
 
 
 def test_the_finalizer_stays_while_nodes_are_being_released() -> None:
     pool, nodes = settled(a_pool(labels=LABELS), on("w1", "w2"))
     decision = decide(a_snapshot(deleted(pool), nodes))
-    assert len(decision.patches) == 2
-    assert (decision.finalizers, decision.writes.releases_pool) == (None, False)
+    assert len(decision.writes.patches) == 2
+    assert (decision.writes.finalizers, decision.writes.releases_pool) == (None, False)
 
 
 def test_the_finalizer_stays_while_a_node_is_held_back() -> None:
     pool, nodes = settled(a_pool(labels=LABELS), on("w1", "w2"))
     first = decide(a_snapshot(deleted(pool), nodes, held_back=[nodes["w1"].uid]))
-    assert [patch.node.name for patch in first.patches] == ["w2"]
+    assert [patch.node.name for patch in first.writes.patches] == ["w2"]
     after = acted(first, nodes)
     second = decide(a_snapshot(deleted(pool), after, held_back=[nodes["w1"].uid]))
-    assert (second.patches, second.finalizers, second.writes.releases_pool) == ((), None, False)
-    assert decide(a_snapshot(deleted(pool), after)).patches
+    assert (second.writes.patches, second.writes.finalizers, second.writes.releases_pool) == ((), None, False)
+    assert decide(a_snapshot(deleted(pool), after)).writes.patches
 
 
 @pytest.mark.parametrize("changes", [{"agentpool": "blue"}, {OS_LABEL: "linux"}, {OS_LABEL: None}])
@@ -82,7 +82,7 @@ def test_the_finalizer_stays_for_a_node_that_is_not_selected_any_more(changes: d
     pool, nodes = settled(a_pool(labels=LABELS), on("w1"))
     nodes["w1"] = relabelled(nodes["w1"], **changes)
     decision = decide(a_snapshot(deleted(pool), nodes))
-    assert (len(decision.patches), decision.finalizers) == (1, None)
+    assert (len(decision.writes.patches), decision.writes.finalizers) == (1, None)
 
 
 def test_the_finalizer_comes_off_when_nothing_is_left_and_others_stay() -> None:
@@ -90,7 +90,7 @@ def test_the_finalizer_comes_off_when_nothing_is_left_and_others_stay() -> None:
     pool = deleted(pool)
     nodes = acted(decide(a_snapshot(pool, nodes)), nodes)
     decision = decide(a_snapshot(pool, nodes))
-    assert (decision.patches, decision.finalizers) == ((), ("example.com/keep",))
+    assert (decision.writes.patches, decision.writes.finalizers) == ((), ("example.com/keep",))
     assert decision.writes.releases_pool
 
 
@@ -104,7 +104,7 @@ def test_a_pool_that_is_let_go_is_let_go_once() -> None:
 def test_a_living_pool_keeps_its_finalizer_while_something_of_it_is_on_a_node() -> None:
     pool, nodes = settled(a_pool(labels=LABELS), on("w1"))
     for now in (pool, unreadable(pool), edited(pool, a_spec(labels=LABELS, mode="Paused"))):
-        assert decide(a_snapshot(now, nodes)).finalizers is None
+        assert decide(a_snapshot(now, nodes)).writes.finalizers is None
 
 
 @pytest.mark.parametrize("mode", ["Active", "Paused", "DryRun", "unreadable"])
@@ -115,27 +115,27 @@ def test_a_finalizer_that_was_removed_comes_back_while_something_of_the_pool_is_
         finalizers=("example.com/keep",),
     )
     decision = decide(a_snapshot(stripped, nodes))
-    assert decision.finalizers == ("example.com/keep", RELEASE_FINALIZER)
+    assert decision.writes.finalizers == ("example.com/keep", RELEASE_FINALIZER)
     assert decision.writes.restores_finalizer
-    assert decision.patches == ()
+    assert decision.writes.patches == ()
 
 
 def test_a_finalizer_comes_back_for_a_node_that_has_no_record_any_more_but_the_label() -> None:
     pool, nodes = settled(a_pool(labels=LABELS, mode="Active"), on("w1"))
     nodes["w1"] = replace(nodes["w1"], annotations={})
     paused = replace(edited(pool, a_spec(labels=LABELS, mode="Paused")), finalizers=())
-    assert decide(a_snapshot(paused, nodes)).finalizers == OURS
+    assert decide(a_snapshot(paused, nodes)).writes.finalizers == OURS
 
 
 def test_a_finalizer_does_not_come_back_for_what_another_pool_has_on_nodes() -> None:
     rival = a_pool("rival")
     node = a_node("w1", annotations=a_record(rival.uid), labels={POOL_LABEL: "rival"})
-    assert decide(a_snapshot(a_pool(labels=LABELS), [node], rivals=[rival])).finalizers is None
+    assert decide(a_snapshot(a_pool(labels=LABELS), [node], rivals=[rival])).writes.finalizers is None
 
 
 def test_a_finalizer_that_comes_for_the_first_time_is_not_put_back() -> None:
     decision = decide(a_snapshot(a_pool(), on("w1")))
-    assert (decision.finalizers, decision.writes.restores_finalizer) == (OURS, False)
+    assert (decision.writes.finalizers, decision.writes.restores_finalizer) == (OURS, False)
 
 
 # What keeps it from writing
@@ -203,7 +203,7 @@ def test_a_node_is_not_taken_while_its_owner_has_it() -> None:
     coming = a_pool("coming")
     assert nothing_is_written(decide(a_snapshot(coming, nodes, rivals=[deleted(leaving)])))
     nodes = acted(decide(a_snapshot(deleted(leaving), nodes, rivals=[coming])), nodes)
-    assert len(decide(a_snapshot(coming, nodes, rivals=[deleted(leaving)])).patches) == 1
+    assert len(decide(a_snapshot(coming, nodes, rivals=[deleted(leaving)])).writes.patches) == 1
 
 
 def test_a_node_that_has_left_is_released_while_the_others_stay() -> None:
@@ -218,13 +218,13 @@ def test_a_node_that_has_left_is_released_while_the_others_stay() -> None:
 def test_a_node_that_is_held_back_is_not_written_and_the_others_are() -> None:
     nodes = on("w1", "w2")
     decision = decide(a_snapshot(a_pool(), nodes, held_back=[nodes["w1"].uid]))
-    assert [patch.node.name for patch in decision.patches] == ["w2"]
+    assert [patch.node.name for patch in decision.writes.patches] == ["w2"]
 
 
 def test_a_node_without_anything_to_write_is_left_out() -> None:
     pool, nodes = settled(a_pool(labels=LABELS), on("w1"))
     decision = decide(a_snapshot(pool, nodes | on("w2")))
-    assert [patch.node.name for patch in decision.patches] == ["w2"]
+    assert [patch.node.name for patch in decision.writes.patches] == ["w2"]
 
 
 @pytest.mark.parametrize(
@@ -269,5 +269,5 @@ def test_a_record_that_was_removed_is_begun_anew_and_what_stands_there_counts_as
 
 def test_every_patch_carries_the_version_of_the_node_that_was_read() -> None:
     node = replace(a_node(), resource_version="4711")
-    (patch,) = decide(a_snapshot(a_pool(), [node])).patches
+    (patch,) = decide(a_snapshot(a_pool(), [node])).writes.patches
     assert patch.node.resource_version == "4711"

@@ -47,8 +47,10 @@ def test_releasing_ends_after_one_pass_and_one_for_nodes_whose_losses_are_report
     pool, after = settled(deleted(pool), after)
     pool, after = settled(pool, after)
     decision = decide(a_snapshot(pool, after))
-    assert decision.patches == ()
-    assert RELEASE_FINALIZER not in (pool.finalizers if decision.finalizers is None else decision.finalizers)
+    assert decision.writes.patches == ()
+    assert RELEASE_FINALIZER not in (
+        pool.finalizers if decision.writes.finalizers is None else decision.writes.finalizers
+    )
 
 
 @given(pools(), st.lists(specs(), max_size=3), fleets())
@@ -117,7 +119,7 @@ def test_two_pools_never_claim_one_node(pool: Pool, rival: Pool, fleet: Nodes) -
     claimed = [
         {
             patch.node.name
-            for patch in decision.patches
+            for patch in decision.writes.patches
             if patched(patch.node, patch).labels.get(POOL_LABEL) == each.name
         }
         for each, decision in zip((pool, rival), both(pool, rival, fleet), strict=True)
@@ -142,7 +144,7 @@ def test_two_pools_share_out_the_nodes_and_stay_with_it(pool: Pool, rival: Pool,
 def settled_among(pool: Pool, rival: Pool, nodes: Nodes) -> tuple[Pool, Nodes]:
     decision = decide(a_snapshot(pool, nodes, rivals=[rival]))
     after = acted(decision, nodes)
-    finalizers = pool.finalizers if decision.finalizers is None else decision.finalizers
+    finalizers = pool.finalizers if decision.writes.finalizers is None else decision.writes.finalizers
     status = decide(a_snapshot(pool, after, rivals=[rival])).status
     return with_status(replace(pool, finalizers=finalizers), status), after
 
@@ -192,5 +194,5 @@ def test_the_same_picture_leads_to_the_same_writes(
 
 @given(pools(), worlds)
 def test_every_patch_is_one_that_the_api_server_takes_and_changes_something(pool: Pool, fleet: Nodes) -> None:
-    for patch in decide(a_snapshot(pool, fleet)).patches:
+    for patch in decide(a_snapshot(pool, fleet)).writes.patches:
         assert patched(patch.node, patch) != patch.node

@@ -46,7 +46,7 @@ def relabel(house: House, value: str = "billing") -> None:
 
 
 def written(decisions: list[Decision]) -> set[str]:
-    return {each.node.name for decision in decisions for each in decision.patches}
+    return {each.node.name for decision in decisions for each in decision.writes.patches}
 
 
 # Which values hold

@@ -140,7 +140,7 @@ def test_deciding_twice_on_what_was_written_writes_nothing() -> None:
     house.ask("w1", **ALL, condition="True")
     assert house.settle()
     decision = house.decide()
-    assert (decision.patches, decision.writes.conditions, decision.finalizers) == ((), (), None)
+    assert (decision.writes.patches, decision.writes.conditions, decision.writes.finalizers) == ((), (), None)
 
 
 def test_the_request_itself_is_left_to_those_who_wrote_it() -> None:
@@ -321,8 +321,10 @@ def test_deletion_takes_conditions_off_first_then_all_the_rest_and_the_finalizer
     first = house.run()
     assert first.writes.evictions == ()
     assert {each.node.name: each.conditions for each in first.writes.conditions} == {"w1": (), "w2": ()}
-    assert [patch.node.name for patch in first.patches] == ["w3"], "it has no condition that is to go first"
-    assert first.finalizers is None
+    assert [patch.node.name for patch in first.writes.patches] == ["w3"], (
+        "it has no condition that is to go first"
+    )
+    assert first.writes.finalizers is None
     for name in ("w1", "w2"):
         node = house.nodes[name]
         assert node.conditions == ()
@@ -330,8 +332,8 @@ def test_deletion_takes_conditions_off_first_then_all_the_rest_and_the_finalizer
         assert record_on(node).conditions == {CONDITION}
 
     second_pass = house.run()
-    assert sorted(patch.node.name for patch in second_pass.patches) == ["w1", "w2"]
-    assert (second_pass.writes.conditions, second_pass.finalizers) == ((), None)
+    assert sorted(patch.node.name for patch in second_pass.writes.patches) == ["w1", "w2"]
+    assert (second_pass.writes.conditions, second_pass.writes.finalizers) == ((), None)
     assert without_request(house) == found
 
     assert house.run().writes.releases_pool
@@ -371,7 +373,7 @@ def test_without_leave_the_room_judges_and_nothing_is_done(mode: str) -> None:
     house.ask("w1", **ALL, condition="True", evict=PODS, stage="HELD", finding="w1 is odd")
     decision = house.decide()
     assert not decision.writes
-    assert decision.finalizers is None
+    assert decision.writes.finalizers is None
     assert "The second feature is at work" in up_to_date(decision)[2]
     assert [issue.message for issue in decision.status.issues] == ["w1 is odd"]
 
@@ -640,17 +642,17 @@ def test_a_neighbour_who_undoes_it_again_is_paced(undo: Callable[[House], None],
     house.run()
     undo(house)
     torn = house.nodes["w1"]
-    assert house.decide().patches == ()
+    assert house.decide().writes.patches == ()
     house.clock.now += 1.9
-    assert house.decide().patches == ()
+    assert house.decide().writes.patches == ()
     house.clock.now += 0.2
     house.run()
     assert house.nodes["w1"] != torn
     undo(house)
     house.clock.now += 3.9
-    assert house.decide().patches == ()
+    assert house.decide().writes.patches == ()
     house.clock.now += 0.2
-    assert len(house.decide().patches) == 1
+    assert len(house.decide().writes.patches) == 1
 
 
 def test_another_transition_goes_at_once_while_a_neighbour_is_paced() -> None:
@@ -660,7 +662,7 @@ def test_another_transition_goes_at_once_while_a_neighbour_is_paced() -> None:
     uncordon(house)
     house.run()
     uncordon(house)
-    assert house.decide().patches == ()
+    assert house.decide().writes.patches == ()
     house.ask("w1", **{**ALL, "state": "Drained"})
     house.run()
     assert house.nodes["w1"].labels[UPGRADE_STATE_LABEL] == "Drained"
@@ -795,7 +797,7 @@ def test_any_sequence_of_wishes_and_then_release_gives_the_node_as_it_was(
         else:
             house.restart()
         house.settle()
-        assert not house.decide().patches
+        assert not house.decide().writes.patches
         assert not house.decide().writes.conditions
     if ends_with_the_room:
         house.features = FIRST

@@ -113,7 +113,7 @@ def test_no_event_tells_of_a_repair_that_was_not_made(how: str) -> None:
     stop(house, how)
     wishing.wish = "Gated"
     decision = house.decide()
-    assert [each.node.name for each in decision.patches] == list(NAMES)
+    assert [each.node.name for each in decision.writes.patches] == list(NAMES)
     assert not decision.node_events
     assert not decision.repaired
 
@@ -154,7 +154,7 @@ def test_it_waits_for_no_pace_of_other_writes() -> None:
         house.pool = edited(house.pool, a_spec(labels={"team": f"t{number}"}))
         house.settle()
     house.pool = edited(house.pool, a_spec(labels=LABELS))
-    assert house.decide().patches == (), "the nodes wait"
+    assert house.decide().writes.patches == (), "the nodes wait"
     house.patches.clear()
     wishing.wish = "Gated"
     house.settle()

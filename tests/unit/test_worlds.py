@@ -73,18 +73,20 @@ class Worlds(RuleBasedStateMachine):
         waiting = {self.model.nodes[each].uid for each in held_back}
         before = self.model.snapshot(name, held_back=waiting)
         decision = self.model.run_pass(name, writes=writes, held_back=waiting)
-        assert decide(before).patches == decision.patches
-        assert not waiting & {patch.node.uid for patch in decision.patches}
+        assert decide(before).writes.patches == decision.writes.patches
+        assert not waiting & {patch.node.uid for patch in decision.writes.patches}
         if pool.deleting:
-            assert decision.finalizers is None or set(decision.finalizers) <= set(pool.finalizers)
+            assert decision.writes.finalizers is None or set(decision.writes.finalizers) <= set(
+                pool.finalizers
+            )
         elif mode_of(pool) is not Mode.ACTIVE:
-            assert decision.patches == ()
+            assert decision.writes.patches == ()
             # It may have been removed by hand, or a record that was made up names the pool.
-            assert decision.finalizers in (None, (*pool.finalizers, RELEASE_FINALIZER))
-        elif decision.patches:
-            assert RELEASE_FINALIZER in (decision.finalizers or pool.finalizers)
+            assert decision.writes.finalizers in (None, (*pool.finalizers, RELEASE_FINALIZER))
+        elif decision.writes.patches:
+            assert RELEASE_FINALIZER in (decision.writes.finalizers or pool.finalizers)
         known = {each.uid for each in (*before.others.rivals, pool)} | self.model.vanished | {None}
-        assert all(owner_of(patch.node) in known for patch in decision.patches)
+        assert all(owner_of(patch.node) in known for patch in decision.writes.patches)
 
     @rule()
     def list_pools(self) -> None:

@@ -7,7 +7,7 @@ What a node must show before it counts as ready for work: when it joins, and whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, ClassVar, Final, NamedTuple
@@ -82,11 +82,11 @@ class LabelRequirement(NamedTuple):
         return (labels.get(self.key) in self.values) is self.is_wanted
 
 
-def _requirements(
-    labels: Mapping[str, str], expressions: Iterable[SelectorRequirement | PodRequirement]
-) -> tuple[LabelRequirement, ...]:
+def _requirements(selector: NodeSelector | PodSelector) -> tuple[LabelRequirement, ...]:
+    """Return all that a selector requires."""
+    labels = sorted(selector.match_labels.items())
     return (
-        *(LabelRequirement(key, frozenset([value]), is_wanted=True) for key, value in sorted(labels.items())),
+        *(LabelRequirement(key, frozenset([value]), is_wanted=True) for key, value in labels),
         *(
             LabelRequirement(
                 each.key,
@@ -94,7 +94,7 @@ def _requirements(
                 frozenset(each.values or [None]),
                 is_wanted=each.operator in (SelectorOperator.IN, SelectorOperator.DOES_NOT_EXIST),
             )
-            for each in expressions
+            for each in selector.match_expressions
         ),
     )
 
@@ -131,7 +131,7 @@ class NodeSelector(ApiModel):
     @cached_property
     def requirements(self) -> tuple[LabelRequirement, ...]:
         """All that it requires."""
-        return _requirements(self.match_labels, self.match_expressions)
+        return _requirements(self)
 
     @property
     def label_keys(self) -> frozenset[str]:
@@ -196,7 +196,7 @@ class PodSelector(ApiModel):
     @cached_property
     def requirements(self) -> tuple[LabelRequirement, ...]:
         """All that it requires."""
-        return _requirements(self.match_labels, self.match_expressions)
+        return _requirements(self)
 
 
 NamespaceName = Annotated[

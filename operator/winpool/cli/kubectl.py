@@ -16,9 +16,12 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote, urlencode
 
+import msgspec
+
 from winpool.api.keys import API_VERSION, KIND, LEASE, NAMESPACE, PLURAL, SHORT_NAME
 from winpool.cli.parsing import EndError, RefusedError
 from winpool.kube.errors import StreamGarbled, parse_permission, rule_text
+from winpool.kube.lease_rules import LeaseRecord, read_record
 from winpool.kube.wire import BROKEN
 
 if TYPE_CHECKING:
@@ -289,6 +292,21 @@ def _with_advice(said: str, reason: str) -> str:
     if reason:
         return said
     return f"{said} (check that kubectl get {SHORT_NAME} works with the same flags)"
+
+
+def read_lease(kubectl: Kubectl) -> LeaseRecord:
+    """Return the Lease that the operator that leads renews. Raises NotAskedError."""
+    try:
+        answer = kubectl.get(LEASE_PATH)
+    except KubectlError as error:
+        if error.reason != "NotFound":
+            raise
+        raise NotAskedError(
+            f"no operator has created the Lease {NAMESPACE}/{LEASE}: check that one runs with "
+            f"kubectl -n {NAMESPACE} get pods"
+        ) from None
+    spec = decoded(msgspec.json.Decoder(dict[str, Any]).decode, answer).get("spec")
+    return read_record(spec if isinstance(spec, dict) else {})
 
 
 def _path(path: str, query: dict[str, str]) -> str:

@@ -20,7 +20,7 @@ import msgspec
 
 from winpool.api.keys import LEASE, NAMESPACE
 from winpool.api.text import printable
-from winpool.cli.kubectl import LEASE_PATH, Kubectl, KubectlError, NotAskedError, decoded
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, read_lease
 from winpool.kube.errors import Forbidden, NotFound, Unauthorized, error_of
 from winpool.kube.wire import BROKEN
 from winpool.model.memory_report import VERSION, MemoryReport
@@ -55,14 +55,6 @@ _GZIP: Final = 31
 """The window of zlib that reads gzip."""
 _POD: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 """A name that a Pod can have (RFC 1123). It becomes part of a command line, and comes from the Lease."""
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    holder_identity: str | None = None
-
-
-class _Lease(msgspec.Struct):
-    spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
 class _Versioned(msgspec.Struct):
@@ -208,14 +200,7 @@ class _Connection(http.client.HTTPSConnection):
 
 def leading_pod(kubectl: Kubectl) -> str:
     """Return the name of the Pod of the operator that leads, by its Lease. Raises NotAskedError."""
-    try:
-        answer = kubectl.get(LEASE_PATH)
-    except KubectlError as error:
-        if error.reason == "NotFound":
-            raise NotAskedError(NO_LEADER) from None
-        raise
-    lease = decoded(msgspec.json.Decoder(_Lease).decode, answer)
-    return pod_of(lease.spec.holder_identity or "")
+    return pod_of(read_lease(kubectl).holder)
 
 
 def pod_of(holder: str) -> str:

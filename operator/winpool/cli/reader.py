@@ -15,14 +15,13 @@ from winpool.api.text import written_moment
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.kubectl import (
     GARBLED,
-    LEASE_PATH,
     Kubectl,
     KubectlError,
     NoSuchPoolError,
     NotAskedError,
     decoded,
+    read_lease,
 )
-from winpool.kube.lease_rules import LeaseRecord, read_record
 from winpool.kube.lists import ListPage
 from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page
 from winpool.kube.pools import POOLS_PATH, PoolObject, decode_pool_page
@@ -89,27 +88,15 @@ def leader_problem(kubectl: Kubectl) -> str:
     wrong. Raises NotAskedError where it cannot be read, also where there is none: an operator without leader
     election may run.
     """
-    seen = _lease(kubectl)
+    seen = read_lease(kubectl)
     age = (datetime.now(UTC) - seen.renewed).total_seconds() if seen.renewed is not None else -1.0
     if seen.holder and not 0 <= age <= seen.seconds:
         time.sleep(RENEWALS_SECONDS)
-        before, seen = seen, _lease(kubectl)
+        before, seen = seen, read_lease(kubectl)
         if seen.mark == before.mark:
             last = written_moment(seen.renewed) if seen.renewed is not None else "not readable"
             return f"No operator leads: {seen.shown} does not renew its Lease (last renewal: {last})."
     return "" if seen.holder else f"No operator leads: no one holds the Lease {NAMESPACE}/{LEASE}."
-
-
-def _lease(kubectl: Kubectl) -> LeaseRecord:
-    try:
-        answer = kubectl.get(LEASE_PATH)
-    except KubectlError as error:
-        if error.reason == "NotFound":
-            raise NotAskedError(f"no operator has created the Lease {NAMESPACE}/{LEASE}") from None
-        raise
-    found = decoded(msgspec.json.Decoder(dict[str, Any]).decode, answer)
-    spec = found.get("spec")
-    return read_record(spec if isinstance(spec, dict) else {})
 
 
 def pool_and_version(name: str, flags: Sequence[str]) -> tuple[Mapping[str, Any], str]:

@@ -73,9 +73,9 @@ class Finalizers:
 
     async def write(self, pool: Pool, decision: Decision) -> None:
         """Write the finalizers as ``decision`` has them; raises ApiErrors."""
-        assert decision.finalizers is not None
+        assert decision.writes.finalizers is not None
         body = await self.services.writer.patch_pool_finalizers(
-            name=pool.name, resource_version=pool.resource_version, finalizers=decision.finalizers
+            name=pool.name, resource_version=pool.resource_version, finalizers=decision.writes.finalizers
         )
         if decision.writes.restores_finalizer:
             self._pauses.note(pool.uid)
@@ -88,7 +88,7 @@ class Finalizers:
         if decision.writes.releases_pool:
             log.info("pool %s: all nodes are released, so the operator removed its finalizer", pool.name)
             self.announcer.announce(decision.pool_events)
-        if decision.writes.releases_pool and not decision.finalizers:
+        if decision.writes.releases_pool and not decision.writes.finalizers:
             version = body["metadata"]["resourceVersion"]  # the last version that this pool had
             self.services.pools.forget(name=pool.name, uid=pool.uid, version=version)
         else:

@@ -33,6 +33,7 @@ from winpool.kube.request import Request
 from winpool.kube.wire import BROKEN, Bounded, ListOf
 from winpool.model.pods import (
     DEFAULT_GRACE_SECONDS,
+    JOB,
     MOST_GRACE_SECONDS,
     EvictionFacts,
     Pod,
@@ -445,7 +446,8 @@ def _eviction_facts(found: wire.FullPodObject) -> EvictionFacts:
     others = _read(_containers, spec.ephemeral_containers) or []
     contexts = [each.security_context for each in (*containers, *inits, *others)]
     grace = _read(_number, spec.termination_grace_period_seconds)
-    cost = (metadata.annotations and metadata.annotations.deletion_cost) or ""
+    said = metadata.annotations or wire.PodAnnotations()
+    cost = said.deletion_cost or ""
     return EvictionFacts(
         priority=spec.priority or 0,
         created=read_moment(metadata.creation_timestamp),
@@ -456,6 +458,9 @@ def _eviction_facts(found: wire.FullPodObject) -> EvictionFacts:
             each is not None and each.windows_options is not None and bool(each.windows_options.host_process)
             for each in (_read(_context, spec.security_context), *contexts)
         ),
+        asks_to_stay=said.do_not_disrupt == "true"
+        or said.safe_to_evict == "false"
+        or (_controller(metadata)[0] == JOB and spec.restart_policy == "Never"),
     )
 
 

@@ -221,6 +221,10 @@ class PodAnnotations(Base):
     mirror: str | None = msgspec.field(default=None, name="kubernetes.io/config.mirror")
     windows_build: str | None = msgspec.field(default=None, name=WINDOWS_BUILD_ANNOTATION)
     deletion_cost: str | None = msgspec.field(default=None, name="controller.kubernetes.io/pod-deletion-cost")
+    do_not_disrupt: str | None = msgspec.field(default=None, name="karpenter.sh/do-not-disrupt")
+    safe_to_evict: str | None = msgspec.field(
+        default=None, name="cluster-autoscaler.kubernetes.io/safe-to-evict"
+    )
 
 
 class PodMetadata(Base):
@@ -278,6 +282,7 @@ class FullPodSpec(PodSpec):
     scheduler_name: msgspec.Raw = ABSENT
     security_context: msgspec.Raw = ABSENT
     termination_grace_period_seconds: msgspec.Raw = ABSENT
+    restart_policy: str = ""
 
 
 class Waiting(Base):

@@ -171,7 +171,8 @@ class EvictionFacts:
 
     ``created`` is None where the time cannot be read. ``requests`` is the memory that it requests and its
     node has granted, in bytes. ``deletion_cost`` is ``controller.kubernetes.io/pod-deletion-cost``.
-    ``is_host_process``: a container of it runs on the host.
+    ``is_host_process``: a container of it runs on the host. ``asks_to_stay``: it says that it must not be
+    disrupted, or is of a Job that does not restart it: its work would be lost.
     """
 
     priority: int = 0
@@ -180,10 +181,12 @@ class EvictionFacts:
     requests: int = 0
     deletion_cost: int = 0
     is_host_process: bool = False
+    asks_to_stay: bool = False
 
 
 NO_EXECUTE: Final = "NoExecute"
 DAEMON_SET: Final = "DaemonSet"
+JOB: Final = "Job"
 LINUX: Final = "linux"
 STATIC: Final = "Node"
 """The kind of the owner of a mirror pod."""

@@ -64,7 +64,7 @@ def test_the_pools_are_at_rest_with_all_nodes_due_and_all_pods_known(used: float
     fleet = plan_fleet(pools=2, nodes=40, used=used)
     assert fleet.nodes == 80
     for snapshot in fleet.snapshots:
-        assert decide(snapshot).patches == ()
+        assert decide(snapshot).writes.patches == ()
         overview = upgrade(snapshot, divide(snapshot), AllowedActions.ACT).overview
         assert overview is not None
         assert overview.is_open

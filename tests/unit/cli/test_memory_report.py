@@ -348,7 +348,7 @@ class Lease(Kubectl):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (KubectlError('Error from server (NotFound): leases "winpool" not found'), "no operator holds"),
+        (KubectlError('Error from server (NotFound): leases "winpool" not found'), "no operator has created"),
         (b"{}", "no operator holds"),
         (b'{"spec": {"holderIdentity": null}}', "no operator holds"),
         (b"<html>", "not from a Kubernetes API server"),

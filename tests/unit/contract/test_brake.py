@@ -37,7 +37,7 @@ def standing(node: Node) -> set[str]:
 
 def after(snapshot: Snapshot) -> Node:
     """Return the one node of the snapshot after the writes of a pass."""
-    patches = {patch.node.name: patch for patch in decide(snapshot).patches}
+    patches = {patch.node.name: patch for patch in decide(snapshot).writes.patches}
     [node] = snapshot.nodes
     return patched(node, patches.get(node.name))
 
@@ -55,7 +55,7 @@ def test_a_look_that_finds_nobody_in_the_way_lets_every_taint_pass() -> None:
 def test_until_all_pods_were_looked_at_a_node_that_lacks_a_taint_is_not_written_at_all(taint: str) -> None:
     snapshot = a_snapshot(a_pool(labels={"team": "a"}, taints=[taint]), [a_node()], survey=None)
     found = decide(snapshot)
-    assert found.patches == ()
+    assert found.writes.patches == ()
     assert found.needs_pods
     assert found.status.up_to_date_nodes == 0
 
@@ -83,7 +83,10 @@ def test_an_intolerant_pod_holds_no_execute_back_from_its_node_only() -> None:
     pool, nodes = a_harsh_pool(), [a_node("w1"), a_node("w2")]
     snapshot = a_snapshot(pool, nodes, survey=a_survey(pool, nodes, intolerant={HARSH: [WEB]}))
     found = decide(snapshot)
-    assert {patch.node.name: bool(patch.taints) for patch in found.patches} == {"w1": False, "w2": True}
+    assert {patch.node.name: bool(patch.taints) for patch in found.writes.patches} == {
+        "w1": False,
+        "w2": True,
+    }
     assert not found.needs_pods
 
 
@@ -110,7 +113,7 @@ def test_a_look_at_all_pods_permits_no_execute_for_a_minute_from_its_start(age: 
     pool = a_harsh_pool()
     survey = a_survey(pool, MANY, now=NOON - timedelta(seconds=age), finished=NOON - timedelta(seconds=9))
     found = decide(a_snapshot(pool, MANY, survey=survey, looks=()))
-    assert len(found.patches) == (len(MANY) if passes else 0)
+    assert len(found.writes.patches) == (len(MANY) if passes else 0)
     assert found.needs_pods is not passes
     assert found.node_lists == ()
 
@@ -129,11 +132,11 @@ def test_the_own_look_of_a_node_permits_it_for_a_moment_from_its_start(age: floa
 def test_few_nodes_are_looked_at_by_themselves_however_young_the_look_at_all_pods_is() -> None:
     pool, few = a_harsh_pool(), MANY[:MOST_NODE_LISTS]
     found = decide(a_snapshot(pool, few, survey=a_survey(pool, few), looks=()))
-    assert (found.patches, found.node_lists) == ((), tuple(few))
+    assert (found.writes.patches, found.node_lists) == ((), tuple(few))
     assert not found.needs_pods
     own = [a_survey(pool, [node]) for node in few]
     found = decide(a_snapshot(pool, few, survey=a_survey(pool, few), looks=own))
-    assert (len(found.patches), found.node_lists) == (len(few), ())
+    assert (len(found.writes.patches), found.node_lists) == (len(few), ())
 
 
 def test_a_look_from_before_the_taint_was_gone_permits_nothing() -> None:
@@ -141,7 +144,7 @@ def test_a_look_from_before_the_taint_was_gone_permits_nothing() -> None:
     bare = replace(carrying(pool), taints=())
     old = a_survey(pool, [bare], began=100.0)
     found = decide(a_snapshot(pool, [bare], survey=old, taint_absent_since={bare.uid: 101.0}))
-    assert (found.patches, found.node_lists) == ((), (bare,))
+    assert (found.writes.patches, found.node_lists) == ((), (bare,))
     since = a_survey(pool, [bare], began=102.0)
     snapshot = a_snapshot(pool, [bare], survey=old, looks=[since], taint_absent_since={bare.uid: 101.0})
     assert standing(after(snapshot)) == {HARSH}
@@ -152,17 +155,17 @@ def test_of_many_nodes_those_that_lost_it_after_the_look_at_all_pods_wait_for_th
     survey = a_survey(pool, MANY, began=100.0)
     since = {node.uid: 101.0 for node in MANY[1:]}
     found = decide(a_snapshot(pool, MANY, survey=survey, looks=(), taint_absent_since=since))
-    assert {patch.node.name for patch in found.patches} <= {MANY[0].name}
+    assert {patch.node.name for patch in found.writes.patches} <= {MANY[0].name}
     since = {node.uid: 101.0 for node in MANY}
     found = decide(a_snapshot(pool, MANY, survey=survey, looks=(), taint_absent_since=since))
-    assert found.patches == ()
+    assert found.writes.patches == ()
     assert found.needs_pods
 
 
 def test_a_node_of_which_it_is_not_known_since_when_it_lacks_a_taint_is_not_written() -> None:
     pool, node = a_harsh_pool(), a_node()
     snapshot = with_pods(a_snapshot(pool, [node]), taint_absent_since={})
-    assert decide(snapshot).patches == ()
+    assert decide(snapshot).writes.patches == ()
 
 
 def test_where_a_look_at_all_pods_takes_longer_than_it_permits_nodes_are_looked_at_by_themselves() -> None:
@@ -251,7 +254,7 @@ def test_a_held_value_leaves_the_old_one_with_its_record() -> None:
     before, pool = carrying(a_harsh_pool()), a_harsh_pool(value="win2025")
     survey = a_survey(pool, [before], intolerant={"os=win2025:NoExecute": [WEB]})
     snapshot = a_snapshot(pool, [before], survey=survey)
-    assert decide(snapshot).patches == ()
+    assert decide(snapshot).writes.patches == ()
     assert standing(after(snapshot)) == {HARSH}
     released = after(a_snapshot(deleted(pool), [before]))
     assert standing(released) == set()
@@ -283,8 +286,8 @@ def test_an_old_look_is_no_permission_and_changes_nothing_that_is_reported() -> 
     young, old = (a_survey(pool, nodes, now=NOON - timedelta(minutes=age)) for age in (0, 9))
     first = decide(a_snapshot(pool, nodes, survey=young))
     second = decide(a_snapshot(pool, nodes, survey=old))
-    assert first.patches
-    assert second.patches == ()
+    assert first.writes.patches
+    assert second.writes.patches == ()
     assert second.node_lists == tuple(nodes)
     assert first.status == second.status
     refused = {nodes[0].uid: "no"}
@@ -298,7 +301,7 @@ def test_an_old_look_is_no_permission_and_changes_nothing_that_is_reported() -> 
 def test_a_clock_that_was_set_back_makes_no_look_young() -> None:
     pool, nodes = a_harsh_pool(), [a_node()]
     survey = a_survey(pool, nodes, now=NOON + timedelta(minutes=59))
-    assert decide(a_snapshot(pool, nodes, survey=survey)).patches == ()
+    assert decide(a_snapshot(pool, nodes, survey=survey)).writes.patches == ()
 
 
 def test_delete_waits_for_a_look_at_this_very_node() -> None:
@@ -313,7 +316,7 @@ def test_the_mismatch_taint_waits_for_the_first_look_like_any_other() -> None:
     pool = a_pool(more={"reservedMemory": {"onMismatch": "Taint"}})
     node = replace(a_node(), memory=NodeMemory(16 * 2**30, 16 * 2**30))
     found = decide(a_snapshot(pool, [node], survey=None))
-    assert found.patches == ()
+    assert found.writes.patches == ()
     assert found.needs_pods
     assert found.status.up_to_date_nodes == 0
     assert standing(after(a_snapshot(pool, [node]))) == {"winpool.dev/reserved-memory-mismatch=:NoSchedule"}
@@ -344,7 +347,7 @@ def test_a_held_node_is_not_up_to_date_and_says_so() -> None:
     node = after(first)
     found = decide(replace(first, nodes=(node,)))
     conditions = {each.type: (each.status, each.reason) for each in found.status.conditions}
-    assert found.patches == ()
+    assert found.writes.patches == ()
     assert found.status.up_to_date_nodes == 0
     assert conditions["NodesUpToDate"] == ("False", "TaintsHeld")
     assert conditions["Stalled"] == ("True", "TaintsHeld")
@@ -420,7 +423,7 @@ def test_no_execute_goes_only_where_the_newest_look_began_since_and_lately_and_f
         taint_absent_since={nodes[0].uid: float(taint_absent_since)},
         now=NOON + timedelta(seconds=now),
     )
-    if any(patch.node is nodes[0] and patch.taints for patch in decide(snapshot).patches):
+    if any(patch.node is nodes[0] and patch.taints for patch in decide(snapshot).writes.patches):
         began = max(each[0] for each in (survey, own) if each is not None)
         newest = [each for each in (survey, own) if each is not None and each[0] == began]
         assert began > taint_absent_since
@@ -453,9 +456,11 @@ def test_an_own_look_that_fails_changes_nothing_for_other_nodes() -> None:
     failing, other = a_node("w1"), a_node("w2")
     problems = {failing.uid: PodListProblem("list pods of node w1: 500")}
     first = decide(a_snapshot(pool, [failing, other], survey=None, pod_list_problems=problems))
-    assert first.patches == ()
+    assert first.writes.patches == ()
     survey = a_survey(pool, [failing, other])
     looks = [a_survey(pool, [other], began=1.0)]
     found = decide(a_snapshot(pool, [failing, other], survey=survey, looks=looks, pod_list_problems=problems))
-    taints = {patch.node.name: {taint.effect for taint in patch.taints or ()} for patch in found.patches}
+    taints = {
+        patch.node.name: {taint.effect for taint in patch.taints or ()} for patch in found.writes.patches
+    }
     assert taints == {"w1": {"NoSchedule"}, "w2": {"NoSchedule", "NoExecute"}}

@@ -82,8 +82,8 @@ class Tale:
 
     def step(self) -> Decision:
         found = self.decide()
-        if found.finalizers is not None:
-            self.pool = replace(self.pool, finalizers=found.finalizers)
+        if found.writes.finalizers is not None:
+            self.pool = replace(self.pool, finalizers=found.writes.finalizers)
         if not found.writes.status_first:
             self.nodes = acted(found, self.nodes)
         self.pool = with_status(self.pool, (found if found.writes.status_first else self.decide()).status)
@@ -139,7 +139,7 @@ def test_the_issue_names_the_keys_and_stays_as_long_as_they_do(damage: str | Non
     )
     assert tale.node.labels["team"] == "payments"
     assert record_on(tale.node).labels == {}
-    assert tale.decide().patches == ()
+    assert tale.decide().writes.patches == ()
     assert tale.pool.status.up_to_date_nodes == 1
 
 
@@ -207,11 +207,11 @@ def test_the_nodes_of_which_all_is_told_are_released_at_once() -> None:
     tale.nodes |= {"w1": spoilt(tale.node)}
     tale.delete()
     first = tale.step()
-    assert [each.node.name for each in first.patches] == ["w2"]
+    assert [each.node.name for each in first.writes.patches] == ["w2"]
     assert not first.writes.status_first
     assert POOL_LABEL not in tale.nodes["w2"].labels
     assert told(tale.pool.status)[0].nodes == ("w1",)
-    assert [each.node.name for each in tale.step().patches] == ["w1"]
+    assert [each.node.name for each in tale.step().writes.patches] == ["w1"]
     tale.settle()
     assert tale.pool.finalizers == ()
 
@@ -238,7 +238,7 @@ def test_a_node_waits_ten_seconds_at_most_for_the_status() -> None:
             a_snapshot(tale.pool, tale.nodes, guard=tale.guard, now=NOON + timedelta(seconds=seconds))
         )
         assert found.writes.status_first is waits
-        assert found.patches
+        assert found.writes.patches
 
 
 def test_a_release_without_anything_lost_waits_for_no_status() -> None:

@@ -42,7 +42,7 @@ def decided(pool: Pool, *kernels: str) -> Decision:
     """Return the decision on nodes that carry all that they are to carry."""
     pool, nodes = settled(pool, by_name(*running(*kernels)))
     found = decide(a_snapshot(pool, nodes))
-    assert not found.patches
+    assert not found.writes.patches
     return found
 
 
@@ -224,4 +224,4 @@ def test_a_row_that_contradicts_the_built_in_builds_is_refused(row: dict[str, An
     assert accepted is not None
     assert (accepted.status, accepted.reason) == ("False", "SpecRejected")
     assert said in accepted.message
-    assert not found.patches
+    assert not found.writes.patches

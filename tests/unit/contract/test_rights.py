@@ -109,25 +109,25 @@ def test_when_the_guard_comes_each_record_is_written_once_and_names_it() -> None
     pool = a_pool(labels={"team": "a"}, taints=["os=windows:NoSchedule"])
     node = after_pass(a_node(labels={"team": "b"}), pool)
     assert record_on(node).guard == ""
-    [patch] = decide(a_snapshot(pool, [node])).patches
+    [patch] = decide(a_snapshot(pool, [node])).writes.patches
     assert patch.annotations.keys() == {APPLIED_ANNOTATION}
     assert (patch.labels, patch.taints) == ({}, None)
     guarded = patched(node, patch)
     assert record_on(guarded) == replace(record_on(node), guard=GUARD)
-    assert decide(a_snapshot(pool, [guarded])).patches == ()
+    assert decide(a_snapshot(pool, [guarded])).writes.patches == ()
 
 
 def test_a_record_of_today_without_a_guard_is_left_as_it_is_while_there_is_none() -> None:
     pool = a_pool(labels={"team": "a"})
     node = after_pass(a_node(), pool)
     assert "guard" not in node.annotations[APPLIED_ANNOTATION]
-    assert decide(a_snapshot(pool, [node], guard="")).patches == ()
+    assert decide(a_snapshot(pool, [node], guard="")).writes.patches == ()
 
 
 def test_a_record_of_a_guard_that_went_is_not_written_anew_for_that() -> None:
     pool = a_pool(labels={"team": "a"})
     node = after_pass(a_node(), pool, guard=GUARD)
-    assert decide(a_snapshot(pool, [node], guard="")).patches == ()
+    assert decide(a_snapshot(pool, [node], guard="")).writes.patches == ()
 
 
 def test_with_the_guard_the_record_keeps_what_the_pool_has_set_and_drops_what_it_has_not() -> None:
@@ -291,7 +291,7 @@ def test_an_invented_owner_is_told_with_the_command_that_ends_it() -> None:
     decision = decide(a_snapshot(a_pool(), [forged(uid="gone")], guard="", vanished=("gone",)))
     [issue] = [each for each in decision.status.issues if each.reason == "OwnerUnknown"]
     assert f"kubectl annotate node w1 {APPLIED_ANNOTATION}-" in issue.fix
-    assert decision.patches == ()
+    assert decision.writes.patches == ()
 
 
 # Whatever a kubelet writes
@@ -343,7 +343,7 @@ def test_nothing_is_released_by_a_record_that_names_a_guard_until_the_guard_can_
     node = guarded_node(pool)
     snapshot = with_guard(a_snapshot(deleted(pool), [node], guard=""), is_unknown=True)
     decision = decide(snapshot)
-    assert (decision.patches, decision.finalizers) == ((), None)
+    assert (decision.writes.patches, decision.writes.finalizers) == ((), None)
     after = acted(decide(with_guard(snapshot, identity=GUARD, is_unknown=False)), {"w1": node})["w1"]
     assert after.taints == (a_taint("os=linux:NoSchedule"),)
 
@@ -369,7 +369,7 @@ def test_what_a_record_may_have_forged_is_told_as_long_as_it_stands_also_under_t
     assert record_on(node).left == Keys(frozenset({RESTRICTED}), frozenset({GPU.identity}))
     assert (record_on(node).labels, record_on(node).taints) == ({}, {})
     decision = decide(a_snapshot(pool, [node]))
-    assert decision.patches == ()
+    assert decision.writes.patches == ()
     [issue] = [each for each in decision.status.issues if each.reason == "KeysLeftAlone"]
     assert f"kubectl label node w1 {RESTRICTED}-" in issue.fix
     gone = relabelled(retainted(node), **{RESTRICTED: None})
@@ -442,4 +442,4 @@ def test_a_forged_record_has_us_write_no_conditions() -> None:
 def test_a_forged_record_keeps_no_pool_waiting_for_conditions() -> None:
     pool = deleted(a_pool(finalizers=(RELEASE_FINALIZER,)))
     decision = decide(a_snapshot(pool, [forging_a_condition()], guard=""))
-    assert (decision.writes.conditions, len(decision.patches)) == ((), 1)
+    assert (decision.writes.conditions, len(decision.writes.patches)) == ((), 1)

@@ -62,7 +62,7 @@ def a_young_node(*, age: float = 10, ready_for: float | None = 0) -> Node:
 def step(snapshot: Snapshot) -> tuple[Decision, Node]:
     found = decide(snapshot)
     [node] = snapshot.nodes
-    return found, patched(node, next(iter(found.patches), None))
+    return found, patched(node, next(iter(found.writes.patches), None))
 
 
 def starting(pool: Pool, **node: Any) -> Node:
@@ -134,7 +134,7 @@ def test_another_value_in_the_spec_leaves_the_old_one_until_the_node_is_valid_an
 @pytest.mark.parametrize("age", [600, 6000])
 def test_a_node_that_is_ten_minutes_old_gets_none_and_waits_for_nothing(age: float) -> None:
     found, node = step(a_snapshot(a_starting_pool(), [a_young_node(age=age)], survey=None))
-    assert found.patches
+    assert found.writes.patches
     assert not carries(node)
 
 

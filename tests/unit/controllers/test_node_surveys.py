@@ -366,7 +366,7 @@ def test_what_is_asked_goes_by_the_node_as_it_stands_when_it_is_looked_at() -> N
         stage.pools.accept({**a_body(version=2, generation=2), "spec": spec})
         bare = replace(FEW[0], created=NOON, ready_since=NOON - timedelta(minutes=10))
         stage.want(bare)
-        [patch] = decide(a_snapshot(stage.pool, [bare])).patches
+        [patch] = decide(a_snapshot(stage.pool, [bare])).writes.patches
         stage.nodes["w1"] = patched(bare, patch)
         await stage.play(0.6)
         assert stage.seen()["w1"].readiness.keys() == {"w1"}

@@ -170,14 +170,14 @@ def test_what_someone_takes_off_is_decided_on_once_to_write_it_and_once_to_repor
         await until(lambda: cluster.nodes["w1"].taints == standing.taints, seconds=0.2)
         await asyncio.sleep(1)
         assert [write.kind for write in writes_since(cluster, begun)] == ["node"]
-        assert [len(each.patches) for each in decided] == [1, 0]
+        assert [len(each.writes.patches) for each in decided] == [1, 0]
 
         decided.clear()
         begun = cluster.time
         cluster.edit_pool("pool", labels={"team": "billing"}, taints=GENTLE["taints"])
         await asyncio.sleep(1)
         assert [write.kind for write in writes_since(cluster, begun)] == ["node", "status"]
-        assert [len(each.patches) for each in decided[:2]] == [1, 0]
+        assert [len(each.writes.patches) for each in decided[:2]] == [1, 0]
         assert len(decided) <= 3, "the third comes from the list of all pods for the new generation"
 
     on_stage(scene, a_node("w1"), spec={**LABELS, **GENTLE})

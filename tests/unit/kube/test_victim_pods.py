@@ -210,6 +210,25 @@ def test_the_deletion_cost_is_read_and_no_text_is_an_error(text: str, cost: int)
 
 
 @pytest.mark.parametrize(
+    ("annotations", "owner", "policy", "asks"),
+    [
+        ({}, "ReplicaSet", "Always", False),
+        ({"karpenter.sh/do-not-disrupt": "true"}, "ReplicaSet", "Always", True),
+        ({"karpenter.sh/do-not-disrupt": "false"}, "ReplicaSet", "Always", False),
+        ({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}, "ReplicaSet", "Always", True),
+        ({"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}, "ReplicaSet", "Always", False),
+        ({}, "Job", "Never", True),
+        ({}, "Job", "OnFailure", False),
+        ({}, "ReplicaSet", "Never", False),
+    ],
+)
+def test_which_pods_ask_to_stay(annotations: Object, owner: str, policy: str, asks: bool) -> None:
+    owners = [{"kind": owner, "name": "it", "controller": True}]
+    metadata = {"annotations": annotations, "ownerReferences": owners}
+    assert facts(metadata=metadata, spec={"restartPolicy": policy}).asks_to_stay is asks
+
+
+@pytest.mark.parametrize(
     "item",
     [
         a_pod_object(spec={"nodeName": "w2"}),

@@ -456,7 +456,7 @@ def test_nothing_is_written_twice_for_the_same_knowledge(
         stood = house.pool.status
         decision = house.decide()
         assert not decision.writes
-        assert decision.finalizers is None
+        assert decision.writes.finalizers is None
         assert decision.status == stood
         assert decision.pool_events == ()
 

@@ -122,7 +122,7 @@ def test_after_a_restart_an_eviction_settles_anew_and_the_taint_stays_as_it_is(
     if is_listed:
         listing(house)
     decision = house.decide()
-    assert decision.patches == ()
+    assert decision.writes.patches == ()
     assert bool(decision.pod_list_requests) is not is_listed
 
 
@@ -132,12 +132,12 @@ def test_after_the_period_one_write_clears_the_record() -> None:
     listing(house, hog=answered(Answer.GONE, ago=100))
     house.evictions = replace(house.evictions, pods={})
     before = house.decide(now=NOON + timedelta(seconds=590))
-    assert before.patches == ()
+    assert before.writes.patches == ()
     assert before.look_again == NOON + timedelta(seconds=592)
     house.settle(now=NOON + timedelta(seconds=592))
     [patch] = house.patches
     assert patch.annotations == {MEMORY_ANNOTATION: None}
-    assert house.decide(now=NOON + timedelta(seconds=593)).patches == ()
+    assert house.decide(now=NOON + timedelta(seconds=593)).writes.patches == ()
 
 
 @pytest.mark.parametrize("mode", ["Observe", "Signal", None])
@@ -176,7 +176,7 @@ def test_a_pool_in_which_nothing_is_written_leaves_all_as_it_is(mode: str) -> No
     listing(house, HOG)
     house.edit(edited(house.pool, a_spec(mode=mode, more=spec_of("Evict"))))
     decision = house.decide()
-    assert (decision.patches, evicted(decision)) == ((), [])
+    assert (decision.writes.patches, evicted(decision)) == ((), [])
 
 
 def test_a_held_node_is_left_alone() -> None:
@@ -185,7 +185,7 @@ def test_a_held_node_is_left_alone() -> None:
     house.write("w1", annotations={MEMORY_ANNOTATION: RECORD, HOLD_ANNOTATION: ""})
     listing(house, HOG)
     decision = house.decide()
-    assert (decision.patches, evicted(decision), decision.pod_list_requests) == ((), [], ())
+    assert (decision.writes.patches, evicted(decision), decision.pod_list_requests) == ((), [], ())
 
 
 def test_the_record_is_removed_with_the_pool() -> None:

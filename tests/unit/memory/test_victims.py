@@ -49,8 +49,10 @@ def changed(candidate: Candidate, **more: Any) -> Candidate:
     )
 
 
-def chosen(*pods: Candidate, axis: Axis = Axis.COMMIT, missing: float = 1.0, **more: Any) -> Choice:
-    return choose(pods, axis=axis, missing=missing * GIB, protection=Protection(**more))
+def chosen(
+    *pods: Candidate, axis: Axis = Axis.COMMIT, missing: float = 1.0, is_hard: bool = False, **more: Any
+) -> Choice:
+    return choose(pods, axis=axis, missing=missing * GIB, protection=Protection(**more), is_hard=is_hard)
 
 
 def name_of(choice: Choice) -> str | None:
@@ -135,6 +137,25 @@ def test_a_pod_is_left_alone(changes: dict[str, Any], exclusion: Exclusion) -> N
     )
     assert found.reason == "No pod of the node may be evicted."
     assert name_of(chosen(pod, a_pod("instead"), namespaces=frozenset({"protected"}))) == "instead"
+
+
+@pytest.mark.parametrize("is_hard", [False, True])
+def test_a_pod_that_asks_to_stay_goes_only_at_hard_and_only_as_the_culprit(is_hard: bool) -> None:
+    asking, other = a_pod("asking", 4, asks_to_stay=True), a_pod("other", 2)
+    found = chosen(asking, other, is_hard=is_hard)
+    assert (name_of(found), found.excluded) == (
+        ("asking", {}) if is_hard else (None, {Exclusion.ASKS_TO_STAY: 1})
+    ), "nobody goes in its place"
+    larger = a_pod("larger", 8)
+    found = chosen(asking, other, larger, missing=5, is_hard=is_hard)
+    assert (name_of(found), found.excluded) == ("larger", {Exclusion.ASKS_TO_STAY: 1})
+    grown = changed(asking, commit_growth=5.0 * GIB)
+    assert name_of(chosen(grown, larger, is_hard=is_hard)) == ("asking" if is_hard else None)
+
+
+def test_a_rule_that_prefers_a_pod_overrides_that_it_asks_to_stay() -> None:
+    asking = a_pod("asking", 2, asks_to_stay=True, behavior=EvictionBehavior.PREFER)
+    assert name_of(chosen(asking, a_pod("other", 4))) == "asking"
 
 
 def test_the_age_that_a_pod_needs_is_that_of_the_pool() -> None:

@@ -67,10 +67,10 @@ class Story:
         """One pass: what is decided is done, and reported; return it with the events on the pool."""
         self.passes += 1
         decision = self.look()
-        if decision.finalizers is not None:
-            self.pool = replace(self.pool, finalizers=decision.finalizers)
+        if decision.writes.finalizers is not None:
+            self.pool = replace(self.pool, finalizers=decision.writes.finalizers)
         self.nodes = acted(decision, self.nodes)
-        if decision.patches:
+        if decision.writes.patches:
             self.written = self.pool.generation
         later = self.look()
         # The pass that lets the pool go says so itself, and nothing is left to look at after it.
@@ -112,7 +112,7 @@ def fleet(number: int = 12) -> list[Node]:
 def test_a_cold_start_of_many_nodes_is_one_event(begin: Begin) -> None:
     story = begin(a_pool(labels=LABELS, taints=[TAINT]), *fleet(40))
     decision, said = story.run()
-    assert (len(decision.patches), decision.node_events) == (40, {})
+    assert (len(decision.writes.patches), decision.node_events) == (40, {})
     assert [*(event.reason for event in said), *story.quiet()] == [EventReason.ROLLOUT_COMPLETED]
 
 
@@ -333,7 +333,7 @@ def test_a_repair_that_is_held_back_is_not_said(begin: Begin) -> None:
     story.quiet()
     drifted = relabelled(story.nodes["w03"], team="x")
     decision = decide(a_snapshot(story.pool, story.nodes | {"w03": drifted}, held_back=[drifted.uid]))
-    assert (decision.patches, decision.node_events) == ((), {})
+    assert (decision.writes.patches, decision.node_events) == ((), {})
 
 
 def alive(pool: Pool) -> Pool:

@@ -537,4 +537,4 @@ def test_a_spec_whose_record_would_not_fit_is_rejected_with_the_fix() -> None:
     found = reported(snapshot)
     assert (found["Accepted"].status, found["Accepted"].reason) == ("False", "SpecRejected")
     assert "label" in found["Accepted"].message
-    assert decide(snapshot).patches == ()
+    assert decide(snapshot).writes.patches == ()

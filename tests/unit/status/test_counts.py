@@ -127,7 +127,7 @@ def test_counts_are_what_nodes_report_and_never_what_was_intended(pool: Pool, fl
     fleet = {name: replace(node, versions=SUPPORTED) for name, node in fleet.items()}
     decision = decide(a_snapshot(pool, fleet))
     found = counts(decision.status)
-    assert found["nodes"] - found["up to date"] == len(decision.patches)
+    assert found["nodes"] - found["up to date"] == len(decision.writes.patches)
     after = decide(a_snapshot(pool, acted(decision, fleet))).status
     assert after.up_to_date_nodes == after.nodes == found["nodes"]
     assert after.up_to_date_and_ready_nodes == after.ready_nodes == found["ready"]
@@ -138,7 +138,7 @@ def test_counts_are_what_nodes_report_and_never_what_was_intended(pool: Pool, fl
 def test_the_outstanding_nodes_are_those_with_a_patch(pool: Pool, fleet: dict[str, Node]) -> None:
     snapshot: Snapshot = a_snapshot(pool, fleet)
     assert set(tally(assess_all(snapshot), ()).outstanding) == {
-        patch.node.name for patch in decide(snapshot).patches
+        patch.node.name for patch in decide(snapshot).writes.patches
     }
 
 

@@ -56,14 +56,14 @@ def test_people_are_warned_with_a_count_before_the_first_node_is_written() -> No
 
     second = decide(seen(reported(pool, first)))
     assert not second.writes.status_first
-    assert {each.node.name for each in second.patches} == {"w1", "w2", "w3"}
+    assert {each.node.name for each in second.writes.patches} == {"w1", "w2", "w3"}
     assert said(second, first) == [], "they were"
 
 
 def test_after_the_writes_they_hear_how_many_pods_there_were() -> None:
     pool = a_pool(**a_spec_with())
     decision = decide(seen(reported(pool, decide(seen(pool)))))
-    [event] = decision.deletions.told(each.node.name for each in decision.patches)
+    [event] = decision.deletions.told(each.node.name for each in decision.writes.patches)
     assert (event.reason, event.name, event.uid) == (SAID[1], pool.name, pool.uid)
     assert "3 pods" in event.note
     assert "2 nodes (w1, w2)" in event.note
@@ -128,7 +128,7 @@ def test_a_second_taint_is_warned_of_although_the_issue_of_the_first_still_stand
     pool = edited(pool, a_spec(**spec))
     survey = a_survey(pool, nodes.values(), intolerant={TAINT: PODS, SECOND: PODS})
     decision = decide(a_snapshot(pool, nodes, survey=survey))
-    assert decision.patches
+    assert decision.writes.patches
     [note] = said(decision, first)
     assert SECOND in note
     assert "3 pods on 2 nodes" in note
@@ -163,7 +163,7 @@ def test_only_what_is_about_to_be_written_is_warned_of() -> None:
     pool = a_pool(**a_spec_with())
     survey = a_survey(pool, FLEET.values(), intolerant={TAINT: PODS})
     held = decide(a_snapshot(pool, FLEET, survey=survey, held_back=[n.uid for n in FLEET.values()]))
-    assert (held.patches, said(held)) == ((), [])
+    assert (held.writes.patches, said(held)) == ((), [])
 
 
 def test_pods_that_come_later_are_warned_of_anew() -> None:

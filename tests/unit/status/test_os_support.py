@@ -351,7 +351,7 @@ def test_a_row_for_a_release_that_nobody_knows_is_refused_with_the_ones_that_are
     assert (accepted.status, accepted.reason) == ("False", "SpecRejected")
     assert "'2018'" in accepted.message
     assert "2022" in accepted.message
-    assert not decision.patches, "a spec that cannot be acted on is not acted on"
+    assert not decision.writes.patches, "a spec that cannot be acted on is not acted on"
 
 
 def test_nodes_of_one_kind_are_judged_once() -> None:

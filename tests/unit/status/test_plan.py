@@ -227,7 +227,7 @@ def test_a_deleted_dry_run_has_no_plan() -> None:
 @given(pools(), fleets())
 def test_the_plan_is_what_active_does(pool: Pool, fleet: Nodes) -> None:
     assert pool.spec is not None
-    patches = decide(a_snapshot(pool, fleet)).patches
+    patches = decide(a_snapshot(pool, fleet)).writes.patches
     dry = pool.spec.model_copy(update={"mode": Mode.DRY_RUN})
     plan = plan_of(edited(pool, dry), fleet)
     assert plan.total_nodes == len(patches)

@@ -173,7 +173,7 @@ def test_nodes_that_can_be_written_all_the_same_keep_the_operator_at_work() -> N
         now=NOON + HOUR,
     )
     found = decide(reported_since(late, NOON))
-    assert [patch.node.name for patch in found.patches] == ["w2"]
+    assert [patch.node.name for patch in found.writes.patches] == ["w2"]
     assert told(found)["NodesUpToDate"] == ("False", FAILING)
     assert told(found)["Reconciling"] == ("True", "RolloutInProgress")
     assert told(found)["Stalled"] == ("False", "NotStalled")
@@ -236,7 +236,7 @@ def test_nothing_is_said_of_it_while_a_look_at_all_pods_serves() -> None:
     world = unlisted()
     fresh = a_survey(world.pool, world.nodes, now=world.now)
     found = decide(with_pods(world, survey=fresh))
-    assert [patch.node.name for patch in found.patches] == ["w1"]
+    assert [patch.node.name for patch in found.writes.patches] == ["w1"]
     assert FAILING not in {each.reason for each in found.status.issues}
 
 

@@ -77,7 +77,7 @@ def test_they_stand_in_the_status_before_the_first_node_is_written() -> None:
     assert first.writes.status_first
     second = decide(meeting(with_status(pool, first.status), nodes, intolerant={GENTLE: [WEB]}))
     assert not second.writes.status_first
-    assert second.patches
+    assert second.writes.patches
 
 
 def test_of_many_taints_and_worse_troubles_every_taint_is_told_before_it_is_written() -> None:
@@ -130,7 +130,7 @@ def test_people_are_told_again_before_a_taint_goes_on_further_nodes(
     first = with_pods_on(pool, *before)
     assert first.writes.status_first
     second = with_pods_on(pool, *now, before=first.status)
-    assert second.patches
+    assert second.writes.patches
     assert second.writes.status_first is is_news
     [issue] = second.status.issues
     assert (issue.node_count, issue.nodes) == (len(now), now[:3])
@@ -157,7 +157,7 @@ def test_further_nodes_with_agents_that_are_known_keep_no_node_waiting() -> None
     }
     known = with_status(pool, first.status)
     second = decide(a_snapshot(known, nodes, survey=replace(survey, intolerant=both), looks=()))
-    assert second.patches
+    assert second.writes.patches
     assert not second.writes.status_first
     assert [each.node_count for each in second.status.issues] == [2]
 
@@ -204,7 +204,7 @@ def test_where_there_is_nothing_to_tell_no_write_comes_before_the_nodes() -> Non
 
 def test_once_the_taint_stands_pods_are_named_no_more_but_agents_are() -> None:
     pool = a_pool(taints=[GENTLE])
-    [patch] = decide(meeting(pool, [a_node()])).patches
+    [patch] = decide(meeting(pool, [a_node()])).writes.patches
     node = patched(a_node(), patch)
     survey = with_agents(a_survey(pool, [node]), "monitoring/exporter")
     found = decide(a_snapshot(pool, [node], survey=survey))
@@ -245,7 +245,7 @@ def test_agents_of_many_taints_are_told_together_with_how_many_more_there_are() 
 def test_a_dry_run_has_it_in_its_plan() -> None:
     pool = a_pool(taints=[HARSH], mode="DryRun")
     found = decide(meeting(pool, [a_node()], intolerant={HARSH: [WEB]}))
-    assert found.patches == ()
+    assert found.writes.patches == ()
     assert found.status.plan is not None
     [preflight] = found.status.plan.preflight
     assert (preflight.taint, preflight.nodes, preflight.intolerant_pods) == (HARSH, 1, 1)
@@ -311,14 +311,14 @@ def test_without_the_right_to_list_pods_a_pool_with_taints_is_not_accepted_and_o
         accepted = found.status.condition("Accepted")
         assert accepted is not None
         assert accepted.status == status
-        assert bool(found.patches) is (status == "True")
+        assert bool(found.writes.patches) is (status == "True")
         if status == "False":
             assert accepted.message == missing
 
 
 def test_while_pods_cannot_be_listed_the_status_says_why_a_taint_waits() -> None:
     pool = a_pool(taints=[GENTLE])
-    [patch] = decide(a_snapshot(pool, [a_node()], survey=None, pods_problem="list pods: 500")).patches
+    [patch] = decide(a_snapshot(pool, [a_node()], survey=None, pods_problem="list pods: 500")).writes.patches
     node = patched(a_node(), patch)
     found = decide(a_snapshot(pool, [node], survey=None, pods_problem="list pods: 500"))
     progress = found.status.condition("NodesUpToDate")

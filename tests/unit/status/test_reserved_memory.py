@@ -35,7 +35,9 @@ def reasons(found: Decision) -> dict[tuple[str, ...], str]:
 
 def tainted(found: Decision) -> set[str]:
     return {
-        patch.node.name for patch in found.patches if TAINT in {taint.key for taint in patch.taints or ()}
+        patch.node.name
+        for patch in found.writes.patches
+        if TAINT in {taint.key for taint in patch.taints or ()}
     }
 
 
@@ -68,7 +70,7 @@ def test_more_than_half_of_every_node_is_refused_and_nothing_is_written() -> Non
     assert ready is not None
     assert (accepted.status, accepted.reason) == ("False", "ReservedMemoryTooLarge")
     assert (ready.status, ready.reason) == ("False", "SpecRejected")
-    assert found.patches == ()
+    assert found.writes.patches == ()
     assert "SpecRejected" in {each.reason for each in found.pool_events}
 
 
@@ -76,7 +78,7 @@ def test_where_no_memory_is_known_nothing_is_refused_and_nothing_said() -> None:
     pool = a_pool(more={"reservedMemory": {"systemReserved": "9Gi"}})
     found = decide(a_snapshot(pool, [a_node("w1"), a_node("w2")]))
     assert reasons(found) == {}
-    assert found.patches
+    assert found.writes.patches
 
 
 def test_less_than_two_gib_is_called_low() -> None:
@@ -90,22 +92,22 @@ def test_the_taint_goes_on_both_kinds_of_mismatch_and_off_when_it_fits() -> None
     nodes = [a_machine("less", reserved=1), a_machine("more", reserved=4), a_machine("right")]
     found = decide(a_snapshot(pool, nodes))
     assert tainted(found) == {"less", "more"}
-    [less] = [patched(patch.node, patch) for patch in found.patches if patch.node.name == "less"]
+    [less] = [patched(patch.node, patch) for patch in found.writes.patches if patch.node.name == "less"]
     fits = replace(less, memory=a_machine().memory)
-    [patch] = decide(a_snapshot(pool, [fits])).patches
+    [patch] = decide(a_snapshot(pool, [fits])).writes.patches
     assert patch.taints == ()
     for other in (a_declaring_pool(), a_pool(), deleted(pool)):
-        [patch] = decide(a_snapshot(other, [less])).patches
+        [patch] = decide(a_snapshot(other, [less])).writes.patches
         assert patch.taints == ()
 
 
 @pytest.mark.parametrize("unknown", [NodeMemory(), NodeMemory(16 * GIB, None), NodeMemory(None, 8 * GIB)])
 def test_of_a_node_that_does_not_say_the_taint_stays_as_it_is(unknown: NodeMemory) -> None:
     pool = a_declaring_pool(onMismatch="Taint")
-    [patch] = decide(a_snapshot(pool, [a_machine(reserved=1)])).patches
+    [patch] = decide(a_snapshot(pool, [a_machine(reserved=1)])).writes.patches
     node = patched(a_machine(reserved=1), patch)
-    assert decide(a_snapshot(pool, [replace(node, memory=unknown)])).patches == ()
-    [patch] = decide(a_snapshot(pool, [replace(a_node(), memory=unknown)])).patches
+    assert decide(a_snapshot(pool, [replace(node, memory=unknown)])).writes.patches == ()
+    [patch] = decide(a_snapshot(pool, [replace(a_node(), memory=unknown)])).writes.patches
     assert not patch.taints
 
 

@@ -48,7 +48,7 @@ from winpool.features.memory.victims import Choice, Protection, candidates_of, c
 from winpool.model.node import Eviction, Node, Premise
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import Pod
-from winpool.model.pressure import Axis, AxisPressure, KnownMemory, NodePressure
+from winpool.model.pressure import Axis, AxisPressure, KnownMemory, Level, NodePressure
 from winpool.ownership.desired import KEEP, DesiredValue
 
 SPACING_SECONDS: Final = 6
@@ -496,7 +496,10 @@ class NodeEvictions:
             now=of.now,
         )
         protection = Protection(of.known.protected, of.limits.min_pod_age_seconds)
-        return choose(candidates, axis=axis.axis, missing=axis.missing, protection=protection)
+        is_hard = axis.level is Level.HARD
+        return choose(
+            candidates, axis=axis.axis, missing=axis.missing, protection=protection, is_hard=is_hard
+        )
 
     def _asked_at(self, uid: str) -> float | None:
         """Return when this process last asked to evict that pod; None where no such request can be under way.

@@ -50,9 +50,17 @@ _BY_RULE: Final = (
     "spec.memoryPressure.eviction.rules protects too many pods, change it.",
 )
 
+_BY_REQUEST: Final = (
+    "These nodes are short of memory, and the pod that uses most above its request asks not to be disrupted, "
+    "or is of a Job that does not restart it. It is evicted only at Hard, and no other goes in its place.",
+    "Lower its memory or move it. To have such pods evicted like others, add a rule with behavior Prefer to "
+    "spec.memoryPressure.eviction.rules.",
+)
+
 _BLOCKS: Final = (
     (Exclusion.BUDGET, _BY_A_BUDGET, "budget"),
     (Exclusion.UNKNOWN_USAGE, _BY_SILENCE, "usage"),
+    (Exclusion.ASKS_TO_STAY, _BY_REQUEST, "request"),
     (None, _BY_RULE, "rule"),
 )
 """Why no pod of a node is evicted. Of several reasons, the first is reported."""

@@ -15,6 +15,9 @@ pod's commit is known, which is so with most kubelets, the working set has to do
 is never evicted, unlike the kubelet does it: 0 on Windows means missing.
 https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#pod-selection-for-kubelet-eviction
 
+A pod that asks not to be disrupted is evicted only at Hard, and only if it uses most above its request: then
+no other goes in its place, at Soft neither. A rule of the pool that prefers it overrides that.
+
 Never evicted are node agents, what the API server does not manage, what no controller brings back, and what
 an admin has protected. That list is in the code, and no setting shortens it.
 """
@@ -66,6 +69,7 @@ class Exclusion(Enum):
     TOO_YOUNG = "too young"
     BUDGET = "PodDisruptionBudget"
     UNKNOWN_USAGE = "unknown usage"
+    ASKS_TO_STAY = "asks not to be disrupted"
     TOO_SMALL = "too small"
 
 
@@ -91,6 +95,11 @@ class Candidate:
     age_seconds: float = 0.0
     is_blocked: bool = False
     behavior: EvictionBehavior | None = None
+
+    @property
+    def asks_to_stay(self) -> bool:
+        """Whether it is not to be disrupted, as far as the rules of the pool do not prefer it."""
+        return self.facts.asks_to_stay and self.behavior is not EvictionBehavior.PREFER
 
     def used(self, basis: Basis) -> float | None:
         """Return what the pod uses, in bytes; None where it is unknown, and 0 is."""
@@ -208,7 +217,14 @@ class Choice:
     excluded: Mapping[Exclusion, int]
 
 
-def choose(candidates: Sequence[Candidate], *, axis: Axis, missing: float, protection: Protection) -> Choice:
+def choose(
+    candidates: Sequence[Candidate],
+    *,
+    axis: Axis,
+    missing: float,
+    protection: Protection,
+    is_hard: bool,
+) -> Choice:
     """Return which of the pods of a node to evict so that ``missing`` bytes become free on ``axis``."""
     basis = Basis.WORKING_SET
     if axis is Axis.COMMIT and any(each.used(Basis.COMMIT) is not None for each in candidates):
@@ -226,6 +242,10 @@ def choose(candidates: Sequence[Candidate], *, axis: Axis, missing: float, prote
             excluded[exclusion] += 1
         elif used is not None:
             eligible.append((used, each))
+    if staying := sum(each.asks_to_stay for _, each in eligible):
+        eligible = _without_staying(eligible, basis, is_hard=is_hard)
+        staying -= sum(each.asks_to_stay for _, each in eligible)
+        excluded += Counter({Exclusion.ASKS_TO_STAY: staying})
     if not eligible:
         return Choice(None, None, basis, "No pod of the node may be evicted.", dict(excluded))
     first = min(each.tier(basis) for _, each in eligible)
@@ -237,6 +257,16 @@ def choose(candidates: Sequence[Candidate], *, axis: Axis, missing: float, prote
         used, found = min(equals, key=lambda each: each[1].rank(basis))
     reason = _reason(found, used, basis, missing, is_sufficient=bool(sufficient))
     return Choice(found, used, basis, reason, dict(excluded))
+
+
+def _without_staying(
+    eligible: Sequence[tuple[float, Candidate]], basis: Basis, *, is_hard: bool
+) -> list[tuple[float, Candidate]]:
+    """Return those of ``eligible`` that may go, where some of them ask not to be disrupted."""
+    culprit = min(eligible, key=lambda each: each[1].rank(basis))
+    if culprit[1].asks_to_stay:
+        return [culprit] if is_hard else []
+    return [each for each in eligible if not each[1].asks_to_stay]
 
 
 def _reason(found: Candidate, used: float, basis: Basis, missing: float, *, is_sufficient: bool) -> str:
