@@ -230,10 +230,11 @@ POLL_SECONDS ?= 60
 BENCH_DIR ?=
 bench = PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench $(if $(BENCH_DIR),--directory $(abspath $(BENCH_DIR)))
 
-# Of bench-takeover: how often each fault.
+# Of bench-takeover: how often each fault; of bench-hostile: how many times as many objects.
 RUNS ?= 3
+SCALE ?= 1
 
-.PHONY: bench-contract bench-fence bench-join bench-memory bench-plan bench-storm bench-takeover bench-testbed
+.PHONY: bench-contract bench-fence bench-hostile bench-join bench-memory bench-plan bench-storm bench-takeover bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
 	@$(BIN)/python -m testbed build
 	@$(bench) contract --nodes $(N) --pods $(PODS) --rounds $(ROUNDS) --steady-seconds $(STEADY_SECONDS) \
@@ -258,6 +259,10 @@ bench-plan: $(INSTALLED) ## The plan of upgrades of N nodes (5000 if not given) 
 bench-fence: $(INSTALLED) ## The cost of the fence on a node with LABELS: a kubelet's status, a patch of the operator
 	@$(BIN)/python -m testbed build
 	@$(bench) fence --labels $(LABELS) --rounds $(ROUNDS) --writes $(WRITES)
+
+bench-hostile: $(INSTALLED) ## Others create selectors and budgets as large as they get: RSS, repairs of another pool, liveness
+	@$(BIN)/python -m testbed build
+	@$(bench) hostile --nodes $(if $(filter file,$(origin N)),500,$(N)) --scale $(SCALE)
 
 bench-takeover: $(INSTALLED) ## Two operators, and the one that leads fails in five ways: how long until the other writes
 	@$(BIN)/python -m testbed build

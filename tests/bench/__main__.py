@@ -16,6 +16,7 @@ from bench.contract import ContractOptions, run_contract
 from bench.errors import BenchError
 from bench.fence import run_fence
 from bench.groundcost import run_ground_cost
+from bench.hostile import run_hostile
 from bench.join import run_join
 from bench.memory import MemoryOptions, run_memory
 from bench.plan import run_plan
@@ -55,6 +56,10 @@ def _bench(given: argparse.Namespace) -> Callable[[Path, Report], dict[str, Any]
         )
     if given.bench == "storm":
         return lambda directory, report: run_storm(nodes=given.nodes, directory=directory, report=report)
+    if given.bench == "hostile":
+        return lambda directory, report: run_hostile(
+            nodes=given.nodes, scale=given.scale, directory=directory, report=report
+        )
     if given.bench == "takeover":
         return lambda directory, report: run_takeover(runs=given.runs, directory=directory, report=report)
     if given.bench == "plan":
@@ -101,6 +106,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     storm = benches.add_parser("storm", help="what is written when all nodes change at once")
     storm.add_argument("--nodes", type=_positive, default=1000)
+    hostile = benches.add_parser("hostile", help="what others may create, as large as it gets")
+    hostile.add_argument("--nodes", type=_positive, default=500)
+    hostile.add_argument("--scale", type=_positive, default=1)
     join = benches.add_parser("join", help="how long nodes that join stand open")
     join.add_argument("--nodes", type=_positive, default=1000)
     join.add_argument("--pods", type=_count, default=0)

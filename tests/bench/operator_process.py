@@ -105,7 +105,7 @@ class OperatorProcess:
 
     def _get(self, path: str, *, encoding: str = "identity") -> bytes:
         self.require_alive()
-        connection = http.client.HTTPConnection(self._address, timeout=SCRAPE_SECONDS)
+        connection = http.client.HTTPConnection(self.address, timeout=SCRAPE_SECONDS)
         try:
             with closing(connection):
                 connection.request("GET", path, headers={"Accept-Encoding": encoding})
@@ -132,13 +132,14 @@ class OperatorProcess:
         if self._port() is None:
             return False
         try:
-            with urllib.request.urlopen(f"http://{self._address}/readyz", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://{self.address}/readyz", timeout=5) as answer:
                 return bool(answer.status == _OK)
         except OSError:  # not yet, or not listening yet
             return False
 
     @property
-    def _address(self) -> str:
+    def address(self) -> str:
+        """Where it serves metrics and health."""
         return f"127.0.0.1:{self._port()}"
 
     def _port(self) -> int | None:

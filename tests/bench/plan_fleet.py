@@ -168,9 +168,7 @@ def _converged(
             decision = decide(_snapshot(pool, pools, nodes, nodes[own], workloads))
             patches = {patch.node.name: patch for patch in decision.writes.patches}
             nodes[own] = [patched(node, patches.get(node.name)) for node in nodes[own]]
-            finalizers = (
-                pool.finalizers if decision.writes.finalizers is None else decision.writes.finalizers
-            )
+            finalizers = pool.finalizers if decision.writes.finalizers is None else decision.writes.finalizers
             after = with_status(replace(pool, finalizers=finalizers), decision.status)
             is_quiet = is_quiet and not patches and after == pool
             pools[number] = after

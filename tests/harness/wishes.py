@@ -55,7 +55,9 @@ class Wanted:
             taints[MISMATCH_TAINT] = ""
         elif own.mismatch is None:
             taints[MISMATCH_TAINT] = KEEP
-        context = PatchContext(self.pool_name, self.pool_uid, self.rights)
+        context = PatchContext(
+            self.pool_name, self.pool_uid, self.rights, has_written=lambda _uid, _goal: False
+        )
         return Comparer(context, merged([Desired(labels={**self.labels, **own.labels}, taints=taints)]))
 
 

@@ -16,6 +16,7 @@ class IssueReason(StrEnum):
     WRITE_REFUSED = "WriteRefused"
     INTOLERANT_PODS = "IntolerantPods"
     VALIDATION_TIMED_OUT = "ValidationTimedOut"
+    STARTUP_TAINT_STAYS = "StartupTaintStays"
     POD_LIST_FAILING = "PodListFailing"
     SYSTEMIC_PRESSURE = "SystemicPressure"
     UNATTRIBUTED_MEMORY = "UnattributedMemory"
@@ -82,6 +83,9 @@ ISSUES: Final = {
     "unless the taint has `onIntolerantPods: Delete`.",
     IssueReason.VALIDATION_TIMED_OUT: "The nodes did not pass `validation` in time. They keep their startup "
     "taints until they do.",
+    IssueReason.STARTUP_TAINT_STAYS: "A taint of `startupTaints` is on nodes that have passed validation, or "
+    "that got it from someone else before they joined. The operator removes only its own, once. No pod "
+    "without a toleration is scheduled there until someone removes it.",
     IssueReason.POD_LIST_FAILING: "Nodes wait for a list of their pods, and the operator cannot list pods, "
     "or a list takes too long. It tries again after at most 30 seconds.",
     IssueReason.SYSTEMIC_PRESSURE: "More nodes are under memory pressure, or give no samples, than "

@@ -301,8 +301,6 @@ def notes(settings: KubeletSettings) -> Iterator[str]:
 class _Quoted(str):
     """A text that stands in quotes: without them y is a boolean to a kubelet, and 1e3 a number."""
 
-    __slots__ = ()
-
 
 class _Dumper(yaml.SafeDumper):
     """Writes ``_Quoted`` too."""

@@ -59,8 +59,6 @@ class Tls:
     other), the context from before stays; without one it is a CredentialsError.
     """
 
-    __slots__ = ("_complained", "_context", "_files", "_looked_at", "_monotonic", "_seen")
-
     def __init__(self, files: TlsFiles, *, monotonic: Callable[[], float]) -> None:
         """Read the files. Raises CredentialsError."""
         self._files = files
@@ -152,8 +150,6 @@ class Authorization(Protocol):
 class FixedHeader:
     """A header that cannot be renewed: a token or password written into the kubeconfig, or none."""
 
-    __slots__ = ("_header",)
-
     def __init__(self, header: str | None) -> None:
         self._header = header
 
@@ -171,8 +167,6 @@ class TokenFile:
     If the file is unreadable or empty for a moment (a renewal that is not atomic), the token
     that was read before stays; without one it is a CredentialsError.
     """
-
-    __slots__ = ("_complained", "_header", "_monotonic", "_path", "_read_at")
 
     def __init__(self, path: Path, *, monotonic: Callable[[], float]) -> None:
         self._path = path

@@ -85,8 +85,6 @@ class Waiting:
     most entries are such.
     """
 
-    __slots__ = ("_heap", "_numbers")
-
     def __init__(self) -> None:
         self._heap: list[tuple[float, str]] = []
         self._numbers: dict[str, float] = {}

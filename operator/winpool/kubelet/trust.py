@@ -28,8 +28,6 @@ class Trust:
     If the file cannot be used after a change, the context from before stays.
     """
 
-    __slots__ = ("_ca", "_complained", "_content", "_context", "_looked_at", "_monotonic")
-
     def __init__(self, ca: Path | None, *, monotonic: Callable[[], float]) -> None:
         """Read ``ca``, a PEM file; None trusts the CAs of the system. Raises TrustError."""
         self._ca = ca

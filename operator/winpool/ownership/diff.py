@@ -297,10 +297,6 @@ def release(node: Node, *, pool_uid: str, pool_name: str, rights: RecordTrust) -
     )
 
 
-def _nothing_was_written(_uid: str, _goal: object) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class PatchContext:
     """What the patches of one pool's nodes have in common, in one pass.
@@ -312,7 +308,7 @@ class PatchContext:
     pool_name: str
     pool_uid: str
     rights: RecordTrust
-    has_written: Callable[[str, object], bool] = _nothing_was_written
+    has_written: Callable[[str, object], bool]
     now: datetime | None = None
 
 
@@ -372,26 +368,6 @@ class _Split(Generic[K]):
 
 class Comparer:
     """Compares nodes with what is ``desired`` there: all of them quickly, and those that differ in full."""
-
-    __slots__ = (
-        "_all_annotations",
-        "_all_labels",
-        "_all_taints",
-        "_annotations",
-        "_cleared",
-        "_context",
-        "_fit",
-        "_goal",
-        "_is_nothing",
-        "_is_plain",
-        "_labels",
-        "_no_annotations",
-        "_no_labels",
-        "_no_taints",
-        "_taints",
-        "_taints_fit",
-        "desired",
-    )
 
     def __init__(self, context: PatchContext, desired: Desired) -> None:
         """Prepare the comparison."""

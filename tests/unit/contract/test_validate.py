@@ -420,3 +420,20 @@ def test_a_kubelet_that_is_ready_from_the_last_moment_on_is_not_ready_yet() -> N
     assert found.look_again == deadline, "that of the taints"
     [issue] = step(looked(pool, node, now=deadline, readiness=FIT))[0].status.issues
     assert f"the kubelet to report Ready for {LONGEST_READY_SECONDS} s" in str(issue)
+
+
+def test_a_startup_taint_that_comes_back_on_a_valid_node_is_told_and_left_alone() -> None:
+    """As Karpenter restored them: https://github.com/kubernetes-sigs/karpenter/issues/1772."""
+    pool = a_starting_pool(readySeconds=0)
+    node = starting(pool)
+    found, valid = step(looked(pool, node, readiness=FIT))
+    assert not carries(valid)
+    again = replace(valid, taints=(*valid.taints, a_taint(f"{KEY}:NoSchedule")))
+    for now in (NOON, NOON + timedelta(days=1)):
+        found, after = step(looked(pool, again, readiness=FIT, now=now))
+        assert (found.writes.patches, carries(after)) == ((), True)
+        [issue] = found.status.issues
+        assert (issue.reason, issue.nodes) == ("StartupTaintStays", ("w1",))
+        assert f"kubectl taint nodes NODE {KEY}:NoSchedule-" in issue.fix
+    found, _ = step(looked(pool, node))
+    assert [issue.reason for issue in found.status.issues] == [], "one that waits for validation has its own"

@@ -19,7 +19,7 @@ from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.node_keys import MISMATCH_TAINT
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.features.contract.taints import NOTHING_HELD, Brake, Held
-from winpool.features.contract.validation import NO_STARTUP, Startup, Validator
+from winpool.features.contract.validation import NO_STARTUP, Startup, Validator, foreign_startup_taints
 from winpool.features.feature import AllowedActions, FeatureResult, Progress, Stage
 from winpool.features.judge import (
     AS_ASKED,
@@ -206,17 +206,24 @@ def contract(snapshot: Snapshot, members: Members, allowed: AllowedActions) -> C
     found: dict[str, NodeContract] = {}
     unsettled: list[tuple[Member, NodeContract]] = []
     others: dict[int, tuple[Release, list[str]]] = {}
+    startup = {each.identity: list[str]() for each in spec.startup_taints}
     for member in members.ours:
         uid = member.node.uid
         desired[uid], each = judge.judge(member)
         found[uid] = each
+        if startup and each.startup is NO_STARTUP:
+            for identity in startup.keys() & member.taints.keys():
+                startup[identity].append(member.node.name)
         if not each.is_settled:
             unsettled.append((member, each))
         if each.release is not AS_ASKED:
             others.setdefault(id(each.release), (each.release, []))[1].append(member.node.name)
     return ContractResult(
         desired=desired,
-        findings=tuple(release_findings(others.values(), spec.os, layers=judge.layers)),
+        findings=(
+            *release_findings(others.values(), spec.os, layers=judge.layers),
+            *foreign_startup_taints({each: names for each, names in startup.items() if names}),
+        ),
         progress=(*contract_progress(unsettled), *release_progress(others.values())),
         node_lists=tuple(
             [member.node for member, each in unsettled if each.needs_pods or each.held.wants_own_look]

@@ -15,14 +15,16 @@ without that time it counts from the creation of the node.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from winpool.api.issues import IssueReason
 from winpool.api.selector import NodeValidation
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import later
+from winpool.features.feature import Finding
 from winpool.model.evidence import Evidence, is_fresh
 from winpool.model.node import Node
 from winpool.model.snapshot import Snapshot
@@ -153,6 +155,23 @@ def startup_taints_on(
         for identity, own in record.taints.items()
         if identity in wanted and own.set == standing.get(identity)
     }
+
+
+def foreign_startup_taints(nodes: Mapping[TaintIdentity, Sequence[str]]) -> Iterator[Finding]:
+    """Report startup taints that no one is going to remove; ``nodes`` names, for each, those that have it.
+
+    Some programs that create nodes restore them: https://github.com/kubernetes-sigs/karpenter/issues/1772
+    """
+    for (key, effect), names in sorted(nodes.items()):
+        yield Finding(
+            IssueReason.STARTUP_TAINT_STAYS,
+            names,
+            f"The startup taint {key}:{effect} is on these nodes. The operator did not add it, or removed it "
+            "once after validation. It stays, and keeps pods away that do not tolerate it.",
+            "Find out what adds it (kubectl get node NODE -o yaml --show-managed-fields), and remove it: "
+            f"kubectl taint nodes NODE {key}:{effect}-",
+            f"{key}:{effect}",
+        )
 
 
 def ripens(node: Node, rules: NodeValidation) -> datetime | None:
