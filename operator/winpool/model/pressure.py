@@ -287,8 +287,8 @@ class EvictedPod:
 
     ``share`` is what the pod was measured to have, and ``commit_before`` what the node had committed, in
     bytes; None where unknown. ``gone_at`` is when its UID was gone, None while it is there; ``samples`` is
-    how many fresh ones were measured after that. One that is never gone, Stuck, keeps the next from
-    beginning.
+    how many fresh ones were measured after that, and ``lowest`` the least that the node had committed by
+    them. One that is never gone, Stuck, keeps the next from beginning.
     """
 
     uid: str
@@ -296,6 +296,7 @@ class EvictedPod:
     commit_before: float | None
     gone_at: float | None = None
     samples: int = 0
+    lowest: float | None = None
 
 
 NOTHING_MEASURED: Final[Mapping[Axis, AxisPressure]] = MappingProxyType(

@@ -310,6 +310,28 @@ def test_where_no_pod_is_known_two_evictions_are_the_last() -> None:
     assert node.hold() is Hold.UNATTRIBUTED
 
 
+def test_evictions_that_ended_the_pressure_are_no_reason_to_blame_windows() -> None:
+    """Whoever leaks again is evicted again: https://github.com/Azure/AKS/issues/1941."""
+    node = Watched()
+    for number in range(4):
+        node.polls(3, **split(23.5, None))
+        assert (node.view().guard, node.hold()) == (None, None)
+        evict(node, share=8 * GIB, after=split(12.0, None), uid=f"uid-{number}")
+        assert (node.state.settled, node.state.ineffective) == (0, 0)
+        node.polls(90, **split(12.0, None))
+
+
+def test_memory_that_came_back_and_was_used_again_at_once_is_effect_enough() -> None:
+    node = Watched()
+    node.polls(3, **split(23.9, 16.0))
+    for number in range(3):
+        node.state = eviction_begun(node.state, uid=f"uid-{number}", share=2 * GIB)
+        node.state = eviction_gone(node.state, uid=f"uid-{number}", at=node.now)
+        node.poll(**split(21.9, 14.0))
+        node.polls(8, **split(23.9, 16.0))
+    assert (node.state.settled, node.state.ineffective) == (3, 0)
+
+
 def test_evictions_are_forgotten_after_an_hour_without_pressure() -> None:
     node = Watched()
     values = split(23.5, None)

@@ -88,7 +88,8 @@ EFFECTIVE_SHARE: Final = 0.5
 MAX_INEFFECTIVE: Final = 2
 """After so many ineffective evictions the memory is not where the numbers say. The first may be bad luck."""
 MAX_BLIND_EVICTIONS: Final = 2
-"""So many evictions at most where no pod's commit is known: only their effect shows whose memory it is."""
+"""So many evictions that did not end the pressure where no pod's commit is known: only the effect of an
+eviction shows whose memory it is."""
 CALM_SECONDS: Final = 3600.0
 """Evictions are forgotten after so long without pressure. If they helped for less, the cause is there."""
 
@@ -224,9 +225,10 @@ def _followed_up(
     now, commit = sample.arrived_at, after.axes[Axis.COMMIT]
     after = _signalled(after, at=now, settings=settings)
     if is_commit and commit.reading is not None:
-        after = _settled(after, at=sample.measured_at, commit_now=commit.reading.used)
+        is_over = missing(commit.reading, commit.reading.whole, settings) <= 0
+        after = _settled(after, at=sample.measured_at, commit_now=commit.reading.used, is_over=is_over)
     elif commit.sampled_at is None or now - commit.sampled_at > commit.fresh_seconds:
-        after = _settled(after, at=now, commit_now=None)
+        after = _settled(after, at=now, commit_now=None, is_over=False)
     is_calm = after.calm_since is not None and now - after.calm_since >= CALM_SECONDS
     if is_calm and not after.evicted and (after.settled or after.ineffective):
         after = replace(after, settled=0, ineffective=0)
@@ -301,10 +303,11 @@ def eviction_refused(memory: NodePressure, *, uid: str) -> NodePressure:
     return replace(memory, evicted=tuple(each for each in memory.evicted if each.uid != uid))
 
 
-def _settled(memory: NodePressure, *, at: float, commit_now: float | None) -> NodePressure:
-    """Return ``memory`` after a fresh sample, with the evictions that have settled counted.
+def _settled(memory: NodePressure, *, at: float, commit_now: float | None, is_over: bool) -> NodePressure:
+    """Return ``memory`` after a fresh sample, with the evictions counted that have settled and did not help.
 
     ``at`` is when it was measured, ``commit_now`` what it says is committed, None where that is unknown.
+    ``is_over`` says that the pressure has ended: then the memory was where the numbers said.
     """
     if not memory.evicted:
         return memory
@@ -316,20 +319,22 @@ def _settled(memory: NodePressure, *, at: float, commit_now: float | None) -> No
             continue
         samples = min(pod.samples + 1, SETTLE_SAMPLES)
         is_settled = at - pod.gone_at >= SETTLE_SECONDS and samples >= SETTLE_SAMPLES
-        (done if is_settled else running).append(replace(pod, samples=samples))
+        lowest = min((each for each in (pod.lowest, commit_now) if each is not None), default=None)
+        (done if is_settled else running).append(replace(pod, samples=samples, lowest=lowest))
+    failed = [] if is_over else done
     return replace(
         memory,
         evicted=tuple(running),
-        settled=memory.settled + len(done),
-        ineffective=memory.ineffective + sum(_is_ineffective(each, commit_now) for each in done),
+        settled=memory.settled + len(failed),
+        ineffective=memory.ineffective + sum(map(_is_ineffective, failed)),
     )
 
 
-def _is_ineffective(pod: EvictedPod, commit_now: float | None) -> bool:
-    """Whether it is known that less than half of what the pod had came back."""
-    if pod.share is None or pod.commit_before is None or commit_now is None:
+def _is_ineffective(pod: EvictedPod) -> bool:
+    """Whether it is known that less than half of what the pod had came back at any time."""
+    if pod.share is None or pod.commit_before is None or pod.lowest is None:
         return False
-    return pod.commit_before - commit_now < EFFECTIVE_SHARE * pod.share
+    return pod.commit_before - pod.lowest < EFFECTIVE_SHARE * pod.share
 
 
 # Whether the memory belongs to pods: kernel, services and shims leak as well. Evicting pods returns no memory
