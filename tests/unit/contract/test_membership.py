@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -17,6 +18,7 @@ from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.selector import NodeSelector
 from winpool.model.node import Node
 from winpool.model.pool import Pool
+from winpool.ownership import selection
 from winpool.ownership.members import Claim, divide
 from winpool.ownership.selection import Selections, is_asked_for, selects
 
@@ -253,3 +255,27 @@ def test_what_is_remembered_of_selectors_is_what_they_say(changes: list[tuple[No
             for name, uids in found.items():
                 assert uids == {pool.uid for pool in them if is_asked_for(known[name], by=pool)}
         known = {node.name: node}
+
+
+def test_a_pass_asks_no_selector_and_a_change_asks_only_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty pools of a thousand values, asked about every node in every pass, held up others for minutes."""
+    asked: list[Mapping[str, str]] = []
+
+    def selects(_: object, labels: Mapping[str, str]) -> bool:
+        asked.append(labels)
+        return True
+
+    monkeypatch.setattr(selection, "selects", selects)
+    them = [a_pool(f"rival-{number}") for number in range(60)]
+    known = [a_node(f"w{number}", labels={"number": str(number)}) for number in range(50)]
+    selections = Selections()
+    selections.of_all(known, them)
+    assert len(asked) == 60 * 50
+    for again in (them, [replace(pool, resource_version="2") for pool in them]):
+        selections.of_all(known, again)
+        selections.of(known[0], again)
+    assert len(asked) == 60 * 50, "a status that was written changes no selector"
+    selections.of_all(known, [*them[1:], a_pool("rival-0", selector=BLUE)])
+    assert len(asked) == 60 * 50 + 50
+    selections.of(replace(known[0], labels={**known[0].labels, "number": "other"}), them[1:])
+    assert len(asked) == 60 * 50 + 50 + 59
