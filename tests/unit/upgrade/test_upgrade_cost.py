@@ -1,4 +1,4 @@
-"""A pass over 5,000 nodes costs no more for each than one over 1,000, also where all of them are due, or report what they like."""
+"""A node of 5,000 costs a pass as much as one of 1,000, also where all are due, or report what they like."""
 
 from __future__ import annotations
 
