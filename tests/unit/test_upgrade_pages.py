@@ -100,6 +100,27 @@ def test_no_answer_runs_nothing(script: str, kubectl: str, tmp_path: Path) -> No
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    ("pool", "code"),
+    [
+        ("3|3|True|", 0),
+        ('3|3|True|["w2","w11"]', 0),
+        ('3|3|True|["w2","w1"]', 3),
+        ("3|2|True|", 3),
+        ("3|3|False|", 3),
+    ],
+)
+def test_a_label_that_someone_keeps_changing_is_no_yes(pool: str, code: int, tmp_path: Path) -> None:
+    answers = f"case $2 in wnp) echo '{pool}';; node) echo 'win-2022|Required';; esac"
+    (tmp_path / "kubectl").write_text(f"#!/bin/sh\n{answers}\n")
+    (tmp_path / "kubectl").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [str(EXAMPLES / "ask.sh"), "win-2022", "w1"], env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+
+
 @pytest.mark.parametrize("script", TABLES)
 def test_the_page_has_the_exit_codes_of_the_script(script: str) -> None:
     page, text = (FOLDER / TABLES[script]).read_text(), (EXAMPLES / script).read_text()
