@@ -58,8 +58,8 @@ _OURS: Final = Claimed(Claim.OURS)
 
 def claim(
     node: Node,
-    *,
     found: Record | Unreadable | None,
+    *,
     pool: Pool,
     asking: tuple[Pool, ...],
     owners: Mapping[str, Pool],
@@ -159,7 +159,8 @@ def _divided(snapshot: Snapshot, rights: RecordTrust) -> Iterator[Member]:
     if pool.deleting or pool.spec is None:
         yield from _kept(pool, nodes)
         return
-    owners = {each.uid: each for each in (*snapshot.others.rivals, pool)}
+    others = snapshot.others
+    owners, vanished = {each.uid: each for each in (*others.rivals, pool)}, others.vanished
     alone = frozenset([pool.uid])
     lines: dict[frozenset[str], tuple[Pool, ...]] = {}
     records: dict[str | None, Record | Unreadable | None] = {None: None}
@@ -179,18 +180,10 @@ def _divided(snapshot: Snapshot, rights: RecordTrust) -> Iterator[Member]:
         asking = lines.get(selecting)
         if asking is None:
             asking = lines[selecting] = _in_line(owners[uid] for uid in selecting)
-        found = claim(
-            node,
-            found=record,
-            pool=pool,
-            asking=asking,
-            owners=owners,
-            vanished=snapshot.others.vanished,
-            rights=rights,
-        )
+        found = claim(node, record, pool=pool, asking=asking, owners=owners, vanished=vanished, rights=rights)
         if found.claim is not Claim.NONE:
-            others = (each.name for each in asking if each is not pool)
-            rival = next(others, "") if found.claim is Claim.OURS else found.rival
+            second = (each.name for each in asking if each is not pool)
+            rival = next(second, "") if found.claim is Claim.OURS else found.rival
             yield Member(node, found.claim, record, values, rival, found.is_gone)
 
 
