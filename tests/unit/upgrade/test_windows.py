@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pytest
+from cronsim import CronSim
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -307,3 +308,27 @@ def test_any_text_is_a_schedule_or_is_refused(text: str) -> None:
     except UnusableWindowError:
         return
     assert window.next_start(datetime(2026, 1, 1, tzinfo=UTC)) is not None
+
+
+def test_the_passes_of_a_minute_search_for_starts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the most windows and exclusions that a pool may have, each pass cost 0.8 s, and other pools waited."""
+    searches: list[str] = []
+
+    def search(schedule: str, *arguments: Any, **more: Any) -> Iterator[datetime]:
+        searches.append(schedule)
+        found: Iterator[datetime] = CronSim(schedule, *arguments, **more)
+        return found
+
+    monkeypatch.setattr("winpool.features.upgrade.windows.CronSim", search)
+    held = [window_of(schedule=f"{each} 3 * * *", duration_seconds=3601) for each in range(16)]
+    day = timedelta(days=1)
+    closed = [
+        MaintenanceExclusion(start=NOON + each * day - HOUR, end=NOON + (each + 1) * day - HOUR)
+        for each in range(32)
+    ]
+    found = opening(held, closed, now=NOON)
+    assert searches, "the first pass searches"
+    searches.clear()
+    for second in range(60):
+        assert opening(held, closed, now=NOON + timedelta(seconds=second)) == found
+    assert searches == []
