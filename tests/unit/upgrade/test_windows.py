@@ -311,7 +311,7 @@ def test_any_text_is_a_schedule_or_is_refused(text: str) -> None:
 
 
 def test_the_passes_of_a_minute_search_for_starts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the most windows and exclusions that a pool may have, each pass cost 0.8 s, and other pools waited."""
+    """Of the most windows and exclusions that a pool may have, each pass cost 0.8 s; other pools waited."""
     searches: list[str] = []
 
     def search(schedule: str, *arguments: Any, **more: Any) -> Iterator[datetime]:
