@@ -14,9 +14,9 @@ from typing import Any, Final
 import yaml
 
 from cluster.harming import MARK, PLACE, Harm, targets
+from gen.rights import Right
 from harness.identity import Caller
 from testbed.cluster import Testbed
-from winpool.api.rbac import Right
 
 Object = dict[str, Any]
 Rule = tuple[str, str, str, str]

@@ -11,10 +11,10 @@ from cluster.harming import HARMS
 from cluster.kubelets import BEYOND, Kubelets, kubelets
 from cluster.reader import ACCOUNT, RIGHTS, asked, token_of
 from cluster.rights_ground import EVERYONES_PATHS, TOKEN_SECONDS, Ground, flat, granted, standing
+from gen.rights import INSTALLED, MEMORY, READER, READER_TOKEN, rights_of
 from harness.waiting import eventually
 from testbed.cluster import Testbed
 from winpool.api.keys import NAMESPACE
-from winpool.api.rbac import INSTALLED, MEMORY, READER, READER_TOKEN, rights_of
 from winpool.kubelet.samples import CONFIGZ_PATH, SUMMARY_PATH
 
 

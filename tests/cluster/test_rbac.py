@@ -22,11 +22,11 @@ from cluster.rights_ground import (
     granted,
     standing,
 )
+from gen.rights import CLUSTER, EVENTS, INSTALLED, Right, rights_of
 from harness.identity import Caller
 from harness.waiting import eventually
 from harness.world import World
 from testbed.cluster import Testbed
-from winpool.api.rbac import CLUSTER, EVENTS, INSTALLED, Right, rights_of
 
 Object = dict[str, Any]
 OTHER_PATHS: Final = (

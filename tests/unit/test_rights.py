@@ -12,9 +12,7 @@ from typing import Any, Final
 import pytest
 
 import winpool
-from harness.sources import tree_of
-from winpool.api.keys import CRD_NAME, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
-from winpool.api.rbac import (
+from gen.rights import (
     CLUSTER,
     EVENTS,
     INSTALLED,
@@ -25,6 +23,8 @@ from winpool.api.rbac import (
     Right,
     rights_of,
 )
+from harness.sources import tree_of
+from winpool.api.keys import CRD_NAME, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
 from winpool.kube.events import PATH as EVENTS_PATH
 from winpool.kube.lists import Listing
 from winpool.kube.named import Target

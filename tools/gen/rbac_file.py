@@ -10,9 +10,9 @@ import sys
 import textwrap
 from typing import Any, Final
 
+from gen.rights import INSTALLED, METRICS, WITH_MEMORY, Right, Role, rights_of
 from winpool.api.crd import file_of, manifest, text_of
 from winpool.api.keys import NAMESPACE
-from winpool.api.rbac import INSTALLED, METRICS, WITH_MEMORY, Right, Role, rights_of
 
 FILE: Final = "deploy/operator/rbac.yaml"
 """Where the rights of every installation are, from the root of the repository."""
@@ -21,7 +21,7 @@ COMMAND: Final = f"python -m gen.rbac_file > {FILE}"
 
 HEADER: Final = f"""\
 # Every right of the operator, each with its reason. No wildcard, no Secrets, no get of pools, nodes or pods.
-# Generated from operator/winpool/api/rbac.py. Do not edit; run: {COMMAND}
+# Generated from tools/gen/rights.py. Do not edit; run: {COMMAND}
 """
 
 METRICS_ARGUMENT: Final = "metrics-auth"
@@ -33,7 +33,7 @@ METRICS_COMMAND: Final = f"python -m gen.rbac_file {METRICS_ARGUMENT} > {METRICS
 
 METRICS_HEADER: Final = f"""\
 # What an operator with --metrics-auth=token may do in addition: ask the API server whose a token is.
-# Generated from operator/winpool/api/rbac.py. Do not edit; run:
+# Generated from tools/gen/rights.py. Do not edit; run:
 # {METRICS_COMMAND}
 """
 
@@ -46,7 +46,7 @@ MEMORY_COMMAND: Final = f"python -m gen.rbac_file {MEMORY_ARGUMENT} > {MEMORY_FI
 
 MEMORY_HEADER: Final = f"""\
 # What memory pressure needs in addition, and what the token may do that kubelets are shown.
-# Generated from operator/winpool/api/rbac.py. Do not edit; run:
+# Generated from tools/gen/rights.py. Do not edit; run:
 # {MEMORY_COMMAND}
 """
 

@@ -9,8 +9,8 @@ import sys
 from typing import Final
 
 from gen.rbac_file import METRICS_FILE
+from gen.rights import METRICS, READER, RIGHTS, WITH_MEMORY, Right, Role
 from winpool.api.keys import MEMORY_OVERLAY, NAMESPACE, READER_ACCOUNT, SERVICE_ACCOUNT
-from winpool.api.rbac import METRICS, READER, RIGHTS, WITH_MEMORY, Right, Role
 from winpool.api.text import table
 
 FILE: Final = "docs/reference/rbac.md"
@@ -21,7 +21,7 @@ COMMAND: Final = f"python -m gen.rbac_reference > {FILE}"
 _BY_OVERLAY: Final = " and ".join(f"`{role.name}`" for role in WITH_MEMORY if role is not READER)
 
 HEAD: Final = f"""\
-<!-- Generated from operator/winpool/api/rbac.py. Do not edit; run: {COMMAND} -->
+<!-- Generated from tools/gen/rights.py. Do not edit; run: {COMMAND} -->
 # Rights of the operator
 
 [deploy/operator/rbac.yaml](../../deploy/operator/rbac.yaml) gives these rights, and no others, to the

@@ -35,9 +35,9 @@ from gen.rbac_file import render as rbac_file_render
 from gen.rbac_reference import COMMAND as RBAC_REFERENCE_COMMAND
 from gen.rbac_reference import FILE as RBAC_REFERENCE_FILE
 from gen.rbac_reference import render as rbac_reference_render
+from gen.rights import INSTALLED, METRICS, WITH_MEMORY
 from winpool.api.crd import COMMAND, FILE, definition
 from winpool.api.crd import render as crd_render
-from winpool.api.rbac import INSTALLED, METRICS, WITH_MEMORY
 from winpool.api.v1alpha1 import WindowsNodePool
 
 if TYPE_CHECKING:
