@@ -75,6 +75,7 @@ def run_hostile(*, nodes: int, scale: int, directory: Path, report: Report) -> d
         ground.api.patch(
             ground.pool.path, {"spec": {"os": {"version": "2022", "targetRevision": 9999}, "upgrade": {}}}
         )
+        wait_at_rest(ground.trail)  # 500 nodes are due now, and get a label
         ground.api.create("/api/v1/namespaces", {"metadata": {"name": TENANT}})
         with _watched(ground, "budgets", figures):
             for number in range(BUDGETS * scale):

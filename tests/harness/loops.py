@@ -436,7 +436,9 @@ class MemoryOperator:
             make_reconciler=lambda name: cast(Reconciler, _Counted(name, self._reconciler(name), self)),
         )
         self._loops.begin()
-        self._dispatcher = Dispatcher(self.pools, self._observer.selections, wake=self._wake)
+        self._dispatcher = Dispatcher(
+            self.pools, self._observer.selections, wake=self._wake, wake_later=self._loops.wake_later
+        )
         self._tasks: list[asyncio.Task[None]] = []
 
     @property

@@ -74,7 +74,9 @@ class Controller:
         self.services = services = self._make_services()
         observer = Observer(services)
         self._loops = PoolLoops(services, make_reconciler=lambda name: Reconciler(name, services, observer))
-        self._dispatcher = Dispatcher(services.pools, observer.selections, wake=self._wake_pool)
+        self._dispatcher = Dispatcher(
+            services.pools, observer.selections, wake=self._wake_pool, wake_later=self._loops.wake_later
+        )
         self._sweeper = Sweeper(services, observer)
 
     def _make_services(self) -> Services:

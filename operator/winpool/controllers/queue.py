@@ -31,24 +31,30 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Dispatcher:
-    """Wakes pools. ``wake`` may be called for a pool that does not exist."""
+    """Wakes pools, now or in a while. Both may be called for a pool that does not exist."""
 
     pools: Pools
     selections: Selections
     wake: Callable[[str], None]
+    wake_later: Callable[[str], None]
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Wake each pool that the node concerns, or did: it selects it, or has something on it."""
+        """Wake each pool that the node concerns, or did: it has something on it, or selects it.
+
+        A pool that only selects a node which another one has writes nothing there, and reports it later:
+        sixty such pools must not hold up the one that has it (P7).
+        """
         pools = self.pools.all()
-        concerned = {
-            each
-            for node in (old, new)
-            if node is not None
-            for each in (*self.selections.of(node, pools), owner_of(node))
-        }
+        seen = [node for node in (old, new) if node is not None]
+        owners = {owner_of(node) for node in seen}
+        selecting = frozenset[str]().union(*(self.selections.of(node, pools) for node in seen))
+        holding = [each for each in pools if each.uid in owners or PoolName(each.name) in owners]
+        is_held = any(owner_of(seen[-1]) in (each.uid, PoolName(each.name)) for each in holding)
+        for pool in holding:
+            self.wake(pool.name)
         for pool in pools:
-            if pool.uid in concerned or PoolName(pool.name) in concerned:
-                self.wake(pool.name)
+            if pool.uid in selecting and pool not in holding:
+                (self.wake_later if is_held else self.wake)(pool.name)
 
     def pool_changed(self, name: str, *, for_rivals: bool) -> None:
         """Wake the pool; and all others where the owner of a node may have changed."""
@@ -60,6 +66,9 @@ class Dispatcher:
 
 NOT_YET_SECONDS: Final = 0.2
 """How often a loop checks whether everything has been listed once. Before that, it does not begin."""
+
+LATER_SECONDS: Final = 5.0
+"""How long a pool waits with a pass that can only report. People who look at it do not notice."""
 
 GATHER_SECONDS: Final = 0.05
 """Changes come in bursts (nodes that join, events of our own writes): one pass serves them all. Far
@@ -75,6 +84,7 @@ class PoolLoops:
     _begun: bool = field(default=False, init=False)
     _wakes: dict[str, Wake] = field(default_factory=dict, init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    _later: set[str] = field(default_factory=set, init=False)
 
     def begin(self) -> None:
         """Start the loops of all pools, if this operator has stood by until now."""
@@ -94,6 +104,16 @@ class PoolLoops:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
+    def wake_later(self, name: str) -> None:
+        """Ask for a pass of that pool within LATER_SECONDS."""
+        if name not in self._later:
+            self._later.add(name)
+            asyncio.get_running_loop().call_later(LATER_SECONDS, self._wake_late, name)
+
+    def _wake_late(self, name: str) -> None:
+        self._later.discard(name)
+        self.wake(name)
+
     def wake_all(self) -> None:
         """Ask for a pass of every pool."""
         for pool in self.services.pools.all():
@@ -101,6 +121,7 @@ class PoolLoops:
 
     async def stop(self) -> None:
         """End all loops, wherever they are: a pass may end at any point."""
+        self._begun = False  # what is woken later begins no loop
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()

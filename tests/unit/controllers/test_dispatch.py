@@ -19,6 +19,7 @@ class World:
 
     def __init__(self) -> None:
         self.woken: list[str] = []
+        self.later: list[str] = []
         self.pools = Pools(on_change=self.ignore, absences=Absences(grace_seconds=0))
         for version, colour in enumerate(("red", "blue"), start=1):
             metadata = {
@@ -29,7 +30,9 @@ class World:
             }
             spec = {"nodeSelector": {"matchLabels": {"agentpool": colour}}, "os": {"version": "2022"}}
             self.pools.accept({"metadata": metadata, "spec": spec})
-        self.dispatcher = Dispatcher(self.pools, Selections(), wake=self.woken.append)
+        self.dispatcher = Dispatcher(
+            self.pools, Selections(), wake=self.woken.append, wake_later=self.later.append
+        )
 
     def ignore(self, name: str, *, for_rivals: bool) -> None:
         """Take no note: the tests say themselves what changed."""
@@ -56,12 +59,21 @@ def test_a_node_that_changes_sides_wakes_both(world: World) -> None:
 
 
 def test_a_node_that_a_pool_left_something_on_wakes_it(world: World) -> None:
-    node = a_node(labels=BLUE, annotations=a_record("uid-of-red"))
-    assert world.after(node, node) == {"red", "blue"}
+    node = a_node(labels={"agentpool": "green"}, annotations=a_record("uid-of-red"))
+    assert world.after(node, node) == {"red"}
 
 
 def test_a_node_that_nobody_selects_wakes_nobody(world: World) -> None:
     assert world.after(None, a_node(labels={"agentpool": "green"})) == set()
+
+
+def test_a_pool_that_only_selects_a_node_of_another_one_is_woken_later(world: World) -> None:
+    owned = a_node(labels=BLUE, annotations=a_record("uid-of-red"))
+    assert world.after(owned, owned) == {"red"}
+    assert world.later == ["blue"]
+    world.later.clear()
+    gone = a_node(labels=BLUE, annotations=a_record("uid-of-no-pool"))
+    assert (world.after(owned, gone), world.later) == ({"red", "blue"}, []), "it may be anybody's now"
 
 
 def test_a_pool_that_changed_is_woken_and_rivals_where_it_matters_to_them(world: World) -> None:

@@ -53,6 +53,21 @@ def test_a_burst_of_changes_takes_one_pass() -> None:
     on_stage(scene, a_node("w1"), spec=LABELS)
 
 
+def test_what_can_only_be_reported_takes_one_pass_in_five_seconds() -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(30)
+        begun = cluster.time
+        for _ in range(9):
+            operator._loops.wake_later("pool")
+            await asyncio.sleep(1)
+        await asyncio.sleep(1)
+        assert passes_since(operator, begun) == [pytest.approx(begun + 5 + GATHER_SECONDS)]
+        await asyncio.sleep(10)
+        assert len(passes_since(operator, begun)) == 2
+
+    on_stage(scene, a_node("w1"), spec=LABELS)
+
+
 def test_what_comes_after_the_look_is_not_lost() -> None:
     async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
         await asyncio.sleep(30)
