@@ -90,7 +90,7 @@ def test_each_record_of_a_flow_is_a_class() -> None:
 def test_each_file_of_the_picture_is_there() -> None:
     """Within the picture a file is named as short as the place allows."""
     named = {path for line in CONTRIBUTING.splitlines() for path in _PATH.findall(line)}
-    sources = [*modules(), *(ROOT / "tests").rglob("*.py")]
+    sources = [*modules(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "tools").rglob("*.py")]
     known = [f"/{path.relative_to(ROOT).as_posix()}" for path in sources]
     assert named
     assert not [path for path in sorted(named) if not any(each.endswith(f"/{path}") for each in known)]
