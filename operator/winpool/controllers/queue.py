@@ -55,6 +55,8 @@ class Dispatcher:
         for pool in pools:
             if pool.uid in selecting and pool not in holding:
                 (self.wake_later if is_held else self.wake)(pool.name)
+        if old is not None and new is None:
+            self.selections.forget(old.name)
 
     def pool_changed(self, name: str, *, for_rivals: bool) -> None:
         """Wake the pool; and all others where the owner of a node may have changed."""

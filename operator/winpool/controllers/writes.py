@@ -274,7 +274,12 @@ class ConditionApplier:
         waiting = [each for each in patches if any(map(self._pauses.is_waiting, _goals(each)))]
         if any(not self._has_to_wait(each) for each in waiting):
             return 0.0
-        return self._pauses.seconds_to_next(goal for each in patches for goal in _goals(each))
+        waits = (
+            [wait for goal in _goals(each) if (wait := self._pauses.seconds_to_next([goal])) is not None]
+            for each in patches
+        )
+        # Both pauses of a node have to be over: with the shorter one, passes would follow each other at once.
+        return min((max(each) for each in waits if each), default=None)
 
     def _has_to_wait(self, patch: ConditionsPatch) -> bool:
         own, any_other = map(self._pauses.is_waiting, _goals(patch))

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS
 from winpool.api.selector import NodeSelector, PodSelector
 from winpool.model.node import Node
 from winpool.model.pool import Pool
-
-NO_POOL: Final[frozenset[str]] = frozenset()
 
 
 def selects(selector: NodeSelector | PodSelector, labels: Mapping[str, str]) -> bool:
@@ -56,10 +53,12 @@ class Selections:
     def of_all(self, nodes: Collection[Node], pools: Iterable[Pool]) -> dict[str, frozenset[str]]:
         """Return the same for ``nodes``, which are all, by their names."""
         self._note(pools)
-        found = {node.name: self._of(node) for node in nodes}
-        for gone in self._found.keys() - found.keys():
-            del self._found[gone], self._labels[gone]
-        return found
+        return {node.name: self._of(node) for node in nodes}
+
+    def forget(self, name: str) -> None:
+        """Forget a node that is gone."""
+        self._found.pop(name, None)
+        self._labels.pop(name, None)
 
     def _of(self, node: Node) -> frozenset[str]:
         labels = self._labels.get(node.name)
@@ -89,4 +88,6 @@ class Selections:
 
     def _keep(self, name: str, found: Iterable[str]) -> None:
         uids = frozenset(found)
+        if len(self._same) > len(self._found):  # a kubelet may change its labels for ever
+            self._same.clear()
         self._found[name] = self._same.setdefault(uids, uids)

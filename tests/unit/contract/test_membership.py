@@ -279,3 +279,16 @@ def test_a_pass_asks_no_selector_and_a_change_asks_only_what_changed(monkeypatch
     assert len(asked) == 60 * 50 + 50
     selections.of(replace(known[0], labels={**known[0].labels, "number": "other"}), them[1:])
     assert len(asked) == 60 * 50 + 50 + 59
+
+
+def test_what_is_remembered_of_selectors_is_bounded_by_the_nodes_that_there_are() -> None:
+    """A kubelet may change the labels of its node for ever, and nodes come and go for years."""
+    them = [a_pool(f"of-{each}", selector={"matchLabels": {f"key-{each}": "1"}}) for each in range(10)]
+    selections = Selections()
+    for number in range(1000):
+        labels = {f"key-{each}": "1" for each in range(10) if number >> each & 1}
+        assert len(selections.of(a_node("w1", labels=labels), them)) == number.bit_count()
+        selections.of(a_node(f"gone-{number}"), them)
+        selections.forget(f"gone-{number}")
+    assert (len(selections._found), len(selections._labels)) == (1, 1)
+    assert len(selections._same) <= 3

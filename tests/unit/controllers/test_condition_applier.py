@@ -256,6 +256,24 @@ async def test_conditions_that_change_all_the_time_are_written_later_and_later()
 
 
 @in_virtual_time
+async def test_of_two_pauses_of_a_node_the_longer_one_counts() -> None:
+    """Or passes would follow each other without a break until the longer one is over."""
+    scene = a_scene()
+    for turn in range(1 + 32 + 3):
+        now = (HIGH, CALM)[turn % 2]
+        await asyncio.sleep(scene.lane.seconds_to_next([scene.patch(now)]) or 0.0)
+        assert await scene.write(now) == 1
+    await asyncio.sleep(8)
+    scene.writer.answers["w1"] = [CONFLICT]
+    assert await scene.write(HIGH) == 1
+    assert await scene.write(DRAINED) == 1
+    scene.heartbeat()
+    await asyncio.sleep(3)
+    assert (scene.lane.seconds_to_next([scene.patch(HIGH)]) or 0.0) > 10
+    assert await scene.write(HIGH) == 0
+
+
+@in_virtual_time
 async def test_a_quarrel_ends_with_another_set() -> None:
     scene = a_scene()
     for _ in range(2):

@@ -76,6 +76,13 @@ def test_a_pool_that_only_selects_a_node_of_another_one_is_woken_later(world: Wo
     assert (world.after(owned, gone), world.later) == ({"red", "blue"}, []), "it may be anybody's now"
 
 
+def test_a_node_that_is_gone_is_forgotten(world: World) -> None:
+    """Also where no pass follows: a replica that stands by sees nodes come and go for years."""
+    world.after(None, a_node())
+    world.after(a_node(), None)
+    assert world.dispatcher.selections._labels == {}
+
+
 def test_a_pool_that_changed_is_woken_and_rivals_where_it_matters_to_them(world: World) -> None:
     world.dispatcher.pool_changed("red", for_rivals=False)
     assert set(world.woken) == {"red"}

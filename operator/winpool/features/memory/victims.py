@@ -15,8 +15,8 @@ pod's commit is known, which is so with most kubelets, the working set has to do
 is never evicted, unlike the kubelet does it: 0 on Windows means missing.
 https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#pod-selection-for-kubelet-eviction
 
-A pod that asks not to be disrupted is evicted only at Hard, and only if it uses most above its request: then
-no other goes in its place, at Soft neither. A rule of the pool that prefers it overrides that.
+A pod that asks not to be disrupted is evicted only at Hard, and only if it uses most above its request. Below
+Hard no other pod is evicted in its place. A rule of the pool that prefers it overrides all of that.
 
 Never evicted are node agents, what the API server does not manage, what no controller brings back, and what
 an admin has protected. That list is in the code, and no setting shortens it.
