@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -27,6 +28,7 @@ import msgspec
 from yarl import URL
 
 from winpool.api.fields import is_pool_name
+from winpool.api.text import printable
 from winpool.controllers.memory_polls import Connections, DataSource
 from winpool.kube.backoff import Outage
 from winpool.kube.credentials import TokenFile
@@ -55,6 +57,18 @@ MAX_DATA_SOURCES: Final = 16
 """A cluster has one Prometheus, or one for each team. Each is asked by itself, in nine queries."""
 
 
+_USER: Final = re.compile("[ -9;-~]{1,256}")
+_HEADER: Final = re.compile("[A-Za-z0-9-]{1,128}")
+_VALUE: Final = re.compile("[ -~]{1,1024}")
+_OURS: Final = frozenset(
+    {
+        *("accept", "accept-encoding", "authorization", "connection", "content-length", "expect", "host"),
+        *("proxy-authorization", "range", "te", "trailer", "transfer-encoding", "upgrade", "user-agent"),
+    }
+)
+"""Headers that every request has, that carry credentials, or that change how an answer is read."""
+
+
 class SamplingError(Exception):
     """A setting cannot be used; the message names the flag and the file, and says why."""
 
@@ -73,11 +87,18 @@ class SamplingSettings:
     intervals: Intervals = field(default_factory=Intervals)
 
 
+class _BasicAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    username: str
+    password_file: str
+
+
 class _Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     name: str
     url: str
     ca_file: str = ""
     token_file: str = ""
+    basic_auth: _BasicAuth | None = None
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
     scrape_interval_seconds: int = DEFAULT_SCRAPE_SECONDS
     matchers: dict[str, str] = msgspec.field(default_factory=lambda: dict(DEFAULT_MATCHERS))
 
@@ -209,12 +230,21 @@ def _faults_of_name(name: str, before: list[str]) -> list[str]:
 def _client(told: _Source, *, monotonic: Callable[[], float]) -> PrometheusClient:
     """Return the client of a data source. Raises DataError."""
     problems: list[str] = []
-    token = token_of(Path(told.token_file), monotonic=monotonic) if told.token_file else None
+    basic = told.basic_auth
+    secret, field_ = (
+        (basic.password_file, "basicAuth.passwordFile") if basic else (told.token_file, "tokenFile")
+    )
+    token = token_of(Path(secret), monotonic=monotonic) if secret else None
+    if basic and told.token_file:
+        problems.append("basicAuth: there is a tokenFile, too; only one of them can be sent")
+    if basic and not _USER.fullmatch(basic.username):
+        problems.append("basicAuth.username: it must be printable ASCII without ':'")
+    problems.extend(f"headers: {fault}" for fault in _faults_of_headers(told.headers))
     if not 1 <= told.scrape_interval_seconds <= LONGEST_SCRAPE_SECONDS:
         problems.append(f"scrapeIntervalSeconds: it must be from 1 to {LONGEST_SCRAPE_SECONDS}")
     problems.extend(f"matchers: {fault}" for fault in faults_of(told.matchers))
-    if problem := _unreadable(told.token_file):
-        problems.append(f"tokenFile: the file {told.token_file} cannot be read: {problem}")
+    if problem := _unreadable(secret):
+        problems.append(f"{field_}: the file {secret} cannot be read: {problem}")
     try:
         url = parse_url(told.url, has_token=token is not None)
         if told.ca_file and url.scheme != "https":
@@ -227,7 +257,22 @@ def _client(told: _Source, *, monotonic: Callable[[], float]) -> PrometheusClien
         problems.append(f"caFile: {error}")
     if problems:
         raise DataError(tuple(problems))
-    return PrometheusClient(url, matchers=told.matchers, token=token, context=trust.context)
+    return PrometheusClient(
+        url,
+        matchers=told.matchers,
+        token=token,
+        context=trust.context,
+        user=basic.username if basic else None,
+        headers=told.headers,
+    )
+
+
+def _faults_of_headers(headers: Mapping[str, str]) -> Iterator[str]:
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(name) or name.lower() in _OURS:
+            yield f"{printable(name)!r} cannot be set; a header of a tenant is one like X-Scope-OrgID"
+        elif not _VALUE.fullmatch(value):
+            yield f"{name}: it must be 1 to 1024 characters of printable ASCII"
 
 
 def token_of(path: Path, *, monotonic: Callable[[], float]) -> Token:

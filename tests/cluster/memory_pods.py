@@ -12,6 +12,8 @@ from testbed.cluster import Testbed
 Object = dict[str, Any]
 
 NAMESPACE: Final = "default"
+TEAM: Final = "team"
+"""A namespace whose pods may be evicted."""
 VAULT: Final = "vault"
 """A namespace that the settings of these operators protect."""
 SCENE: Final = "example.com/scene"
@@ -191,10 +193,10 @@ class Pods:
         full = f"{name}-{self._scene}"
         self._testbed.api().delete(f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/{full}")
 
-    def end(self, name: str) -> None:
+    def end(self, name: str, *, namespace: str = NAMESPACE) -> None:
         """Delete a ReplicaSet; return when its pods are gone."""
         full = f"{name}-{self._scene}"
-        self._testbed.api().delete(f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets/{full}")
+        self._testbed.api().delete(f"/apis/apps/v1/namespaces/{namespace}/replicasets/{full}")
         eventually(
             lambda: not [each for each in self.all() if each["metadata"]["labels"][WORKLOAD] == full],
             what=f"the pods of {full} gone",
@@ -210,6 +212,15 @@ class Pods:
         """Return the pods of one ReplicaSet, DaemonSet or name, those that end as well."""
         full = f"{name}-{self._scene}"
         return [each for each in self.all() if each["metadata"]["labels"][WORKLOAD] == full]
+
+    def events(self, uid: str, *, namespace: str) -> set[str]:
+        """Return the reasons of the operator's events about a pod, which its owner can read."""
+        found = self._testbed.api().get(
+            f"/api/v1/namespaces/{namespace}/events", fieldSelector=f"involvedObject.uid={uid}"
+        )
+        return {
+            each["reason"] for each in found["items"] if each["reportingComponent"] == "winpool.dev/winpool"
+        }
 
     def staying(self) -> dict[str, str]:
         """Return the UIDs of the pods that nobody has told to end, and the nodes that they are on."""

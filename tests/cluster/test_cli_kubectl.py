@@ -198,7 +198,7 @@ def test_the_calls_of_a_verb_do_not_grow_with_nodes(world: World) -> None:
         ("why", "nobody"): 5,
         ("join-config", pool): 2,
         ("check", "-f", str(folder / "pods.yaml"), "--pool", pool): 2,
-        ("uninstall", "--plan"): 8,
+        ("uninstall", "--plan"): 10,
         ("matrix",): 0,
     }
     for arguments, calls in expected.items():

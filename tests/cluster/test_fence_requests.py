@@ -1,4 +1,4 @@
-"""The fence about evictions and tokens, with the operator's own identity and with more rights than it has.
+"""The fence about evictions, events and tokens, with the operator's own identity and more rights than it has.
 
 Everything is a dry run: admission decides it like any other request.
 """
@@ -9,6 +9,7 @@ import json
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,8 +18,9 @@ import pytest
 from cluster.fence_ground import Ground, standing
 from harness.identity import Caller
 from testbed.cluster import Testbed
-from winpool.api.fence import EVICTION_FENCE, TOKEN_FENCE
+from winpool.api.fence import EVENT_FENCE, EVICTION_FENCE, TOKEN_FENCE
 from winpool.api.keys import NAMESPACE, READER_ACCOUNT
+from winpool.kube.events import EventRecord, Series
 from winpool.kube.reader_token import token_request
 from winpool.kube.writer import eviction_request
 from winpool.model.node import Eviction
@@ -69,6 +71,33 @@ EVICTIONS: Final = {
     "with a grace of our own": eviction("default", {**PRECONDITION, "gracePeriodSeconds": 600}, GRACE),
     "in kube-system": eviction("kube-system", PRECONDITION, PLACE),
     "beside the operator": eviction(NAMESPACE, PRECONDITION, PLACE),
+}
+FOREIGN: Final = "in other namespaces than default the operator writes only events PodEvicted about Pods"
+
+
+def an_event(namespace: str, *, kind: str = "Pod", **changes: str) -> Denied:
+    """Return the event about an evicted pod as the operator writes it, but for ``changes``."""
+    record = EventRecord(
+        api_version="v1",
+        kind=kind,
+        namespace=namespace,
+        name="target",
+        uid="1",
+        reason="PodEvicted",
+        action="EvictPod",
+        note="The operator evicted this pod.",
+        type="Warning",
+    )
+    now = datetime.now(UTC)
+    series = Series(record=record, first_time=now, last_time=now, last_recorded=0.0)
+    body: Object = json.loads(series.encode(reporting_instance="test"))
+    return Denied(record.path, body | changes, FOREIGN)
+
+
+EVENTS: Final = {
+    "about a ConfigMap": an_event("kube-system", kind="ConfigMap"),
+    "of another reason": an_event("kube-system", reason="Killing"),
+    "of another reporter": an_event("kube-system", reportingController="kubelet"),
 }
 TOKENS: Final = {
     "of the operator": token(f"{CORE}/namespaces/{NAMESPACE}/serviceaccounts/winpool", {}, WHOSE),
@@ -127,6 +156,29 @@ def refused(ground: Ground, denied: Denied, *, fence: str) -> bool:
 @pytest.mark.parametrize("name", EVICTIONS)
 def test_a_harmful_eviction_of_the_operator_is_refused(ground: Ground, pods: None, name: str) -> None:
     assert refused(ground, EVICTIONS[name], fence=EVICTION_FENCE)
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_an_event_of_the_operator_beside_those_of_evicted_pods_is_refused(ground: Ground, name: str) -> None:
+    assert refused(ground, EVENTS[name], fence=EVENT_FENCE)
+
+
+def test_an_event_about_an_evicted_pod_passes_and_no_other_one_is_changed_or_deleted(ground: Ground) -> None:
+    ours, theirs = an_event("kube-system"), an_event("kube-system", reportingController="kubelet")
+    status, said = ground.operator.ask("POST", f"{ours.path}?dryRun=All", ours.body)
+    assert status == HTTPStatus.CREATED, said
+    status, said = ground.admin.ask("POST", theirs.path, theirs.body)
+    assert status == HTTPStatus.CREATED, said
+    path = f"{theirs.path}/{theirs.body['metadata']['name']}"
+    try:
+        for status, said in (
+            ground.operator.patch(path, {"metadata": {"labels": {"a": "b"}}}),
+            ground.operator.ask("DELETE", path),
+        ):
+            assert status == HTTPStatus.FORBIDDEN, said
+            assert FOREIGN in said["message"]
+    finally:
+        ground.admin.ask("DELETE", path)
 
 
 @pytest.mark.parametrize("name", TOKENS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.memory_pods import LEAK, SOFT, WARNING
+from cluster.memory_pods import LEAK, SOFT, TEAM, WARNING
 from cluster.memory_scene import Scene, signal_of
 from cluster.memory_world import (
     CLEARED,
@@ -89,7 +89,8 @@ def test_evict_tells_the_node_whom_and_then_evicts_the_leaking_pod_before_anythi
     scene.pool("Evict")
     scene.await_members()
     since = scene.world.now()
-    leaking = scene.pods.run("leak", scene.node, LEAK)
+    scene.world.kubectl("create", "namespace", TEAM)
+    leaking = scene.pods.run("leak", scene.node, LEAK, namespace=TEAM)
     eviction = scene.await_evicted(leaking)
     assert len(eviction.intents.encode()) <= INTENTS_BYTES
     # Its ReplicaSet makes another one, which the taint keeps away.
@@ -102,9 +103,15 @@ def test_evict_tells_the_node_whom_and_then_evicts_the_leaking_pod_before_anythi
         every=EVERY_SECONDS,
     )
     scene.await_event(EVICTED)
+    # Who owns the pod may not see nodes.
+    eventually(
+        lambda: scene.pods.events(leaking, namespace=TEAM) == {EVICTED},
+        what="an event about the pod",
+        every=1,
+    )
     assert scene.fleet.truth(scene.node).allocations_denied == 0
 
-    scene.pods.end("leak")
+    scene.pods.end("leak", namespace=TEAM)
     scene.await_unmarked()
     eventually(
         lambda: MEMORY_ANNOTATION not in annotations_of(scene.read()),

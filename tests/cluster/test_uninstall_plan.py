@@ -108,10 +108,10 @@ def ours_on(node: Object) -> set[str]:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Iterator[tuple[Testbed, Operator]]:
-    """A cluster of its own: the test removes the installation."""
+    """A cluster of its own, with a variant: the test removes the installation."""
     with Testbed.up(
         directory=tmp_path / "testbed",
-        apply=[ROOT / "crds", ROOT / "deploy" / "operator"],
+        apply=[ROOT / "deploy" / "overlays" / "memory"],
         windows=3,
         linux=1,
     ) as testbed:
@@ -159,6 +159,7 @@ def test_who_does_what_the_plan_prints_has_nothing_of_winpool_left(
     code, plan = reader.plan()
     assert (code, plan["ready"], plan["pools"], plan["nodeGroups"]) == (0, True, [], [])
     assert (plan["guard"]["found"], plan["fence"]["found"], plan["crd"]) == (False, False, False)
+    assert plan["roles"] == []
     assert (plan["steps"], plan["warnings"]) == ([], [])
     text = " ".join(reader.type(" ".join(PLAN)).stdout.split())  # lines break where the terminal ends
     assert "Nothing of winpool is in this cluster." in text
@@ -248,9 +249,11 @@ def test_a_missing_right_is_a_sentence(world: World) -> None:
         eventually(lambda: reader.type(" ".join(PLAN)).returncode == 1, what="the rights in force", every=1)
         _, plan = reader.plan()
         assert pool in [each["name"] for each in plan["pools"]]
-        assert (plan["deployments"], plan["leases"], plan["guard"], plan["fence"], plan["crd"]) == (None,) * 5
+        assert [plan[part] for part in ("deployments", "leases", "guard", "fence", "roles", "crd")] == [
+            None
+        ] * 6
         unread = [each["message"] for each in plan["warnings"] if each["reason"] == "Unread"]
-        assert len(unread) == 6
+        assert len(unread) == 7
         assert all(f'User "{user}" cannot list' in message for message in unread)
     finally:
         world.kubectl("delete", "clusterrolebinding,clusterrole", role)

@@ -16,6 +16,7 @@ from gen.rights import (
     CLUSTER,
     EVENTS,
     INSTALLED,
+    MEMORY,
     READER,
     READER_TOKEN,
     RIGHTS,
@@ -25,7 +26,7 @@ from gen.rights import (
 )
 from harness.sources import tree_of
 from winpool.api.keys import CRD_NAME, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
-from winpool.kube.events import PATH as EVENTS_PATH
+from winpool.kube.events import EventRecord
 from winpool.kube.lists import Listing
 from winpool.kube.named import Target
 from winpool.kube.request import Request
@@ -149,7 +150,10 @@ def test_the_account_whose_token_kubelets_are_shown_may_read_what_is_asked_of_th
 
 def test_events_are_written_where_the_role_is() -> None:
     [right] = rights_of(EVENTS)
-    assert f"/apis/{right.group}/v1/namespaces/{EVENTS.namespace}/events" == EVENTS_PATH
+    of_a_node = EventRecord(
+        api_version="v1", kind="Node", name="w1", uid="uid", reason="Told", action="Tell", note="."
+    )
+    assert of_a_node.path == f"/apis/{right.group}/v1/namespaces/{EVENTS.namespace}/events"
 
 
 def test_no_right_is_a_wildcard_and_each_has_one_sentence_of_reason() -> None:
@@ -173,7 +177,9 @@ def test_no_right_reads_secrets_or_reaches_into_pods() -> None:
 def test_what_only_memory_pressure_needs_comes_with_it_alone() -> None:
     installed = {each for role in INSTALLED for right in rights_of(role) for each in granted(right)}
     further = {each for role in WITH_MEMORY for right in rights_of(role) for each in granted(right)}
-    assert installed.isdisjoint(further)
+    # Events about nodes and pools are in one namespace, those about evicted pods in theirs.
+    assert installed & further == {("create", "events", ""), ("patch", "events", "")}
+    assert [right.role for right in RIGHTS if "events" in right.resources] == [EVENTS, MEMORY]
     assert {resource for _, resource, _ in installed} & {"pods/eviction", "nodes/status"} == set()
     [token] = rights_of(READER_TOKEN)
     assert token.names == (READER_ACCOUNT,)

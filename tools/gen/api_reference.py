@@ -16,7 +16,7 @@ from winpool.api.condition_table import CONDITIONS
 from winpool.api.conditions import STATES
 from winpool.api.crd import COLUMNS, SELECTABLE_FIELDS, Schema, schema
 from winpool.api.events import EVENTS, NODES_WITH_OWN_EVENTS, Regarding
-from winpool.api.issues import ISSUES
+from winpool.api.issues import ISSUES, NORMAL
 from winpool.api.keys import API_VERSION, CATEGORY, KIND, SHORT_NAME
 from winpool.api.model import VALIDATIONS
 from winpool.api.text import table
@@ -179,7 +179,13 @@ def render() -> str:
         _field_table(status, path="status"),
         "## Reasons of issues\n",
         "The worst first, as in `status.issues`: one entry per reason and cause.\n",
-        table(("Reason", "Meaning"), ((f"`{reason}`", meaning) for reason, meaning in ISSUES.items())),
+        table(
+            ("Reason", "Type", "Meaning"),
+            (
+                (f"`{reason}`", "Normal" if reason in NORMAL else "Warning", meaning)
+                for reason, meaning in ISSUES.items()
+            ),
+        ),
         "## kubectl get\n",
         f"Field selectors: {selectable}.\n",
         "STATE is the worst that is true of the pool, in this order, with the meanings in the table of "

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from winpool.api.admission import API_GROUP, BINDINGS, GUARD_NAME, POLICIES
+from winpool.api.events import CLUSTER_EVENTS
 from winpool.api.keys import CRD_NAME, GROUP, LEASE, NAMESPACE, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
-
-EVENTS_NAMESPACE: Final = "default"
-"""Where Kubernetes keeps the events about objects that have no namespace, such as nodes and pools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class Right:
 
 
 CLUSTER: Final = Role("winpool")
-EVENTS: Final = Role("winpool-events", namespace=EVENTS_NAMESPACE)
+EVENTS: Final = Role("winpool-events", namespace=CLUSTER_EVENTS)
 LEADER: Final = Role("winpool-lease", namespace=NAMESPACE)
 METRICS: Final = Role("winpool-metrics-auth")
 """For ``--metrics-auth`` only. It comes with what turns that on: an operator that asks for no token does not
@@ -201,6 +199,16 @@ RIGHTS: Final = (
             " the mode Evict."
         ),
         used_by=("kube/writer.py",),
+    ),
+    Right(
+        role=MEMORY,
+        group="events.k8s.io",
+        resources=("events",),
+        verbs=("create", "patch"),
+        reason=(
+            "Write an event about each evicted pod in the pod's namespace; the fence refuses others there."
+        ),
+        used_by=("kube/events.py",),
     ),
     Right(
         role=READER_TOKEN,

@@ -18,6 +18,11 @@ NODES_WITH_OWN_EVENTS: Final = 3
 """At most so many nodes that share a cause get an event each. More are one event of their pool."""
 
 
+CLUSTER_EVENTS: Final = "default"
+"""The namespace of events of cluster-scoped objects: ``regarding.namespace`` must be empty so that
+kubectl describe finds them, and then the API server accepts them only here and in kube-system."""
+
+
 class EventType(StrEnum):
     """Whether a healthy cluster shows such events."""
 
@@ -30,6 +35,7 @@ class Regarding(StrEnum):
 
     POOL = "WindowsNodePool"
     NODE = "Node"
+    POD = "Pod"
 
 
 class EventReason(StrEnum):
@@ -91,8 +97,13 @@ class EventKind:
 
     @property
     def objects(self) -> tuple[Regarding, ...]:
-        """What such an event may be about: one of nodes is about their pool where many share its cause."""
-        return (Regarding.NODE, Regarding.POOL) if self.regarding is Regarding.NODE else (Regarding.POOL,)
+        """What such an event may be about: one of nodes is about their pool where many share its cause.
+
+        Of an evicted pod there is one more, about the pod: its owner may not see nodes.
+        """
+        evicted = (Regarding.POD,) if self.reason is EventReason.POD_EVICTED else ()
+        pool = () if self.regarding is Regarding.POOL else (Regarding.POOL,)
+        return (self.regarding, *evicted, *pool)
 
 
 _TABLE: Final[Mapping[tuple[str, EventType, Regarding], Mapping[EventReason, str]]] = {
@@ -179,7 +190,7 @@ _TABLE: Final[Mapping[tuple[str, EventType, Regarding], Mapping[EventReason, str
     },
     ("EvictPod", EventType.WARNING, Regarding.NODE): {
         EventReason.POD_EVICTED: "The operator evicted a pod because of memory pressure. The event says why "
-        "this pod.",
+        "this pod. There is one about the node, and one about the pod in its namespace.",
         EventReason.EVICTION_BLOCKED: "A node is short of memory, and no pod of it may be evicted.",
     },
     ("ValidateNode", EventType.NORMAL, Regarding.NODE): {

@@ -40,6 +40,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from winpool.api.admission import make_binding_spec, make_policy_spec, named, validation
+from winpool.api.events import CLUSTER_EVENTS, EventReason
 from winpool.api.fields import (
     ALLOWED_LABEL_KEYS,
     NODE_RESTRICTION_DOMAIN,
@@ -59,6 +60,7 @@ from winpool.api.keys import (
     POOL_LABEL,
     READER_ACCOUNT,
     RELEASE_FINALIZER,
+    REPORTING_CONTROLLER,
     SYSTEM_NAMESPACE_PREFIXES,
     UPGRADE_REQUESTED_ANNOTATION,
     VERSION,
@@ -178,6 +180,8 @@ def no_new_taints(which: str) -> str:
 
 EVICTION_FENCE: Final = "winpool-fence-evictions"
 """Name of the policy about evictions, and of its binding."""
+EVENT_FENCE: Final = "winpool-fence-events"
+"""Name of the policy about events, and of its binding."""
 TOKEN_FENCE: Final = "winpool-fence-tokens"  # noqa: S105 - a name
 """Name of the policy about tokens, and of its binding."""
 
@@ -190,6 +194,7 @@ _DEFAULT_SECONDS: Final = 3600
 def request_policies() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yield name, spec of the policy and spec of its binding, as the API server gives them back."""
     yield EVICTION_FENCE, eviction_policy(), make_binding_spec(EVICTION_FENCE)
+    yield EVENT_FENCE, event_policy(), make_binding_spec(EVENT_FENCE)
     yield TOKEN_FENCE, token_policy(), make_binding_spec(TOKEN_FENCE)
 
 
@@ -214,6 +219,31 @@ def eviction_policy() -> dict[str, Any]:
                 f" && request.namespace != '{NAMESPACE}'",
                 message=f"the operator evicts no pod of {NAMESPACE}, and none of a namespace that begins"
                 f" with {' or '.join(SYSTEM_NAMESPACE_PREFIXES)}",
+            ),
+        ),
+    )
+
+
+def event_policy() -> dict[str, Any]:
+    """Return the policy that says which events the operator may write.
+
+    Through this version of the API no update changes what an event is about or who reports it. So an event
+    of others is not one of ours after an update, either.
+    """
+    event, pods = "dyn(object)", "dyn(object).?regarding"
+    return make_fence(
+        resources=("events",),
+        api_group="events.k8s.io",
+        version="v1",
+        validations=(
+            validation(
+                f"request.namespace == '{CLUSTER_EVENTS}' || (request.operation != 'DELETE'"
+                f" && {event}.?reportingController.orValue('') == '{REPORTING_CONTROLLER}'"
+                f" && {event}.?reason.orValue('') == '{EventReason.POD_EVICTED}'"
+                f" && {pods}.?kind.orValue('') == 'Pod'"
+                f" && {pods}.?namespace.orValue('') == request.namespace)",
+                message=f"in other namespaces than {CLUSTER_EVENTS} the operator writes only events"
+                f" {EventReason.POD_EVICTED} about Pods",
             ),
         ),
     )

@@ -63,6 +63,16 @@ class IssueReason(StrEnum):
     RESERVED_MEMORY_LOW = "ReservedMemoryLow"
 
 
+NORMAL: Final = frozenset(
+    {
+        *(IssueReason.OVERRIDE_IN_FORCE, IssueReason.GATE_CLOSED, IssueReason.NODES_GATED),
+        *(IssueReason.PAUSE_REQUESTED, IssueReason.UPGRADE_REQUESTED, IssueReason.NODES_HELD),
+        IssueReason.NO_NODES_SELECTED,
+    }
+)
+"""What someone has asked for, or what waits as it should. All others are warnings. An event of the same
+reason is of the same type."""
+
 ISSUES: Final = {
     IssueReason.GUARD_NOT_IN_FORCE: "About the pool: the admission policy that stops kubelets from writing "
     "the operator's keys on nodes is missing, was changed, or cannot be read. Until it is in force, the "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.conditions import ConditionType, Polarity, Reason, referred_by
+from winpool.api.issues import NORMAL
 from winpool.api.keys import (
     HOLD_ANNOTATION,
     MEMORY_PRESSURE_TAINT,
@@ -332,7 +333,8 @@ def _issues(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     paper.heading(f"Issues: {count}" + (f", the worst {shown}:" if count > shown else ""))
     for each in pool.issues:
         since = age(each.moment("since"), now=now)
-        paper.marked(f"{each.text('reason')}, {_about(each)}, for {since}", ink=Ink.BAD)
+        ink = Ink.BUSY if each.text("reason") in NORMAL else Ink.BAD
+        paper.marked(f"{each.text('reason')}, {_about(each)}, for {since}", ink=ink)
         for field, first in (("message", "    "), ("fix", "    Fix: ")):
             if said := each.text(field):
                 paper.wrapped(said, first=first)

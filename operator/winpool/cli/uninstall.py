@@ -99,6 +99,7 @@ def as_content(facts: Facts) -> dict[str, Any]:
             "leases": facts.leases,
             "guard": guard and {"found": guard.found, "problem": guard.problem},
             "fence": facts.fence,
+            "roles": facts.roles,
             "crd": facts.crd,
             "warnings": plan.cautions,
             "steps": plan.steps,
@@ -153,6 +154,8 @@ def _installed(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         said = wrong and (f"not in force: {wrong}" if title == "Guard" else f"without {', '.join(wrong)}")
         is_whole = part and part["found"] and not wrong
         yield title, said or ("in force" if is_whole else _presence(part and part["found"]))
+    roles = content["roles"]
+    yield "Rights", "unknown" if roles is None else listed(roles) or "none"
     yield "CRD", _presence(content["crd"])
 
 

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 
+NAME_LABEL: Final = "app.kubernetes.io/name=winpool"
+"""What every object of an installation has, of each variant and of the chart."""
+
 NODES_AT_ONCE: Final = 50
 """Nodes in one command: names of 63 characters then fit a line of 4096, the limit of a terminal's input."""
 
@@ -54,11 +57,15 @@ _OWN: Final = Keys(frozenset(OWN_LABELS), frozenset(OWN_TAINTS), frozenset(OWN_A
 
 
 class DeploymentFact(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A Deployment of the operator: how many replicas it asks for, and how many of them are ready."""
+    """A Deployment of the operator: how many replicas it asks for, and how many of them are ready.
+
+    ``release`` is the release of Helm that has it, empty where none has.
+    """
 
     name: str
     replicas: int
     ready_replicas: int
+    release: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +102,9 @@ class Facts:
     """Everything that was read. Pools and nodes are always read, or there is no plan.
 
     ``nodes`` are all nodes of the cluster that can be read, whatever their system; ``unread_nodes`` name the
-    others, each with the reason. A part of the installation that could not be read is None, and ``unread``
-    says why. ``flags`` choose the cluster in every command that is shown.
+    others, each with the reason. ``roles`` names the ClusterRoles and their bindings that have the label of
+    winpool, those of variants too. A part of the installation that could not be read is None, and
+    ``unread`` says why. ``flags`` choose the cluster in every command that is shown.
     """
 
     pools: tuple[Pool, ...]
@@ -107,6 +115,7 @@ class Facts:
     leases: tuple[LeaseFact, ...] | None = ()
     guard: GuardFact | None = GuardFact(found=False)
     fence: FenceFact | None = FenceFact(found=False)
+    roles: tuple[str, ...] | None = ()
     crd: bool | None = False
     unread: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
@@ -119,8 +128,8 @@ class Facts:
 
     @property
     def is_installed(self) -> bool:
-        """Whether something of ``deploy/operator`` is there, or may be there."""
-        parts = (self.namespace, self.deployments, self.leases)
+        """Whether something of ``deploy/operator`` or of a variant is there, or may be there."""
+        parts = (self.namespace, self.deployments, self.leases, self.roles)
         policies = (self.guard, self.fence)
         return any(each is None or each for each in parts) or any(
             each is None or each.found for each in policies
@@ -327,8 +336,8 @@ def _steps(facts: Facts, found: Sequence[NodeFinding], *, is_ready: bool) -> Ite
         yield Step(
             "RemoveOperator",
             _REMOVE,
-            (facts.kubectl("delete", "-k", "deploy/operator", "--ignore-not-found"),),
-            f"The command returns when the namespace {NAMESPACE} is gone.",
+            tuple(_removed(facts)),
+            f"The namespace {NAMESPACE} is gone.",
         )
     if facts.crd is not False:  # also where it could not be read
         yield Step(
@@ -337,6 +346,16 @@ def _steps(facts: Facts, found: Sequence[NodeFinding], *, is_ready: bool) -> Ite
             (facts.kubectl("delete", "-k", "crds", "--ignore-not-found"),),
             "The command returns when the CRD is gone.",
         )
+
+
+def _removed(facts: Facts) -> Iterator[str]:
+    for release in sorted({each.release for each in facts.deployments or () if each.release}):
+        chosen = (each.replace("--context", "--kube-context") for each in facts.flags)
+        shared = [each for each in chosen if each.startswith(("--kube-context", "--kubeconfig"))]
+        yield shlex.join(("helm", "uninstall", release, "--namespace", NAMESPACE, *shared))
+    yield facts.kubectl("delete", "-k", "deploy/operator", "--ignore-not-found")
+    if facts.roles != ():  # also where they could not be read; variants have more than deploy/operator
+        yield facts.kubectl("delete", "clusterroles,clusterrolebindings", "-l", NAME_LABEL)
 
 
 def _scaled(facts: Facts, deployments: Iterable[DeploymentFact], replicas: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Reads what the plan of an uninstallation is made from: eight lists, and no write."""
+"""Reads what the plan of an uninstallation is made from: ten lists, and no write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError
 from winpool.cli.kubectl_flags import shown
 from winpool.cli.lenient import Fields
 from winpool.cli.reader import list_nodes, read_pools
-from winpool.cli.uninstall_plan import DeploymentFact, Facts, FenceFact, GuardFact, LeaseFact
+from winpool.cli.uninstall_plan import NAME_LABEL, DeploymentFact, Facts, FenceFact, GuardFact, LeaseFact
 from winpool.kube.guard import BINDING, POLICY, identity_of, problem_of
 from winpool.kube.lists import ListPage
 from winpool.kube.wire import ListOf
@@ -30,6 +30,7 @@ T = TypeVar("T")
 _POLICY_PATHS: Final = [f"/apis/{API_GROUP}/{API_VERSION}/{each}" for each in (POLICIES, BINDINGS)]
 _DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 _LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+_RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 _list: Final = msgspec.json.Decoder(ListOf[dict[str, Any]])
@@ -62,7 +63,11 @@ def read_facts(kubectl: Kubectl, flags: Sequence[str]) -> Facts:
     pools = known("the pools", lambda: _pools(kubectl))
     nodes_of = kubectl.begin(lambda: list_nodes(kubectl)).result
     namespaces = listed("/api/v1/namespaces", _objects, fieldSelector=f"metadata.name={NAMESPACE}")
-    deployments = listed(_DEPLOYMENTS, _objects, labelSelector="app.kubernetes.io/name=winpool")
+    deployments = listed(_DEPLOYMENTS, _objects, labelSelector=NAME_LABEL)
+    roles, role_bindings = (
+        listed(f"{_RBAC}/{each}", _objects, labelSelector=NAME_LABEL)
+        for each in ("clusterroles", "clusterrolebindings")
+    )
     leases = listed(_LEASES, _objects)
     policies_of, bindings_of = (
         listed(path, kind.decode_page) for path, kind in zip(_POLICY_PATHS, (POLICY, BINDING), strict=True)
@@ -80,6 +85,9 @@ def read_facts(kubectl: Kubectl, flags: Sequence[str]) -> Facts:
         leases=known("the Lease", lambda: tuple(lease_fact(each, now=now) for each in leases())),
         guard=known("the guard", lambda: guard_fact(policies_of(), bindings_of())),
         fence=known("the fence", lambda: fence_fact(policies_of(), bindings_of())),
+        roles=known(
+            "the rights", lambda: tuple(sorted({*map(_name, roles()), *map(_name, role_bindings())}))
+        ),
         crd=known("the CRD", lambda: bool(crds())),
         unread=unread,
         flags=shown(flags),
@@ -101,12 +109,17 @@ def _objects(body: bytes) -> ListPage[Fields]:
     return ListPage(found, page.metadata.resource_version, page.metadata.continue_)
 
 
+def _name(found: Fields) -> str:
+    return found.one("metadata").text("name")
+
+
 def deployment_fact(found: Fields) -> DeploymentFact:
     """Read a Deployment."""
     return DeploymentFact(
-        name=found.one("metadata").text("name"),
+        name=_name(found),
         replicas=found.one("spec").count("replicas"),
         ready_replicas=found.one("status").count("readyReplicas"),
+        release=found.one("metadata").one("annotations").text("meta.helm.sh/release-name"),
     )
 
 
@@ -115,7 +128,7 @@ def lease_fact(found: Fields, *, now: datetime) -> LeaseFact:
     spec = found.one("spec")
     holder, renewed = spec.text("holderIdentity"), spec.moment("renewTime")
     live = renewed is not None and (now - renewed).total_seconds() <= spec.count("leaseDurationSeconds")
-    return LeaseFact(name=found.one("metadata").text("name"), holder=holder, live=bool(holder) and live)
+    return LeaseFact(name=_name(found), holder=holder, live=bool(holder) and live)
 
 
 def guard_fact(policies_found: Iterable[NamedObject], bindings_found: Iterable[NamedObject]) -> GuardFact:

@@ -146,8 +146,14 @@ class Executor:
 
 
 def evicted_pods(pool_name: str, evictions: Iterable[Eviction]) -> Iterator[Announcement]:
-    """Yield an event for each pod that was evicted because its node is short of memory."""
+    """Yield two events for each pod that was evicted because its node is short of memory.
+
+    One is about the node, the other about the pod: who owns the pod may not see nodes.
+    """
+    reason = EventReason.POD_EVICTED
     for each in evictions:
         if each.node_uid:
             note = f"Pool {pool_name}: the operator evicted pod {each.full_name}. {each.why}"
-            yield Announcement(EventReason.POD_EVICTED, note, each.node, each.node_uid, Regarding.NODE)
+            yield Announcement(reason, note, each.node, each.node_uid, Regarding.NODE)
+            note = f"The operator evicted this pod from node {each.node} of the pool {pool_name}. {each.why}"
+            yield Announcement(reason, note, each.name, each.uid, Regarding.POD, each.namespace)

@@ -25,7 +25,7 @@ from winpool.status.pods import Deletions, Warned
 
 log = logging.getLogger(__name__)
 
-API_VERSIONS: Final = {"WindowsNodePool": API_VERSION, "Node": "v1"}
+API_VERSIONS: Final = {"WindowsNodePool": API_VERSION, "Node": "v1", "Pod": "v1"}
 
 GATHER_SECONDS: Final = 2.0
 """Events of nodes wait until none has come for so long. A client that changes many nodes one after the other,
@@ -74,6 +74,7 @@ class Announcer:
                 EventRecord(
                     api_version=API_VERSIONS[announcement.regarding],
                     kind=announcement.regarding,
+                    namespace=announcement.namespace,
                     name=announcement.name,
                     uid=announcement.uid,
                     reason=kind.reason,

@@ -72,15 +72,16 @@ PAGE_BYTES: Final = 8 * 1024 * 1024
 """A budget has 1 to 3 kB."""
 
 LARGEST: Final = 16 * 1024
-"""Characters of the selector of a budget that is kept. Real ones have some dozens. The API server accepts a
-megabyte, and anyone who may create budgets in a namespace could fill the memory of the operator by
+"""The size of a budget that is kept with its selector. Real ones have less than a kilobyte. The API server
+accepts a megabyte, and anyone who may create budgets in a namespace could fill the memory of the operator by
 thirty."""
 
-MOST_OF_NAMESPACE: Final = 1024 * 1024
-"""Characters that are kept of one namespace: of ten thousand real budgets."""
+MOST_OF_NAMESPACE: Final = 4 * 1024 * 1024
+"""The size of what is kept of one namespace: of five thousand real budgets."""
 
 MOST_OF_ALL: Final = 32 * 1024 * 1024
-"""Characters that are kept of one list. A namespace that begins after that is as one with too many."""
+"""The size of what is kept of one list: of forty thousand real budgets. A namespace that begins after that is
+as one with too many."""
 
 LIST_SECONDS: Final = 15.0
 """For the whole list, with all its pages. The pods of a node are listed before, in at most 10 s, and both
@@ -142,7 +143,7 @@ BUDGET_LISTING: Final = Listing(
 SHARED_SECONDS: Final = 5.0
 """How long after its begin a list is used. Less than between two evictions that begin in a pool
 (``memory.feature``), since each of them uses up what a budget permits. Then the list is dropped: each budget
-takes half a kilobyte, and 150,000 of them are the most that is read."""
+takes half a kilobyte, and MOST_OF_ALL of them are the most that is kept."""
 
 FAILED_SECONDS: Final = 1.0
 """How long after its end a list that failed is not made again: as long as a list of pods waits after its

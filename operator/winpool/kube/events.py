@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from winpool.api.events import CLUSTER_EVENTS
 from winpool.api.keys import FIELD_MANAGER, REPORTING_CONTROLLER
 from winpool.api.text import printable, written_micro
 from winpool.kube.backoff import Backoff, Budgets, Outage
@@ -27,10 +28,6 @@ from winpool.kube.client import Transport
 from winpool.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
 from winpool.kube.request import JSON, MERGE_PATCH, Request
 from winpool.loops import Wake
-
-NAMESPACE: Final = "default"
-"""The namespace of events of cluster-scoped objects: ``regarding.namespace`` must be empty so that
-kubectl describe finds them, and then the API server accepts them only here and in kube-system."""
 
 NOTE_BYTES: Final = 1024
 REASON_BYTES: Final = 128
@@ -44,7 +41,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
-    """What happened to which object.
+    """What happened to which object; ``namespace`` is empty for one of the cluster.
 
     ``uid`` is the object's real one: otherwise ``kubectl describe`` would not show the event.
     ``reason`` says why, ``action`` what was done or tried, both in CamelCase and at most 128
@@ -59,6 +56,12 @@ class EventRecord:
     action: str
     note: str
     type: Literal["Normal", "Warning"] = "Normal"
+    namespace: str = ""
+
+    @property
+    def path(self) -> str:
+        """Where the API server keeps such events."""
+        return f"/apis/events.k8s.io/v1/namespaces/{self.namespace or CLUSTER_EVENTS}/events"
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -102,7 +105,7 @@ class Series:
         body: dict[str, Any] = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": self.name, "namespace": NAMESPACE},
+            "metadata": {"name": self.name, "namespace": record.namespace or CLUSTER_EVENTS},
             "eventTime": written_micro(self.first_time),
             "reportingController": REPORTING_CONTROLLER,
             "reportingInstance": truncate(reporting_instance, REASON_BYTES),
@@ -115,6 +118,7 @@ class Series:
                 "kind": record.kind,
                 "name": record.name,
                 "uid": record.uid,
+                **({"namespace": record.namespace} if record.namespace else {}),
             },
         }
         return _encode(body)
@@ -201,8 +205,6 @@ class EventBudget:
 
 
 log = logging.getLogger(__name__)
-
-PATH: Final = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 
 QUEUE_LIMIT: Final = 1000
 """Events that wait to be sent. Each is about a kilobyte; beyond the limit the oldest is dropped."""
@@ -385,13 +387,13 @@ class EventRecorder:
         series.written = 1
 
     async def _write(self, series: Series, *, is_new: bool) -> None:
-        instance = self.reporting_instance
+        instance, path = self.reporting_instance, series.record.path
         await self.transport.request(
             Request(
                 verb="create" if is_new else "patch",
                 resource="events",
                 name=series.name,
-                path=f"{PATH if is_new else f'{PATH}/{series.name}'}?fieldManager={FIELD_MANAGER}",
+                path=f"{path if is_new else f'{path}/{series.name}'}?fieldManager={FIELD_MANAGER}",
                 body=series.encode(reporting_instance=instance) if is_new else series.encode_repetition(),
                 content_type=JSON if is_new else MERGE_PATCH,
             )

@@ -88,11 +88,14 @@ TOLERATIONS_KEPT: Final = 32
 """A longer set is made for each pod and not shared, so that no pod can make the operator keep megabytes."""
 
 LABELS_KEPT: Final = 16 * 1024
-"""Characters of the labels of a pod. Real pods have some hundreds. The API server accepts a megabyte and
-more, and lists of 16 nodes are made at once and kept for two minutes."""
+"""Bytes of the labels of a pod. Real pods have some hundreds. The API server accepts a megabyte and more, and
+lists of 16 nodes are made at once and kept for two minutes."""
 
-LONGEST_LABEL: Final = 253 + 1 + 63 + 63
-"""Characters of one label at most. Only of a pod with more than forty labels are they counted."""
+OF_LABEL: Final = 128
+"""Bytes that key and value of a label take in memory beside their characters."""
+
+LONGEST_LABEL: Final = 253 + 1 + 63 + 63 + OF_LABEL
+"""Bytes of one label at most. Only of a pod with more than thirty labels are they counted."""
 
 _REFUSALS: Final = frozenset({"PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch"})
 """With these a kubelet fails a pod for its operating system (k8s.io/kubernetes, pkg/kubelet/lifecycle)."""
@@ -186,11 +189,12 @@ def _pod_of(found: wire.PodObject, with_work: Collection[str], for_eviction: boo
         # Only pods on nodes are requested: one without a node must not count as "on no node of ours".
         return UnreadablePod(spec.node_name or "", "namespace, name or spec.nodeName is missing")
     labels = metadata.labels or {}
-    if len(labels) * LONGEST_LABEL > LABELS_KEPT < sum(map(len, (*labels, *labels.values()))):
-        return UnreadablePod(spec.node_name, f"its labels have more than {LABELS_KEPT} characters")
+    if len(labels) * LONGEST_LABEL > LABELS_KEPT < _size(labels):
+        return UnreadablePod(spec.node_name, f"its labels take more than {LABELS_KEPT} bytes")
     kind, controller = _controller(metadata)
     annotations = metadata.annotations
-    found_tolerations = spec.tolerations or ()
+    # Nothing of an eviction asks for them, and such pods are kept.
+    found_tolerations = () if for_eviction else spec.tolerations or ()
     tolerations = (_made_once if len(found_tolerations) <= TOLERATIONS_KEPT else _made)(found_tolerations)
     work = eviction = None
     if isinstance(found, wire.FullPodObject):
@@ -223,10 +227,15 @@ def _pod_of(found: wire.PodObject, with_work: Collection[str], for_eviction: boo
     )
 
 
+def _size(labels: dict[str, str]) -> int:
+    return OF_LABEL * len(labels) + sum(map(len, (*labels, *labels.values())))
+
+
 def _controller(metadata: wire.PodMetadata) -> tuple[str, str]:
     for owner in metadata.owner_references or ():
         if owner.controller:
-            return (owner.kind, owner.name)
+            # The API server limits neither.
+            return (owner.kind[:_LONGEST_NAME], owner.name[:_LONGEST_NAME])
     return ("", "")
 
 

@@ -15,11 +15,12 @@ import asyncio
 import socket
 import ssl
 from asyncio import sslproto
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Final
 
-from aiohttp import hdrs
+from aiohttp import encode_basic_auth, hdrs
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http import HttpProcessingError, HttpResponseParser, RawResponseMessage
 from aiohttp.streams import StreamReader
@@ -132,6 +133,8 @@ _HEADERS: Final = (
 )
 """Uncompressed: the limit is for what is kept in memory."""
 
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
 _NAME_MISMATCHES: Final = frozenset({62, 64})
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL (x509_vfy.h)."""
 
@@ -147,19 +150,30 @@ class OtherNameError(PollError):
     """The certificate is trusted, and for another name."""
 
 
-async def header_of(token: Token) -> str:
-    """Return the value of the Authorization header. Raises PollError (NO_TOKEN)."""
+async def header_of(token: Token, *, user: str | None = None) -> str:
+    """Return the value of the Authorization header; with ``user``, ``token`` returns its password.
+
+    Raises PollError (NO_TOKEN).
+    """
     text = (await token() or "").strip()
     if not text or not (text.isascii() and text.isprintable()) or " " in text:
         raise PollError(Outcome.NO_TOKEN, "there is no token to send")
-    return BEARER + text
+    return BEARER + text if user is None else encode_basic_auth(user, text)
 
 
-def request_of(host: str, port: int, path: str, *, authorization: str | None) -> bytes:
-    """Return the bytes of a GET. ``authorization`` is of ``header_of``, so it ends no line."""
+def request_of(
+    host: str, port: int, path: str, *, authorization: str | None, headers: Mapping[str, str] = NO_HEADERS
+) -> bytes:
+    """Return the bytes of a GET. ``authorization`` is of ``header_of``, so it ends no line.
+
+    ``headers`` are sent beside those that every request has, and end no line either.
+    """
     named = f"[{host}]" if ":" in host else host
-    credentials = "" if authorization is None else f"{hdrs.AUTHORIZATION}: {authorization}\r\n"
-    return f"GET {path} HTTP/1.1\r\nHost: {named}:{port}\r\n{_HEADERS}{credentials}\r\n".encode("ascii")
+    sent: dict[str, str] = {**headers}
+    if authorization is not None:
+        sent[hdrs.AUTHORIZATION] = authorization
+    more = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+    return f"GET {path} HTTP/1.1\r\nHost: {named}:{port}\r\n{_HEADERS}{more}\r\n".encode("ascii")
 
 
 @asynccontextmanager

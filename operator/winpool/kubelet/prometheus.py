@@ -9,14 +9,21 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from yarl import URL
 
-from winpool.kubelet.connection import Token, Wire, connected, header_of, request_of, within
+from winpool.kubelet.connection import (
+    Token,
+    Wire,
+    connected,
+    header_of,
+    request_of,
+    within,
+)
 from winpool.kubelet.exporter import Matchers, Point, Query, parse_vector, samples_of
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.model.pressure import MemorySample
@@ -47,11 +54,11 @@ def parse_url(text: str, *, has_token: bool) -> URL:
     if url.scheme not in {"http", "https"} or not url.host:
         raise ValueError("it is not a URL; write it like https://prometheus.monitoring.svc:9090")
     if url.user is not None or url.password is not None:
-        raise ValueError("it has a user or a password; set a token file instead")
+        raise ValueError("it has a user or a password; set a token file or basicAuth instead")
     if url.raw_query_string or url.raw_fragment:
         raise ValueError("it has a query or a fragment; remove what follows the path")
     if has_token and url.scheme != "https":
-        raise ValueError("a token is sent by HTTPS only; write https://, or set no token file")
+        raise ValueError("a token or a password is sent by HTTPS only; write https://, or set neither")
     return url
 
 
@@ -59,8 +66,9 @@ def parse_url(text: str, *, has_token: bool) -> URL:
 class PrometheusClient:
     """Queries one data source. Everything it raises is a PollError, and it never repeats a query.
 
-    ``url`` is of ``parse_url``. Without ``token`` it sends no credentials. Only series that have the labels
-    of ``matchers`` are read.
+    ``url`` is of ``parse_url``. Without ``token`` it sends no credentials; with ``user``, that is the
+    password of the user. ``headers`` are sent with each query, such as that of a tenant. Only series that
+    have the labels of ``matchers`` are read.
     """
 
     url: URL
@@ -68,6 +76,8 @@ class PrometheusClient:
     matchers: Matchers
     token: Token | None
     context: Callable[[], ssl.SSLContext]
+    user: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Note the parts of the URL."""
@@ -82,7 +92,7 @@ class PrometheusClient:
         have been. Raises PollError.
         """
         async with within(deadline):
-            authorization = None if self.token is None else await header_of(self.token)
+            authorization = None if self.token is None else await header_of(self.token, user=self.user)
             addresses = await self._addresses()
             left, found = [*Query], dict[Query, dict[str, Point]]()
             tasks = [
@@ -122,7 +132,9 @@ class PrometheusClient:
                 query = left.pop()
                 wire = wire or await self._connected(addresses)
                 path = self._url.with_query(query=query.of(self.matchers)).raw_path_qs
-                request = request_of(self._host, self._port, path, authorization=authorization)
+                request = request_of(
+                    self._host, self._port, path, authorization=authorization, headers=self.headers
+                )
                 body, may_stay = await wire.ask(request, limit=MAX_BODY_BYTES)
                 try:
                     found[query] = parse_vector(body, label=label)

@@ -19,6 +19,9 @@ from typing import Final
 
 from winpool.model.pods import WORKLOAD_EXAMPLES_KEPT, Block, BlockedBy, Pod
 
+OF_EACH: Final = 96
+"""Bytes that a text takes in memory beside its characters, with its place and its share of a requirement."""
+
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
@@ -74,9 +77,11 @@ class Budget:
 
     @property
     def size(self) -> int:
-        """How many characters its selector has."""
-        labels = sum(len(key) + len(value) for key, value in self.labels.items())
-        return labels + sum(len(each.key) + sum(map(len, each.values)) for each in self.requirements)
+        """How many bytes it takes, about: the characters of its selector, and OF_EACH for each text."""
+        texts = [*self.labels, *self.labels.values()]
+        for each in self.requirements:
+            texts += (each.key, each.operator, *each.values)
+        return OF_EACH * (4 + len(texts)) + sum(map(len, texts))
 
     @property
     def terms(self) -> int:

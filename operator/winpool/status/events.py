@@ -108,13 +108,14 @@ def removal(node: str, left: Keys) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """An event to be emitted about the object with this name and UID: a pool, or a node."""
+    """An event to be emitted about the object with this name and UID: a pool, a node, or a pod."""
 
     reason: EventReason
     note: str
     name: str
     uid: str
     regarding: Regarding = Regarding.POOL
+    namespace: str = ""
 
 
 def on_transition(

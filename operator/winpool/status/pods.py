@@ -27,6 +27,7 @@ from winpool.model.node import Node, NodePatch, Taint
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import DAEMON_SETS_KEPT, EXAMPLES_KEPT, IntolerantPods, Survey, daemon_set_place
 from winpool.ownership.members import Claim
+from winpool.ownership.record import Record, record_of
 from winpool.status.assessment import (
     NAMES_SHOWN,
     Assessed,
@@ -89,7 +90,7 @@ def preflight(
             pods=met.examples,
             daemon_sets=met.daemon_sets,
         )
-        for met in _met(spec, Evidence(snapshot), assessed)
+        for met in _met(spec, Evidence(snapshot), assessed, {})
     )
 
 
@@ -123,7 +124,7 @@ def _effect_of(asked: PoolTaint) -> _Effect:
 
 @dataclass(frozen=True, slots=True)
 class _Met:
-    """A taint that lacks on ``nodes``, in order, and the pods there that do not tolerate it."""
+    """A taint that lacks on ``nodes``, or replaced another value, and the pods that do not tolerate it."""
 
     taint: Taint
     effect: _Effect
@@ -133,7 +134,13 @@ class _Met:
     daemon_sets: tuple[str, ...]
 
 
-def _met(spec: WindowsNodePoolSpec, evidence: Evidence, assessed: Iterable[Assessment]) -> Iterator[_Met]:
+def _met(
+    spec: WindowsNodePoolSpec,
+    evidence: Evidence,
+    assessed: Iterable[Assessment],
+    ours: Mapping[str, Node],
+) -> Iterator[_Met]:
+    """Yield what each taint meets where it lacks, and where it replaced another value on nodes of ours."""
     lacking = [
         (each.node, survey)
         for each in assessed
@@ -146,10 +153,33 @@ def _met(spec: WindowsNodePoolSpec, evidence: Evidence, assessed: Iterable[Asses
             for node, survey in lacking
             if (found := survey.intolerant_of(taint))
             and node.name in found.on_nodes
-            and not any((each.identity, each.value) == (taint.identity, taint.value) for each in node.taints)
+            and not _stands(taint, node)
         ]
-        if met:
+        if met := [*met, *_replacing(taint, evidence, ours)]:
             yield _of_taint(taint, _effect_of(asked), met)
+
+
+def _replacing(
+    taint: Taint, evidence: Evidence, ours: Mapping[str, Node]
+) -> Iterator[tuple[str, IntolerantPods]]:
+    """Yield the nodes with pods that do not tolerate ``taint``, which replaced a taint of another value.
+
+    Such pods tolerated the other value, as a rule, and run as before: nothing else shows that they cannot
+    come back.
+    """
+    for survey in evidence.current() if taint.effect != NO_EXECUTE else ():
+        found = survey.intolerant_of(taint)
+        for name in sorted(found.on_nodes.keys() & ours.keys()) if found else ():
+            node = ours[name]
+            record = record_of(node)
+            own = record.taints.get(taint.identity) if isinstance(record, Record) else None
+            was_another = own is not None and own.before not in (None, taint.value)
+            if found and was_another and _stands(taint, node) and evidence.of(node) is survey:
+                yield name, found
+
+
+def _stands(taint: Taint, node: Node) -> bool:
+    return any((each.identity, each.value) == (taint.identity, taint.value) for each in node.taints)
 
 
 def _of_taint(taint: Taint, effect: _Effect, met: Sequence[tuple[str, IntolerantPods]]) -> _Met:
@@ -345,7 +375,7 @@ def pod_findings(snapshot: Snapshot, nodes: Assessed, unlisted: Blind) -> Iterat
     if pool.deleting or pool.spec is None:
         return
     ours = _ours(nodes)
-    yield from _intolerant_pods(_met(pool.spec, evidence, nodes.notable))
+    yield from _intolerant_pods(_met(pool.spec, evidence, nodes.notable, ours))
     yield from _intolerant_agents(pool.spec, evidence, ours)
     if unlisted and not snapshot.pods.forbidden:
         yield unlisted.finding

@@ -7,8 +7,8 @@ import re
 from harness.every import every
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.conditions import ConditionKind, ConditionType, Reason, referred_by, see_condition
-from winpool.api.events import EVENTS, EventKind, EventReason, Regarding
-from winpool.api.issues import ISSUES, IssueReason
+from winpool.api.events import EVENTS, EventKind, EventReason, EventType, Regarding
+from winpool.api.issues import ISSUES, NORMAL, IssueReason
 
 CAMEL_CASE = re.compile("[A-Z][A-Za-z]*")
 
@@ -50,6 +50,14 @@ def test_reasons_fit_into_the_column() -> None:
 
 def test_every_reason_of_an_issue_has_a_meaning() -> None:
     assert list(ISSUES) == list(IssueReason)
+
+
+def test_an_event_of_the_reason_of_an_issue_has_its_type() -> None:
+    shared = [each for each in EVENTS.values() if each.reason.value in [*IssueReason]]
+    assert {each.reason.value for each in shared if each.type is EventType.NORMAL} == {
+        each for each in NORMAL if each in [*EventReason]
+    }
+    assert len(shared) > len(NORMAL)
 
 
 def test_every_event_reason_is_in_the_table() -> None:

@@ -55,6 +55,7 @@ IN_FORCE = GuardFact(found=True, problem="", identity=GUARD)
 RUNNING = (DeploymentFact(name="winpool", replicas=2, ready_replicas=2),)
 TEAM = {"team": Owned(set="payments")}
 TAINT = {("os", "NoSchedule"): Owned(set="windows")}
+ROLES_GO = "kubectl delete clusterroles,clusterrolebindings -l app.kubernetes.io/name=winpool"
 LEASE = LeaseFact(name="winpool", holder="a", live=True)
 
 
@@ -66,6 +67,7 @@ def facts(*nodes: Node, pools: tuple[Pool, ...] = (POOL,), **more: Any) -> Facts
         "leases": (LEASE,),
         "guard": IN_FORCE,
         "fence": FenceFact(found=True),
+        "roles": ("winpool",),
         "crd": True,
         **more,
     }
@@ -207,7 +209,7 @@ def test_everything_in_its_order() -> None:
             "kubectl -n winpool-system scale deployment/winpool --replicas=0",
             "kubectl -n winpool-system rollout status deployment/winpool --timeout=300s",
         ),
-        ("kubectl delete -k deploy/operator --ignore-not-found",),
+        ("kubectl delete -k deploy/operator --ignore-not-found", ROLES_GO),
         ("kubectl delete -k crds --ignore-not-found",),
     ]
 
@@ -217,6 +219,21 @@ def test_a_cluster_without_pools_and_keys_is_ready() -> None:
     assert plan.is_ready
     assert kinds(plan) == ["StopOperator", "RemoveOperator", "RemoveCRD"]
     assert not plan.cautions
+
+
+def test_rights_that_a_variant_left_behind_are_not_nothing() -> None:
+    left = Facts(pools=(), nodes=(), roles=("winpool-memory",))
+    assert [each.commands[-1] for each in plan_of(left).steps if each.kind == "RemoveOperator"] == [ROLES_GO]
+    text = as_text(as_content(left), look=Look(width=80))
+    assert "winpool-memory" in text
+    assert "Nothing of winpool" not in text
+
+
+def test_what_helm_has_installed_helm_removes() -> None:
+    helms = (msgspec.structs.replace(RUNNING[0], release="win"),)
+    cluster = facts(pools=(), deployments=helms, flags=("--context=prod", "--as=joan"))
+    [remove] = [each for each in plan_of(cluster).steps if each.kind == "RemoveOperator"]
+    assert remove.commands[0] == "helm uninstall win --namespace winpool-system --kube-context=prod"
 
 
 def test_a_cluster_that_never_had_winpool_needs_no_step() -> None:
@@ -413,6 +430,7 @@ def _clusters(draw: st.DrawFn) -> Facts:
         fence=draw(
             st.sampled_from((FenceFact(found=False), FenceFact(found=True, missing=("a b",)))) | st.none()
         ),
+        roles=draw(st.sampled_from(((), ("winpool-memory",), None))),
         crd=draw(st.booleans() | st.none()),
         unread=draw(st.dictionaries(st.sampled_from(("the guard", "the CRD")), NASTY)),
         flags=draw(st.sampled_from(((), ("--context", "prod")))),

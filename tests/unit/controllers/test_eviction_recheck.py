@@ -226,7 +226,7 @@ def test_an_eviction_that_waits_is_sent_where_all_is_as_it_was_and_an_event_tell
         async with a_scene() as scene:
             assert await sent_after(scene, nothing)
             assert scene.sent.count("shop/hog") == 1
-            assert scene.recorder.events == [("PodEvicted", scene.node.name)]
+            assert scene.recorder.events == [("PodEvicted", scene.node.name), ("PodEvicted", "hog")]
 
     run_virtually(play())
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
-import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any, Final
@@ -16,6 +13,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from harness.kept import MEGABYTE, measured
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.node_keys import BORROWED_ANNOTATIONS, OWN_ANNOTATIONS, REQUEST_ANNOTATIONS
 from winpool.api.quantity import bytes_of
@@ -38,16 +36,11 @@ from winpool.support.versions import parse_minor, parse_runtime, parse_windows
 
 Object = dict[str, Any]
 
-MEGABYTE: Final = 1_000_000
 UPDATES: Final = 10 if os.environ.get("HYPOTHESIS_PROFILE") == "first" else 100
 HUGE: Final = "HUGE"
 KEPT: Final = 256 * 1024
 """Bytes that may be kept of all updates, of a megabyte each: the node as it is now, five annotations of
 16 KiB with it, and what a Python of its own keeps."""
-FRAMES: Final = 8
-"""More than the calls between a function of winpool and the one that allocates for it."""
-WINPOOL: Final = tracemalloc.Filter(inclusive=True, filename_pattern="*/winpool/*", all_frames=True)
-"""The thread by which pytest-xdist talks to a worker allocates in the meantime too."""
 
 
 def a_node(name: str = "w1", *, version: int = 1) -> Object:
@@ -135,26 +128,6 @@ def taint(node: Object, **changes: str) -> None:
 
 def ours(node: Object, **changes: str) -> None:
     node["status"]["conditions"].append({"type": "Drained", "status": "True", **changes})
-
-
-class Memory:
-    """Bytes that are kept of what winpool does in the meantime."""
-
-    kept = 0
-
-
-@contextmanager
-def measured() -> Iterator[Memory]:
-    memory = Memory()
-    gc.collect()
-    tracemalloc.start(FRAMES)
-    try:
-        yield memory
-        gc.collect()
-        ours = tracemalloc.take_snapshot().filter_traces([WINPOOL])
-        memory.kept = sum(each.size for each in ours.traces)
-    finally:
-        tracemalloc.stop()
 
 
 def lines(change: Callable[[Object], None]) -> Iterator[bytes]:

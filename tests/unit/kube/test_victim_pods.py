@@ -20,7 +20,7 @@ from winpool.kube.budgets import LARGEST, LIST_SECONDS, MOST_OF_NAMESPACE, Budge
 from winpool.kube.errors import StreamGarbled, Unavailable
 from winpool.kube.pods import PodLister, decode_pod_page
 from winpool.kube.request import Request
-from winpool.model.budgets import MOST_TERMS, Budget, BudgetIndex, Requirement
+from winpool.model.budgets import MOST_TERMS, OF_EACH, Budget, BudgetIndex, Requirement
 from winpool.model.pods import BlockedBy, EvictionFacts, Pod
 
 Object = dict[str, Any]
@@ -446,7 +446,7 @@ def test_of_a_budget_with_a_huge_selector_nothing_is_kept_and_no_pod_of_its_name
 
 async def test_of_a_namespace_with_too_many_budgets_only_that_is_kept_and_others_are_read() -> None:
     """Each as large as one may be, on pages of 20."""
-    values = [f"{number:04x}" for number in range(LARGEST // 4 - 16)]
+    values = [f"{number:04x}" for number in range(LARGEST // (4 + OF_EACH) - 8)]
     selector = expressions({"key": "app", "operator": "NotIn", "values": values})
     most = MOST_OF_NAMESPACE // LARGEST + 20
     hostile = [a_budget(f"b{number:03}", selector=selector) for number in range(most)]
@@ -470,7 +470,7 @@ def test_of_a_pod_with_huge_labels_nothing_is_kept() -> None:
     page = decode_pod_page(a_list(a_pod_object(metadata={"labels": labels})), for_eviction=True)
     assert page.pods == ()
     [lost] = page.unreadable
-    assert (lost.node, "its labels have more than 16384 characters" in lost.problem) == ("w1", True)
+    assert (lost.node, "its labels take more than 16384 bytes" in lost.problem) == ("w1", True)
     few = {f"key-{number}": "x" for number in range(100)}
     assert read(a_pod_object(metadata={"labels": few}))[0].labels.items() >= few.items()
 

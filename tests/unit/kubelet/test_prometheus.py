@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
 import json
 import socket
@@ -118,6 +119,21 @@ async def test_the_path_of_the_url_is_that_of_a_tenant(authority: Authority) -> 
             await a_client(server, authority, scheme="http", path=path).samples(label="node", deadline=AMPLE)
         assert {urlsplit(head.split()[1]).path for head in server.heads} == {"/tenant/a/api/v1/query"}
         assert "authorization" not in "".join(server.heads).lower()
+
+
+async def test_a_tenant_and_a_user_with_a_password_are_sent_with_each_query(
+    authority: Authority, tls: ssl.SSLContext
+) -> None:
+    async with a_server(tls, well) as server:
+        client = a_client(server, authority)
+        client.user, client.headers = "12345", {"X-Scope-OrgID": "team-a"}
+        await client.samples(label="node", deadline=AMPLE)
+    sent = base64.b64encode(f"12345:{TOKEN}".encode()).decode()
+    assert server.heads
+    for head in server.heads:
+        assert head.count("Authorization") == 1
+        assert f"Authorization: Basic {sent}\r\n" in head
+        assert "X-Scope-OrgID: team-a\r\n" in head
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,27 @@ def test_each_fault_of_a_data_source_is_told(tmp_path: Path) -> None:
     assert fault(url="http://p", caFile=ca) == (
         "caFile: it is for HTTPS only; write https:// in url, or remove caFile"
     )
-    assert fault(url="http://p", tokenFile=ca).startswith("url: a token is sent by HTTPS only")
+    assert fault(url="http://p", tokenFile=ca).startswith("url: a token or a password is sent by HTTPS only")
+    basic = f"{{username: a, passwordFile: {ca}}}"
+    assert fault(url="http://p", basicAuth=basic).startswith("url: a token or a password is sent by HTTPS")
+    assert fault(tokenFile=ca, basicAuth=basic).startswith("basicAuth: there is a tokenFile, too")
+    assert fault(basicAuth="{username: a, passwordFile: /no/p}").startswith(
+        "basicAuth.passwordFile: the file /no/p"
+    )
+    assert fault(basicAuth=f"{{username: 'a:b', passwordFile: {ca}}}").startswith(
+        "basicAuth.username: it must be"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("Host", "a"), ("authorization", "Bearer a"), ("Transfer-Encoding", "chunked"), ("A b", "c"), ("", "a")]
+    + [("X-Scope-OrgID", value) for value in ("", "a\\r\\nHost: b", "\u00e4", "x" * 1025)],
+)
+def test_a_header_that_is_not_that_of_a_tenant_is_refused(name: str, value: str) -> None:
+    found = fault(headers=f'{{"{name}": "{value}"}}')
+    assert found.startswith("headers: ")
+    assert "cannot be set" in found or "printable ASCII" in found
 
 
 def test_matchers_that_match_nothing_or_everything_are_refused_by_name() -> None:

@@ -290,11 +290,18 @@ def test_the_event_of_an_eviction_says_why_this_pod() -> None:
     house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
     listing(house, HOG)
     told = list(evicted_pods("win-2022", house.decide().writes.evictions))
-    assert [(each.reason, each.name) for each in told] == [(EventReason.POD_EVICTED, "w1")]
-    assert told[0].note == (
-        "Pool win-2022: the operator evicted pod shop/hog. The pod has committed 4Gi, 4Gi more than it "
-        "requests. It is the smallest such pod whose eviction frees the 2Gi that the node is short of."
+    assert [(each.regarding, each.namespace, each.name) for each in told] == [
+        (Regarding.NODE, "", "w1"),
+        (Regarding.POD, "shop", "hog"),
+    ]
+    why = (
+        "The pod has committed 4Gi, 4Gi more than it requests. It is the smallest such pod whose eviction "
+        "frees the 2Gi that the node is short of."
     )
+    assert [each.note for each in told] == [
+        f"Pool win-2022: the operator evicted pod shop/hog. {why}",
+        f"The operator evicted this pod from node w1 of the pool win-2022. {why}",
+    ]
 
 
 def test_a_stuck_eviction_is_told_for_as_long_as_it_lasts() -> None:

@@ -215,6 +215,20 @@ def test_once_the_taint_stands_pods_are_named_no_more_but_agents_are() -> None:
     assert "do not come back" in message
 
 
+def test_pods_that_tolerated_the_value_from_before_are_named_as_long_as_they_run() -> None:
+    """Windows nodes of OpenShift have ``os=Windows:NoSchedule``, with a capital letter."""
+    pool = a_pool(taints=[GENTLE])
+    [patch] = decide(meeting(pool, [a_node(taints=["os=Windows:NoSchedule"])])).writes.patches
+    nodes = [patched(a_node(taints=["os=Windows:NoSchedule"]), patch), a_node("w2")]
+    found = decide(meeting(pool, nodes, intolerant={GENTLE: [WEB, "w2/default/db"]}))
+    [(names, message, fix)] = told(found, "IntolerantPods")
+    assert names == ("w1", "w2")
+    assert "default/web" in message
+    assert "do not come back" in message
+    assert GENTLE in fix
+    assert told(decide(meeting(pool, nodes[:1])), "IntolerantPods") == []
+
+
 def test_agents_that_do_not_tolerate_a_startup_taint_or_ours_are_named_too() -> None:
     more = {
         "startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}],

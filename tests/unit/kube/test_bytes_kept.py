@@ -1,0 +1,227 @@
+"""Whoever fills whatever the API server accepts: of an object little is kept (P7).
+
+Each field that is read is filled in turn. The fields are found in the declaration of the wire type, so a new
+one is tried too.
+"""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from msgspec import inspect
+
+from gen.rights import RIGHTS
+from harness.kept import Filler, measured, merged
+from winpool.kube import budgets, wire
+from winpool.kube.errors import StreamGarbled
+from winpool.kube.nodes import decode_page
+from winpool.kube.pods import decode_pod_page
+from winpool.kube.request import Request
+from winpool.kubelet.outcome import PollError
+from winpool.kubelet.samples import _Configz, _SummaryWithPods, parse_configz, parse_summary
+
+Object = dict[str, Any]
+
+KEPT: Final = 2 * 16 * 1024
+"""Bytes of an object: the 16 KiB of it, and as much for what Python needs to hold them."""
+
+PAGES: Final = 6
+"""Of 500 budgets of 13 kB each: more than what is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """``wire`` declares an object, ``least`` is what it needs to be read, ``read`` returns what is kept.
+
+    ``accepted`` has, by the path of a field, how many characters the API server takes there, where it has a
+    limit. ``later`` has the types of what is raw at first, ``more`` what may be kept of a field, and
+    ``beside`` what else is there where a field is filled, so that it matters.
+    """
+
+    wire: type
+    least: Object
+    read: Callable[[bytes], object]
+    accepted: dict[str, int] = field(default_factory=dict)
+    later: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, int] = field(default_factory=dict)
+    beside: dict[str, Object] = field(default_factory=dict)
+
+
+def a_list(item: Object, *, kind: str, version: str = "v1") -> bytes:
+    found = {"kind": kind, "apiVersion": version, "metadata": {"resourceVersion": "9"}, "items": [item]}
+    return json.dumps(found).encode()
+
+
+LABEL: Final = {"{key}": 317, "{}": 63}
+"""Characters of the key, with its prefix, and of the value (apimachinery, pkg/util/validation)."""
+
+POD: Final = partial(
+    Kind,
+    wire=wire.FullPodObject,
+    least={"metadata": {"namespace": "shop", "name": "web", "uid": "uid"}, "spec": {"nodeName": "w1"}},
+    accepted={
+        ".metadata.namespace": 63,
+        ".metadata.name": 253,
+        ".metadata.uid": 36,
+        ".spec.nodeName": 253,
+        ".spec.os.name": 7,
+        ".spec.tolerations[].key": 317,
+        ".spec.tolerations[].value": 63,
+        ".spec.tolerations[].operator": 6,
+        ".spec.tolerations[].effect": 16,
+        **{f".metadata.labels{part}": most for part, most in LABEL.items()},
+        **{f".spec.nodeSelector{part}": most for part, most in LABEL.items()},
+    },
+    later={
+        ".spec.nodeSelector": dict[str, str],
+        ".spec.affinity": wire.Affinity,
+        ".spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[]": dict[str, str],
+        ".spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[]": dict[str, str],
+        ".spec.topologySpreadConstraints": list[wire.SpreadConstraint],
+        ".spec.volumes": list[dict[str, dict[str, str]]],
+        ".spec.containers": list[wire.Container],
+        ".spec.initContainers": list[wire.Container],
+        ".spec.ephemeralContainers": list[wire.Container],
+        ".spec.overhead": wire.Amounts,
+        ".spec.resourceClaims": list[dict[str, str]],
+        ".spec.schedulerName": str,
+        ".spec.securityContext": wire.SecurityContext,
+        ".spec.terminationGracePeriodSeconds": int,
+        ".spec.resources": wire.ContainerResources,
+        ".status.resources": wire.ContainerResources,
+        ".status.containerStatuses[].resources": wire.ContainerResources,
+        ".status.initContainerStatuses[].resources": wire.ContainerResources,
+    },
+    beside={
+        ".metadata.ownerReferences[]": {"controller": True, "kind": "ReplicaSet", "name": "web"},
+        ".status": {"phase": "Failed", "reason": "PodOSNotSupported"},
+    },
+)
+
+KINDS: Final = {
+    "Node": Kind(
+        wire=wire.NodeObject,
+        least={"metadata": {"name": "w1", "uid": "uid", "resourceVersion": "1"}},
+        read=lambda item: decode_page(item).items,
+        accepted={f".metadata.labels{part}": most for part, most in LABEL.items()},
+        # Pools are chosen by them. A node whose labels are not read could not be released, and could keep a
+        # permission. A kubelet can fill the labels of its own node alone.
+        more={".metadata.labels of many": 8 * 1024 * 1024},
+        beside={
+            ".status.conditions[]": {"type": "Ready", "status": "True"},
+            ".status.addresses[]": {"type": "InternalIP"},
+        },
+    ),
+    # Of other pods a survey is kept, bounded by nodes and taints (tests/unit/contract/test_survey.py).
+    "Pod of a node that may be upgraded": POD(
+        read=lambda item: [each.work for each in decode_pod_page(item, with_work={"w1"}).pods]
+    ),
+    "Pod that may be evicted": POD(read=lambda item: decode_pod_page(item, for_eviction=True).pods),
+    "PodDisruptionBudget": Kind(
+        wire=budgets._Budget,
+        least={"metadata": {"namespace": "shop", "name": "web"}},
+        read=lambda item: budgets.decode_budgets(item).items,
+        accepted={f".spec.selector.matchLabels{part}": most for part, most in LABEL.items()},
+    ),
+}
+LISTS: Final = {
+    "Node": ("NodeList", "v1"),
+    "PodDisruptionBudget": ("PodDisruptionBudgetList", "policy/v1"),
+}
+ANSWERS: Final = {
+    "/stats/summary": Kind(
+        wire=_SummaryWithPods,
+        least={"node": {"nodeName": "w1"}},
+        read=lambda body: parse_summary(body, node="w1", pods=True),
+        # A list of pods: 250 bytes of each.
+        more={".pods of many": 256 * 1024},
+    ),
+    "/configz": Kind(wire=_Configz, least={"kubeletconfig": {}}, read=parse_configz),
+}
+OF_ADMINS: Final = {
+    *("customresourcedefinitions", "leases", "validatingadmissionpolicies"),
+    *("validatingadmissionpolicybindings", "windowsnodepools"),
+}
+"""Those of one name, which only an admin makes. Of a pool the CRD bounds spec and status."""
+
+
+def too_much(kind: Kind, body_of: Callable[[Object], bytes]) -> dict[str, int]:
+    """Return the bytes that are kept of an object, by the field that fills it, where they are too many."""
+    filler = Filler(accepted=kind.accepted, later=kind.later, beside=kind.beside)
+    found = {}
+    for path, value in filler.values(inspect.type_info(kind.wire)):
+        body = body_of(merged(kind.least, value))
+        with measured() as memory:
+            try:
+                kept = kind.read(body)
+            except (StreamGarbled, PollError):
+                kept = None
+        del kept
+        if memory.kept > kind.more.get(path, KEPT):
+            found[path] = memory.kept
+    assert filler.used >= {*kind.accepted, *kind.later, *kind.beside}
+    return found
+
+
+def test_every_kind_that_is_read_is_in_the_table() -> None:
+    read = {
+        resource
+        for right in RIGHTS
+        if {"get", "list", "watch"} & {*right.verbs}
+        for resource in right.resources
+    }
+    ours = {"nodes", "pods", "poddisruptionbudgets", "nodes/stats", "nodes/configz"}
+    assert read == ours | OF_ADMINS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_little_is_kept_of_an_object_with_very_much_in_any_field(name: str) -> None:
+    listed, version = LISTS.get(name, ("PodList", "v1"))
+    body_of = partial(a_list, kind=listed, version=version)
+    assert too_much(KINDS[name], body_of) == {}
+
+
+@pytest.mark.slow
+async def test_of_a_list_of_very_many_small_texts_as_much_is_kept_as_of_large_ones() -> None:
+    """A key of one character takes a hundred bytes in memory, and a few in the answer."""
+    selector = {"matchExpressions": [{"key": f"{number:x}", "operator": "Exists"} for number in range(100)]}
+
+    def page(number: int) -> bytes:
+        items = [
+            {
+                "metadata": {"namespace": f"team-{each % 25}", "name": f"{number}-{each}"},
+                "spec": {"selector": selector},
+            }
+            for each in range(500)
+        ]
+        more = {"continue": str(number + 1)} if number + 1 < PAGES else {}
+        found = {"kind": "PodDisruptionBudgetList", "apiVersion": "policy/v1", "items": items}
+        return json.dumps(found | {"metadata": {"resourceVersion": "9", **more}}).encode()
+
+    pages = [page(number) for number in range(PAGES)]
+
+    async def answer(request: Request) -> bytes:
+        return pages[int(parse_qs(urlsplit(request.path).query).get("continue", ["0"])[0])]
+
+    tracemalloc.start()
+    try:
+        found = await budgets.BudgetLister(answer).list()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(not each.is_too_large for each in found) < 500 * PAGES
+    assert kept < 2 * budgets.MOST_OF_ALL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ANSWERS)
+def test_little_is_kept_of_an_answer_of_a_kubelet_with_very_much_in_any_field(path: str) -> None:
+    assert too_much(ANSWERS[path], lambda found: json.dumps(found).encode()) == {}
