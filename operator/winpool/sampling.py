@@ -62,11 +62,12 @@ _HEADER: Final = re.compile("[A-Za-z0-9-]{1,128}")
 _VALUE: Final = re.compile("[ -~]{1,1024}")
 _OURS: Final = frozenset(
     {
-        *("accept", "accept-encoding", "authorization", "connection", "content-length", "expect", "host"),
+        *("accept", "accept-encoding", "authorization", "connection", "content-length", "cookie", "expect"),
+        "host",
         *("proxy-authorization", "range", "te", "trailer", "transfer-encoding", "upgrade", "user-agent"),
     }
 )
-"""Headers that every request has, that carry credentials, or that change how an answer is read."""
+"""Headers that every request has, that carry credentials by a standard, or change how an answer is read."""
 
 
 class SamplingError(Exception):
@@ -235,6 +236,8 @@ def _client(told: _Source, *, monotonic: Callable[[], float]) -> PrometheusClien
         (basic.password_file, "basicAuth.passwordFile") if basic else (told.token_file, "tokenFile")
     )
     token = token_of(Path(secret), monotonic=monotonic) if secret else None
+    if basic and not basic.password_file:
+        problems.append("basicAuth.passwordFile: name the file that has the password")
     if basic and told.token_file:
         problems.append("basicAuth: there is a tokenFile, too; only one of them can be sent")
     if basic and not _USER.fullmatch(basic.username):

@@ -119,7 +119,7 @@ def standing(testbed: Testbed, *, directory: Path) -> Iterator[Ground]:
 
 
 def rights(name: str) -> list[Object]:
-    """Return all rights on nodes and pools for the operator, and to evict and to get tokens."""
+    """Return all rights on nodes, pools and events for the operator, and to evict and to get tokens."""
     verbs = ["get", "create", "update", "patch", "delete"]
     rules = [
         {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": verbs},
@@ -129,6 +129,7 @@ def rights(name: str) -> list[Object]:
             "verbs": verbs,
         },
         {"apiGroups": [""], "resources": ["pods/eviction", "serviceaccounts/token"], "verbs": ["create"]},
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": verbs},
     ]
     about = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": name}}
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}

@@ -72,7 +72,11 @@ EVICTIONS: Final = {
     "in kube-system": eviction("kube-system", PRECONDITION, PLACE),
     "beside the operator": eviction(NAMESPACE, PRECONDITION, PLACE),
 }
-FOREIGN: Final = "in other namespaces than default the operator writes only events PodEvicted about Pods"
+FOREIGN: Final = (
+    "in other namespaces than default the operator writes only events PodEvicted about Pods, where it may "
+    "evict them"
+)
+TEAM: Final = "team-of-the-fence"
 
 
 def an_event(namespace: str, *, kind: str = "Pod", **changes: str) -> Denied:
@@ -95,9 +99,11 @@ def an_event(namespace: str, *, kind: str = "Pod", **changes: str) -> Denied:
 
 
 EVENTS: Final = {
-    "about a ConfigMap": an_event("kube-system", kind="ConfigMap"),
-    "of another reason": an_event("kube-system", reason="Killing"),
-    "of another reporter": an_event("kube-system", reportingController="kubelet"),
+    "about a ConfigMap": an_event(TEAM, kind="ConfigMap"),
+    "of another reason": an_event(TEAM, reason="Killing"),
+    "of another reporter": an_event(TEAM, reportingController="kubelet"),
+    "in kube-system": an_event("kube-system"),
+    "beside the operator": an_event(NAMESPACE),
 }
 TOKENS: Final = {
     "of the operator": token(f"{CORE}/namespaces/{NAMESPACE}/serviceaccounts/winpool", {}, WHOSE),
@@ -110,11 +116,13 @@ TOKENS: Final = {
 @pytest.fixture(scope="module")
 def ground(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     with standing(testbed, directory=tmp_path_factory.mktemp("fence")) as found:
+        testbed.kubectl("create", "namespace", TEAM)
         for namespace in (NAMESPACE, "default"):
             testbed.kubectl("create", "serviceaccount", READER_ACCOUNT, "-n", namespace)
         try:
             yield found
         finally:
+            testbed.kubectl("delete", "namespace", TEAM, "--wait=false")
             for namespace in (NAMESPACE, "default"):
                 testbed.kubectl("delete", "serviceaccount", READER_ACCOUNT, "-n", namespace)
 
@@ -164,7 +172,7 @@ def test_an_event_of_the_operator_beside_those_of_evicted_pods_is_refused(ground
 
 
 def test_an_event_about_an_evicted_pod_passes_and_no_other_one_is_changed_or_deleted(ground: Ground) -> None:
-    ours, theirs = an_event("kube-system"), an_event("kube-system", reportingController="kubelet")
+    ours, theirs = an_event(TEAM), an_event(TEAM, reportingController="kubelet")
     status, said = ground.operator.ask("POST", f"{ours.path}?dryRun=All", ours.body)
     assert status == HTTPStatus.CREATED, said
     status, said = ground.admin.ask("POST", theirs.path, theirs.body)

@@ -191,6 +191,10 @@ _DEFAULT_SECONDS: Final = 3600
 """How long the API server has one live whose request does not say it."""
 
 
+_SYSTEM: Final = "|".join(SYSTEM_NAMESPACE_PREFIXES)
+_IS_NO_SYSTEM: Final = f"!request.namespace.matches('^({_SYSTEM})') && request.namespace != '{NAMESPACE}'"
+
+
 def request_policies() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yield name, spec of the policy and spec of its binding, as the API server gives them back."""
     yield EVICTION_FENCE, eviction_policy(), make_binding_spec(EVICTION_FENCE)
@@ -215,8 +219,7 @@ def eviction_policy() -> dict[str, Any]:
                 message="an eviction of the operator leaves the pod its own grace period",
             ),
             validation(
-                f"!request.namespace.matches('^({'|'.join(SYSTEM_NAMESPACE_PREFIXES)})')"
-                f" && request.namespace != '{NAMESPACE}'",
+                _IS_NO_SYSTEM,
                 message=f"the operator evicts no pod of {NAMESPACE}, and none of a namespace that begins"
                 f" with {' or '.join(SYSTEM_NAMESPACE_PREFIXES)}",
             ),
@@ -238,12 +241,13 @@ def event_policy() -> dict[str, Any]:
         validations=(
             validation(
                 f"request.namespace == '{CLUSTER_EVENTS}' || (request.operation != 'DELETE'"
+                f" && {_IS_NO_SYSTEM}"
                 f" && {event}.?reportingController.orValue('') == '{REPORTING_CONTROLLER}'"
                 f" && {event}.?reason.orValue('') == '{EventReason.POD_EVICTED}'"
                 f" && {pods}.?kind.orValue('') == 'Pod'"
                 f" && {pods}.?namespace.orValue('') == request.namespace)",
                 message=f"in other namespaces than {CLUSTER_EVENTS} the operator writes only events"
-                f" {EventReason.POD_EVICTED} about Pods",
+                f" {EventReason.POD_EVICTED} about Pods, where it may evict them",
             ),
         ),
     )

@@ -88,9 +88,9 @@ ISSUES: Final = {
     "message names them, and the fix removes them.",
     IssueReason.WRITE_REFUSED: "The API server, a policy or a webhook refuses to change the nodes. The "
     "operator tries again after at most five minutes.",
-    IssueReason.INTOLERANT_PODS: "A taint of the spec is not on the nodes yet, and pods there do not "
-    "tolerate it. The operator does not add a NoExecute taint, which would delete them, until they are gone, "
-    "unless the taint has `onIntolerantPods: Delete`.",
+    IssueReason.INTOLERANT_PODS: "A taint of the spec is not on the nodes yet, or replaced one of another "
+    "value there, and pods there do not tolerate it. The operator does not add a NoExecute taint, which "
+    "would delete them, until they are gone, unless the taint has `onIntolerantPods: Delete`.",
     IssueReason.VALIDATION_TIMED_OUT: "The nodes did not pass `validation` in time. They keep their startup "
     "taints until they do.",
     IssueReason.STARTUP_TAINT_STAYS: "A taint of `startupTaints` is on nodes that have passed validation, or "

@@ -350,9 +350,10 @@ def _steps(facts: Facts, found: Sequence[NodeFinding], *, is_ready: bool) -> Ite
 
 def _removed(facts: Facts) -> Iterator[str]:
     for release in sorted({each.release for each in facts.deployments or () if each.release}):
-        chosen = (each.replace("--context", "--kube-context") for each in facts.flags)
-        shared = [each for each in chosen if each.startswith(("--kube-context", "--kubeconfig"))]
-        yield shlex.join(("helm", "uninstall", release, "--namespace", NAMESPACE, *shared))
+        flags = [each.replace("--context=", "--kube-context=") for each in facts.flags]
+        if all(each.startswith(("--kube-context=", "--kubeconfig=")) for each in flags):
+            # Helm has no other flag of kubectl, and without it would act on another cluster.
+            yield shlex.join(("helm", "uninstall", release, "--namespace", NAMESPACE, *flags))
     yield facts.kubectl("delete", "-k", "deploy/operator", "--ignore-not-found")
     if facts.roles != ():  # also where they could not be read; variants have more than deploy/operator
         yield facts.kubectl("delete", "clusterroles,clusterrolebindings", "-l", NAME_LABEL)

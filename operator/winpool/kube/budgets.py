@@ -80,8 +80,8 @@ MOST_OF_NAMESPACE: Final = 4 * 1024 * 1024
 """The size of what is kept of one namespace: of five thousand real budgets."""
 
 MOST_OF_ALL: Final = 32 * 1024 * 1024
-"""The size of what is kept of one list: of forty thousand real budgets. A namespace that begins after that is
-as one with too many."""
+"""The size of what is kept of one list: of forty thousand real budgets. Beyond it the namespace with the most
+is as one with too many, so that no one can have those of others left out."""
 
 LIST_SECONDS: Final = 15.0
 """For the whole list, with all its pages. The pods of a node are listed before, in at most 10 s, and both
@@ -190,11 +190,18 @@ class _Kept:
             self._sizes[each.namespace] += added
             self._size += added
             own[each.name] = each
-            if self._sizes[each.namespace] > MOST_OF_NAMESPACE or self._size > MOST_OF_ALL:
-                self._found[each.namespace] = {each.name: _without_selector(each)}
-                self._size -= self._sizes[each.namespace]
-                self._sizes[each.namespace] = MOST_OF_NAMESPACE + 1
+            if self._sizes[each.namespace] > MOST_OF_NAMESPACE:
+                self._drop(each.namespace)
+            while self._size > MOST_OF_ALL:
+                kept = {name: size for name, size in self._sizes.items() if size <= MOST_OF_NAMESPACE}
+                self._drop(max(kept, key=kept.__getitem__))
         return ()
+
+    def _drop(self, namespace: str) -> None:
+        one = next(iter(self._found[namespace].values()))
+        self._found[namespace] = {one.name: _without_selector(one)}
+        self._size -= self._sizes[namespace]
+        self._sizes[namespace] = MOST_OF_NAMESPACE + 1
 
     def all(self) -> tuple[Budget, ...]:
         """Return what is kept."""

@@ -97,9 +97,9 @@ class TaintObject(Base):
 
 
 class NodeSpec(Base):
-    """The part of core/v1 NodeSpec that is read. Real nodes have some taints, and a pool may add 32."""
+    """The part of core/v1 NodeSpec that is read."""
 
-    taints: Annotated[list[TaintObject], msgspec.Meta(max_length=64)] | None = None
+    taints: list[TaintObject] | None = None
     unschedulable: bool | None = None
 
 

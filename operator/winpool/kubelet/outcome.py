@@ -90,8 +90,8 @@ KUBELET_SENTENCES: Final[Mapping[Outcome, str]] = {
 PROMETHEUS_SENTENCES: Final[Mapping[Outcome, str]] = {
     Outcome.SAMPLED: "Prometheus has sent samples.",
     Outcome.NO_TOKEN: (
-        "The operator cannot read the token for Prometheus. Check the token file of the data source in the "
-        "settings of the operator."
+        "The operator cannot read the token or password for Prometheus. Check that file of the data source "
+        "in the settings of the operator: one line of printable ASCII without spaces."
     ),
     Outcome.NO_CONNECTION: (
         "The operator cannot connect to Prometheus. Check the URL of the data source in the settings of the "
@@ -103,12 +103,13 @@ PROMETHEUS_SENTENCES: Final[Mapping[Outcome, str]] = {
     ),
     Outcome.TIMEOUT: "Prometheus did not answer in time. Check its load.",
     Outcome.UNAUTHORIZED: (
-        "Prometheus answers that credentials are missing or not valid. Set or renew the token file of the "
-        "data source. If Prometheus takes no bearer token, put a proxy before it that adds what it takes."
+        "Prometheus answers that credentials are missing or not valid. Set or renew the token file, "
+        "basicAuth or headers of the data source. If it takes none of these, put a proxy before it that adds "
+        "what it takes."
     ),
     Outcome.FORBIDDEN: (
-        "Prometheus refuses the query. Grant the user of the token the right to query it. If the data source "
-        "has no token file, set one, or put a proxy before Prometheus that adds the credentials."
+        "Prometheus refuses the query. Grant the user of the token or password the right to query it. If the "
+        "data source has neither, set one, or put a proxy before Prometheus that adds the credentials."
     ),
     Outcome.REDIRECTED: (
         "Prometheus answers with a redirect, and the operator follows none. Set the URL that it redirects "

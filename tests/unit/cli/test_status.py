@@ -155,6 +155,12 @@ def test_where_none_is_under_pressure_or_held_nothing_is_said_of_it() -> None:
     assert "held" not in text
 
 
+def test_what_someone_has_asked_for_has_another_mark_than_what_is_wrong() -> None:
+    text = shown(a_pool(issues=[an_issue("BuildUnsupported", "w1"), an_issue("NodesHeld", "w1")]))
+    marks = [line.split(",")[0] for line in section(text, "Issues")[1:] if ", 1 node" in line]
+    assert marks == ["  ! BuildUnsupported", "  * NodesHeld"]
+
+
 def test_an_issue_without_nodes_is_about_the_pool() -> None:
     text = shown(a_pool(issues=[an_issue("GuardNotInForce")]))
     assert "GuardNotInForce, the pool as a whole" in text

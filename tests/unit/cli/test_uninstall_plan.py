@@ -231,9 +231,16 @@ def test_rights_that_a_variant_left_behind_are_not_nothing() -> None:
 
 def test_what_helm_has_installed_helm_removes() -> None:
     helms = (msgspec.structs.replace(RUNNING[0], release="win"),)
-    cluster = facts(pools=(), deployments=helms, flags=("--context=prod", "--as=joan"))
-    [remove] = [each for each in plan_of(cluster).steps if each.kind == "RemoveOperator"]
-    assert remove.commands[0] == "helm uninstall win --namespace winpool-system --kube-context=prod"
+
+    def removal(*flags: str) -> tuple[str, ...]:
+        plan = plan_of(facts(pools=(), deployments=helms, flags=flags))
+        return next(each.commands for each in plan.steps if each.kind == "RemoveOperator")
+
+    assert removal("--context=prod")[0] == (
+        "helm uninstall win --namespace winpool-system --kube-context=prod"
+    )
+    # Helm would act on another cluster.
+    assert all(each.startswith("kubectl delete ") for each in removal("--server=https://other:6443"))
 
 
 def test_a_cluster_that_never_had_winpool_needs_no_step() -> None:

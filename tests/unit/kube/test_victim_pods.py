@@ -16,7 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.virtual_time import in_virtual_time
-from winpool.kube.budgets import LARGEST, LIST_SECONDS, MOST_OF_NAMESPACE, BudgetLister, decode_budgets
+from winpool.kube.budgets import (
+    LARGEST,
+    LIST_SECONDS,
+    MOST_OF_ALL,
+    MOST_OF_NAMESPACE,
+    BudgetLister,
+    decode_budgets,
+)
 from winpool.kube.errors import StreamGarbled, Unavailable
 from winpool.kube.pods import PodLister, decode_pod_page
 from winpool.kube.request import Request
@@ -463,6 +470,27 @@ async def test_of_a_namespace_with_too_many_budgets_only_that_is_kept_and_others
     index = BudgetIndex(found)
     assert index.block_of(Pod("good", "web", "w1", labels={"app": "web"})) is not None
     assert index.block_of(Pod("good", "web", "w1", labels={"app": "db"})) is None
+
+
+async def test_where_all_budgets_together_are_too_many_those_with_the_most_are_left_out() -> None:
+    """Whoever may fill some namespaces has no pods of others blocked."""
+    values = [f"{number:04x}" for number in range(LARGEST // (4 + OF_EACH) - 8)]
+    selector = expressions({"key": "app", "operator": "NotIn", "values": values})
+    most = MOST_OF_NAMESPACE // LARGEST - 8
+    hostile = [
+        a_budget(f"b{number}", selector=selector)
+        | {"metadata": {"namespace": f"n{place}", "name": f"b{number}"}}
+        for place in range(MOST_OF_ALL // MOST_OF_NAMESPACE + 2)
+        for number in range(most)
+    ]
+    good = a_budget("good", allowed=0) | {"metadata": {"namespace": "good", "name": "good"}}
+
+    async def answer(request: Request) -> bytes:
+        return a_list(*hostile, good, kind="PodDisruptionBudgetList", version="policy/v1")
+
+    found = await BudgetLister(answer).list()
+    assert [each.is_too_large for each in found if each.namespace == "good"] == [False]
+    assert {each.namespace for each in found if each.is_too_large} < {f"n{place}" for place in range(99)}
 
 
 def test_of_a_pod_with_huge_labels_nothing_is_kept() -> None:
