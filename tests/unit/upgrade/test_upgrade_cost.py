@@ -23,9 +23,9 @@ from winpool.ownership.members import divide
 
 NODES: Final = 5000
 FEWER: Final = 1000
-NODE_RATIO: Final = 2.0
-"""A node of many costs at most so much more than one of fewer. It is 1 where the cost is linear; a cost that
-grows with the square would be 5."""
+NODE_RATIO: Final = 3.0
+"""A node of many costs at most so much more than one of fewer. It is 1 where the cost is linear, up to 2.1
+where a busy machine has cold caches for many, and 5 where the cost grows with the square."""
 
 
 def many(count: int, *, is_alike: bool) -> list[Node]:
