@@ -80,8 +80,8 @@ MOST_OF_NAMESPACE: Final = 4 * 1024 * 1024
 """The size of what is kept of one namespace: of five thousand real budgets."""
 
 MOST_OF_ALL: Final = 32 * 1024 * 1024
-"""The size of what is kept of one list: of forty thousand real budgets. Beyond it the namespace with the most
-is as one with too many, so that no one can have those of others left out."""
+"""The size of what is kept of one list: of forty thousand real budgets. Beyond it the namespaces with the
+most are as those with too many, so that no one can have those of others left out."""
 
 LIST_SECONDS: Final = 15.0
 """For the whole list, with all its pages. The pods of a node are listed before, in at most 10 s, and both
@@ -192,10 +192,20 @@ class _Kept:
             own[each.name] = each
             if self._sizes[each.namespace] > MOST_OF_NAMESPACE:
                 self._drop(each.namespace)
-            while self._size > MOST_OF_ALL:
-                kept = {name: size for name, size in self._sizes.items() if size <= MOST_OF_NAMESPACE}
-                self._drop(max(kept, key=kept.__getitem__))
+        if self._size > MOST_OF_ALL:
+            self._make_room()
         return ()
+
+    def _make_room(self) -> None:
+        """Drop the namespaces with the most, until there is room for some pages.
+
+        So it is not done again for each page: a cluster may have very many namespaces.
+        """
+        kept = [(size, name) for name, size in self._sizes.items() if size <= MOST_OF_NAMESPACE]
+        for _, name in sorted(kept, reverse=True):
+            if self._size <= MOST_OF_ALL - MOST_OF_NAMESPACE:
+                break
+            self._drop(name)
 
     def _drop(self, namespace: str) -> None:
         one = next(iter(self._found[namespace].values()))
