@@ -233,7 +233,7 @@ def event_policy() -> dict[str, Any]:
     Through this version of the API no update changes what an event is about or who reports it. So an event
     of others is not one of ours after an update, either.
     """
-    event, pods = "dyn(object)", "dyn(object).?regarding"
+    event = "dyn(object)"
     return make_fence(
         resources=("events",),
         api_group="events.k8s.io",
@@ -244,8 +244,8 @@ def event_policy() -> dict[str, Any]:
                 f" && {_IS_NO_SYSTEM}"
                 f" && {event}.?reportingController.orValue('') == '{REPORTING_CONTROLLER}'"
                 f" && {event}.?reason.orValue('') == '{EventReason.POD_EVICTED}'"
-                f" && {pods}.?kind.orValue('') == 'Pod'"
-                f" && {pods}.?namespace.orValue('') == request.namespace)",
+                f" && {event}.?regarding.?kind.orValue('') == 'Pod'"
+                f" && {event}.?regarding.?namespace.orValue('') == request.namespace)",
                 message=f"in other namespaces than {CLUSTER_EVENTS} the operator writes only events"
                 f" {EventReason.POD_EVICTED} about Pods, where it may evict them",
             ),

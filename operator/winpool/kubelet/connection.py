@@ -17,7 +17,6 @@ import ssl
 from asyncio import sslproto
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from types import MappingProxyType
 from typing import Final
 
 from aiohttp import encode_basic_auth, hdrs
@@ -133,8 +132,6 @@ _HEADERS: Final = (
 )
 """Uncompressed: the limit is for what is kept in memory."""
 
-NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
-
 _NAME_MISMATCHES: Final = frozenset({62, 64})
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL (x509_vfy.h)."""
 
@@ -162,14 +159,14 @@ async def header_of(token: Token, *, user: str | None = None) -> str:
 
 
 def request_of(
-    host: str, port: int, path: str, *, authorization: str | None, headers: Mapping[str, str] = NO_HEADERS
+    host: str, port: int, path: str, *, authorization: str | None, headers: Mapping[str, str] | None = None
 ) -> bytes:
     """Return the bytes of a GET. ``authorization`` is of ``header_of``, so it ends no line.
 
     ``headers`` are sent beside those that every request has, and end no line either.
     """
     named = f"[{host}]" if ":" in host else host
-    sent: dict[str, str] = {**headers}
+    sent = dict(headers or {})
     if authorization is not None:
         sent[hdrs.AUTHORIZATION] = authorization
     more = "".join(f"{name}: {value}\r\n" for name, value in sent.items())

@@ -16,14 +16,7 @@ from typing import Final
 
 from yarl import URL
 
-from winpool.kubelet.connection import (
-    Token,
-    Wire,
-    connected,
-    header_of,
-    request_of,
-    within,
-)
+from winpool.kubelet.connection import Token, Wire, connected, header_of, request_of, within
 from winpool.kubelet.exporter import Matchers, Point, Query, parse_vector, samples_of
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.model.pressure import MemorySample
