@@ -81,8 +81,14 @@ class Decision:
 def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decision:
     """Decide one pass of one pool. Raises FeaturesDisagreeError, which is a bug of a feature."""
     pool = snapshot.pool
-    pods_permission = _pods_permission(snapshot)
-    lacks = snapshot.missing_permission or pods_permission or missing_permission(snapshot)
+    has_taints = pool.spec is not None and bool(taints_of(pool.spec))
+    pods_permission = snapshot.pods.forbidden if has_taints else ""
+    lacks = (
+        snapshot.missing_permission
+        or pods_permission
+        or (snapshot.pods.daemon_sets_forbidden if has_taints else "")
+        or missing_permission(snapshot)
+    )
     snapshot = replace(snapshot, missing_permission=lacks)
     members = divide(snapshot)
     held = held_nodes(snapshot, members)
@@ -128,12 +134,6 @@ def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decisi
         if pool.deleting
         else figures_of(nodes, overview_of(results), upgrade_figures(results)),
     )
-
-
-def _pods_permission(snapshot: Snapshot) -> str:
-    """Return which permission to list pods is missing, where the spec has taints, which need it."""
-    spec = snapshot.pool.spec
-    return snapshot.pods.forbidden if spec and taints_of(spec) else ""
 
 
 def _with_status_first(

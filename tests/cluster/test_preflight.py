@@ -86,6 +86,21 @@ def test_agents_that_would_not_come_back_are_named_before_the_taint_is_put(world
     assert world.carried() == bare
 
 
+def test_an_agent_that_never_had_a_pod_because_of_the_taint_is_named(world: World, pods: Pods) -> None:
+    names = world.fleet(windows=2)
+    pool = world.apply(world.pool(taints=[a_taint("NoSchedule")]))
+    world.operator.start()
+    world.wait_up_to_date(pool, nodes=2)
+    for_windows = {"name": "windows"}
+    agent = pods.daemon_set("agent", os=for_windows)
+    pods.daemon_set("patient", tolerations=[EVERYTHING], os=for_windows)
+    pods.daemon_set("of-linux", os={"name": "linux"})
+    [found] = eventually(lambda: issues(world.status(pool), "IntolerantNodeAgents"), what="the issue")
+    assert f"The DaemonSets {NAMESPACE}/{agent} do not tolerate the taint {GENTLE}: " in found["message"]
+    assert {*found["nodes"]} == {*names}
+    assert pods.of(agent) == {}
+
+
 @pytest.mark.nightly
 def test_a_dry_run_counts_and_names_the_pods_that_a_taint_would_delete(world: World, pods: Pods) -> None:
     first, second, third = world.fleet(windows=3)

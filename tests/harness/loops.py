@@ -42,7 +42,7 @@ from winpool.kube.writer import Writer
 from winpool.loops import Clock
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
-from winpool.model.pods import Pod
+from winpool.model.pods import DaemonSet, Pod
 from winpool.model.survey import PoolQuestion
 
 NEVER = 1e9
@@ -306,6 +306,10 @@ class _Version:
         """Take no note."""
 
 
+async def _no_daemon_sets() -> tuple[DaemonSet, ...]:
+    return ()
+
+
 async def _no_strays() -> tuple[Node, ...]:
     return ()
 
@@ -367,6 +371,7 @@ class MemoryOperator:
         self.pod_pass = PodPass(
             list_pods=self._list_pods,
             list_budgets=self._list_budgets,
+            list_daemon_sets=_no_daemon_sets,
             questions=self._questions,
             on_surveyed=self._wake_all,
             period_seconds=pods_seconds,
@@ -375,6 +380,7 @@ class MemoryOperator:
         self.node_pods = NodePodLists(
             list_pods=self._list_pods_of,
             list_budgets=self._list_budgets,
+            daemon_sets=tuple,
             pools=self.pools,
             nodes=self.store.objects,
             answers=answers,

@@ -125,6 +125,17 @@ RIGHTS: Final = (
     ),
     Right(
         role=CLUSTER,
+        group="apps",
+        resources=("daemonsets",),
+        verbs=("list",),
+        reason=(
+            "Find the DaemonSets for Windows nodes that do not tolerate a taint of a pool, since on a node"
+            " with the taint no pod shows it."
+        ),
+        used_by=("kube/daemon_sets.py",),
+    ),
+    Right(
+        role=CLUSTER,
         group="",
         resources=("nodes",),
         verbs=("list", "watch", "patch"),

@@ -53,6 +53,9 @@ NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 """The effect for which Kubernetes deletes pods that run already, without asking PodDisruptionBudgets.
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"""
+HARD_EFFECTS: Final = (NO_SCHEDULE, NO_EXECUTE)
+"""Effects that keep a pod from a node; PreferNoSchedule does not."""
+
 STARTUP_TAINT_EFFECTS: Final = (NO_SCHEDULE, "PreferNoSchedule")
 TAINT_EFFECTS: Final = (*STARTUP_TAINT_EFFECTS, NO_EXECUTE)
 

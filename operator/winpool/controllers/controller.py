@@ -29,6 +29,7 @@ from winpool.features.feature import Feature
 from winpool.kube.budgets import BudgetCache, BudgetLister
 from winpool.kube.client import Transport
 from winpool.kube.control_plane import ControlPlane
+from winpool.kube.daemon_sets import DaemonSetLister
 from winpool.kube.events import EventRecorder
 from winpool.kube.guard import Guard
 from winpool.kube.leader_election import Elector
@@ -104,6 +105,7 @@ class Controller:
         pod_pass = PodPass(
             list_pods=pods.list_all,
             list_budgets=budgets.get,
+            list_daemon_sets=DaemonSetLister(transport.request).list,
             questions=self._ask_of_pods,
             on_surveyed=self.all_changed,
             period_seconds=settings.pod_pass_seconds,
@@ -150,6 +152,7 @@ class Controller:
             node_pods=NodePodLists(
                 list_pods=pods.list_node,
                 list_budgets=budgets.get,
+                daemon_sets=lambda: pod_pass.daemon_sets,
                 pools=pools,
                 nodes=nodes.objects,
                 answers=answers,

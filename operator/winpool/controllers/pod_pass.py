@@ -5,9 +5,11 @@ default of the setting). Between two passes there is at least a second, and at l
 last one took, so that the API server and the loop spend at most a fifth of their time on it. If the pools ask
 the very same again and again (agents that do not get ready), the pauses grow. Without pools there is none.
 
-Where a pool asks for workloads, all PodDisruptionBudgets are listed once before the pods. That this fails is
-a part of the answers, and fails no pass. They are then asked for again by themselves, once a minute at most,
-and when they can be listed there is another pass: until then no node may be upgraded.
+Where a pool has taints, all DaemonSets are listed once before the pods, and where a pool asks for
+workloads, all PodDisruptionBudgets. That this fails is a part of the answers, and fails no pass. In place of
+DaemonSets that cannot be listed those of the pass before count, since they only warn. Budgets are then asked
+for again by themselves, once a minute at most, and when they can be listed there is another pass: until then
+no node may be upgraded.
 
 A pass that fails gives no surveys, and those of the last successful one remain. Each has the time at which it
 was made; the reader decides how old is too old.
@@ -31,7 +33,7 @@ from winpool.kube.pods import ListedPods
 from winpool.loops import Clock, Faults, PassResult, Wake
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Node
-from winpool.model.pods import Pod
+from winpool.model.pods import DaemonSet, Pod
 from winpool.model.pool import Pool
 from winpool.model.survey import PoolQuestion, Survey
 from winpool.model.surveyor import Surveyor, work_nodes
@@ -105,13 +107,15 @@ class PodPass:
     """Surveys all pods until cancelled.
 
     ``questions`` returns what the pools want to know, at the beginning of a pass; none means no pass.
-    ``list_budgets`` returns all PodDisruptionBudgets, and raises ApiErrors.
+    ``list_budgets`` returns all PodDisruptionBudgets, ``list_daemon_sets`` the DaemonSets that are made for
+    Windows nodes; both raise ApiErrors.
     ``on_surveyed`` is called when there are new surveys, and when ``problem`` or ``forbidden`` has begun or
     ended: a pool that waits for a survey then knows why there is none. It may call ``ask``.
     """
 
     list_pods: ListPods
     list_budgets: Callable[[], Awaitable[BudgetIndex]]
+    list_daemon_sets: Callable[[], Awaitable[Sequence[DaemonSet]]]
     questions: Callable[[], Sequence[PoolQuestion]]
     on_surveyed: Callable[[], None]
     period_seconds: float
@@ -123,6 +127,10 @@ class PodPass:
     """Which right to list pods is missing, as a text for people; empty where none is known to be."""
     budgets_forbidden: str = field(default="", init=False)
     """Which right to list PodDisruptionBudgets is missing, likewise."""
+    daemon_sets: Sequence[DaemonSet] = field(default=(), init=False)
+    """Those that were last listed; none where no pool has taints."""
+    daemon_sets_forbidden: str = field(default="", init=False)
+    """Which right to list DaemonSets is missing, as a text for people."""
     _budgets_retry_after: float | None = field(default=None, init=False)
     _lacks_budgets: bool = field(default=False, init=False)
     """Whether a pool asks for workloads, and the last pass had no budgets."""
@@ -140,6 +148,7 @@ class PodPass:
         meanwhile = "no node counts as one whose pods can be evicted, and the operator tries again"
         self._outage = Outage("pods", log, self.clock.monotonic)
         self._budget_outage = Outage("poddisruptionbudgets", log, self.clock.monotonic, meanwhile)
+        self._daemon_set_outage = Outage("daemonsets", log, self.clock.monotonic)
         self._wake.set()
 
     def ask(self) -> None:
@@ -207,6 +216,17 @@ class PodPass:
         self._budget_outage.ended()
         return found
 
+    async def _list_daemon_sets(self) -> None:
+        try:
+            self.daemon_sets = await self.list_daemon_sets()
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the passes
+            failure = _as_api_error(error, "daemonsets")
+            self._daemon_set_outage.failed(failure)
+            self.daemon_sets_forbidden = _forbidden_by(failure, before=self.daemon_sets_forbidden)
+        else:
+            self.daemon_sets_forbidden = ""
+            self._daemon_set_outage.ended()
+
     def _pause(self, questions: tuple[PoolQuestion, ...]) -> float:
         """Return how long to wait after a pass with these questions: longer each time for the same ones."""
         asked = [(each.pool_uid, each.generation, each.nodes, each.joining) for each in questions]
@@ -218,7 +238,11 @@ class PodPass:
         with_work = work_nodes(questions)
         budgets = await self._budgets() if with_work else None
         self._lacks_budgets = bool(with_work) and budgets is None
-        surveyor = Surveyor(questions, budgets=budgets)
+        if any(each.taints for each in questions):
+            await self._list_daemon_sets()
+        else:
+            self.daemon_sets, self.daemon_sets_forbidden = (), ""
+        surveyor = Surveyor(questions, budgets=budgets, daemon_sets=self.daemon_sets)
         started, began = self.clock.now(), self.clock.monotonic()
         listed = await self.list_pods(see=surveyor.see, with_work=with_work)
         finished = self.clock.now()

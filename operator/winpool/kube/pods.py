@@ -347,14 +347,11 @@ def _work(found: wire.FullPodObject, tolerations: tuple[Toleration, ...]) -> Pod
     try:
         volumes = _read(_volumes, spec.volumes) or ()
         affinity = _read(_affinity, spec.affinity) or wire.Affinity()
-        required = affinity.node_affinity and affinity.node_affinity.required
-        terms = (required.node_selector_terms or ()) if required else ()
-        labels = (_read(_selector, spec.node_selector) or {}).items()
-        pairs = tuple(sorted({*labels, *_labels_of(terms)}))
+        pairs, has_labels_only = _required_labels(spec, affinity)
         grace = _read(_number, spec.termination_grace_period_seconds)
         requests, unclear = _requests(spec)
         checks = {
-            Unclear.NODE_AFFINITY: required is not None and not _is_simple(terms),
+            Unclear.NODE_AFFINITY: not has_labels_only,
             Unclear.POD_AFFINITY: any(
                 each is not None and bool(each.required)
                 for each in (affinity.pod_affinity, affinity.pod_anti_affinity)
@@ -405,6 +402,27 @@ def _requests(spec: wire.FullPodSpec) -> tuple[Requests, dict[Unclear, bool]]:
         Unclear.RESOURCES: any(map(_has_others, (*map(_requests_of, every), of_pod, overhead))),
         Unclear.HOST_PORTS: any(port.host_port for each in every for port in each.ports or ()),
     }
+
+
+def placement_of(spec: wire.FullPodSpec) -> tuple[tuple[tuple[str, str], ...], tuple[Toleration, ...]] | None:
+    """Return which labels a node must have for a pod with ``spec``, and what the pod tolerates.
+
+    None where its affinity asks for more than labels, and where they are too long to be kept. Raises one of
+    BROKEN.
+    """
+    pairs, has_labels_only = _required_labels(spec, _read(_affinity, spec.affinity) or wire.Affinity())
+    tolerations = _made(spec.tolerations or ())
+    return (pairs, tolerations) if has_labels_only and _is_short(pairs, tolerations) else None
+
+
+def _required_labels(
+    spec: wire.FullPodSpec, affinity: wire.Affinity
+) -> tuple[tuple[tuple[str, str], ...], bool]:
+    """Return the labels that a node must have for a pod, and whether it must have nothing else."""
+    required = affinity.node_affinity and affinity.node_affinity.required
+    terms = (required.node_selector_terms or ()) if required else ()
+    labels = (_read(_selector, spec.node_selector) or {}).items()
+    return tuple(sorted({*labels, *_labels_of(terms)})), required is None or _is_simple(terms)
 
 
 def _is_simple(terms: Sequence[wire.NodeSelectorTerm]) -> bool:

@@ -268,6 +268,23 @@ class Pod:
         return not (self.is_finished or self.is_terminating or self.is_mirror)
 
 
+@dataclass(frozen=True, slots=True)
+class DaemonSet:
+    """A DaemonSet that is made for Windows nodes.
+
+    ``name`` is "namespace/name". Its pods run on nodes with the labels of ``selector``, and have
+    ``tolerations``.
+    """
+
+    name: str
+    selector: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether its pods are for a node with ``labels``."""
+        return all(labels.get(key) == value for key, value in self.selector)
+
+
 def tolerates(tolerations: Iterable[Toleration], *, key: str, value: str, effect: str) -> bool:
     """Whether a pod with these tolerations may stay on a node with this taint without a time limit.
 

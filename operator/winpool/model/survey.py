@@ -55,8 +55,9 @@ class PoolQuestion:
     """What a pool asks about all pods.
 
     ``nodes`` are its nodes with their UIDs. ``taints`` are those whose effect on the pods there it wants to
-    know. ``joining`` are the names of nodes that are being validated or may be joining, for which
-    ``node_agents`` ("Critical", "All", "None") and ``required_pods`` say what has to be Ready.
+    know; ``labels`` are those of the nodes, which say which DaemonSets are made for them. ``joining`` are
+    the names of nodes that are being validated or may be joining, for which ``node_agents`` ("Critical",
+    "All", "None") and ``required_pods`` say what has to be Ready.
     ``workloads`` asks what runs on each node, and what budgets permit.
     """
 
@@ -64,6 +65,7 @@ class PoolQuestion:
     generation: int
     nodes: Mapping[str, str]
     taints: tuple[Taint, ...] = ()
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
     joining: frozenset[str] = frozenset()
     node_agents: str = CRITICAL
     required_pods: tuple[RequiredPods, ...] = ()
@@ -76,9 +78,9 @@ class IntolerantPods:
 
     Finished, terminating and mirror pods do not count. ``nodes`` are all that have at least one such pod;
     ``examples`` and ``daemon_sets`` are "namespace/name", in order, the first few of them.
-    ``daemon_set_nodes`` are the nodes with such a pod of a DaemonSet, which would not come back. ``on_nodes``
-    has the same node by node: which of them matter may have changed since. Of the DaemonSets those of
-    kube-system are the first; ``daemon_set_count`` counts all.
+    ``daemon_set_nodes`` are the nodes with such a pod of a DaemonSet, which would not come back, and those
+    that the taint keeps such a pod from. ``on_nodes`` has the pods node by node: which of them matter may
+    have changed since. Of the DaemonSets those of kube-system are the first; ``daemon_set_count`` counts all.
     """
 
     taint: Taint
@@ -184,7 +186,7 @@ class KnownPods:
     ``survey`` is what the last list of all pods found about this pool, None where there was none yet;
     ``problem`` is why there is none newer, and ``forbidden`` which right is missing to list pods.
     ``budgets_forbidden`` says which right is missing to list PodDisruptionBudgets, empty where none is known
-    to be.
+    to be, and ``daemon_sets_forbidden`` which one to list DaemonSets.
     ``node_surveys`` are later ones of single nodes, by the name of the node, and ``pod_list_problems`` says,
     by UID, why the last one of a node failed. ``taint_absent_since`` says, by UID, since when a node lacks
     the NoExecute taints that it lacks, as far as seen, in the monotonic seconds of ``Survey.began``.
@@ -197,6 +199,7 @@ class KnownPods:
     pod_list_problems: Mapping[str, PodListProblem] = field(default_factory=dict)
     taint_absent_since: Mapping[str, float] = field(default_factory=dict)
     budgets_forbidden: str = ""
+    daemon_sets_forbidden: str = ""
 
 
 NOTHING_SEEN: Final = KnownPods()

@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Final
 
+from winpool.api.fields import HARD_EFFECTS
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Taint
 from winpool.model.pods import (
@@ -23,6 +24,7 @@ from winpool.model.pods import (
     SHAPES_KEPT,
     WORKLOAD_EXAMPLES_KEPT,
     Block,
+    DaemonSet,
     DeclaredBuild,
     Pod,
     PodShape,
@@ -71,6 +73,12 @@ class TaintTally:
         if pod.is_of_daemon_set:
             self.daemon_sets.add(f"{pod.namespace}/{pod.controller}")
             self.daemon_set_nodes.add(node)
+
+    def keep_away(self, daemon_set: DaemonSet, *, nodes: Collection[str]) -> None:
+        """Count a DaemonSet that does not tolerate the taint, and is made for ``nodes``."""
+        if nodes:
+            self.daemon_sets.add(daemon_set.name)
+            self.daemon_set_nodes.update(nodes)
 
     def result(self) -> IntolerantPods:
         """Return what was seen of the taint."""
@@ -270,10 +278,16 @@ class Surveyor:
     """Gets every pod once, returns one survey for each question.
 
     ``budgets`` are all PodDisruptionBudgets of the cluster, None where they are not known: they matter to
-    questions that ask for workloads.
+    questions that ask for workloads. ``daemon_sets`` are those that are made for Windows nodes.
     """
 
-    def __init__(self, questions: Iterable[PoolQuestion], *, budgets: BudgetIndex | None = None) -> None:
+    def __init__(
+        self,
+        questions: Iterable[PoolQuestion],
+        *,
+        budgets: BudgetIndex | None = None,
+        daemon_sets: Iterable[DaemonSet] = (),
+    ) -> None:
         self._tallies = [_PoolTally(question) for question in questions]
         # The names are those of the questions, not of the pods: one string for all pods of a node.
         self._by_node: dict[str, tuple[str, tuple[_PoolTally, ...]]] = {}
@@ -286,6 +300,10 @@ class Surveyor:
         self._taints: frozenset[TaintKey] = frozenset().union(*(tally.intolerant for tally in self._tallies))
         self._judge = partial(_not_tolerated, self._taints)
         self._judge_once = lru_cache(maxsize=_SETS_KEPT)(self._judge)
+        for each in daemon_sets:
+            refused = self._judge(each.tolerations)
+            for tally in self._tallies:
+                tally.add_daemon_set(each, refused=refused)
 
     def see(self, pod: Pod) -> None:
         """Count ``pod``."""
@@ -369,6 +387,16 @@ class _PoolTally:
         self.misplaced_on: dict[str, int] = {}
         self.busy: set[str] = set()
         self.readiness = {node: ReadinessTally(question) for node in question.joining & question.nodes.keys()}
+
+    def add_daemon_set(self, daemon_set: DaemonSet, *, refused: Collection[TaintKey]) -> None:
+        hard = [
+            each
+            for key in refused
+            if (each := self.intolerant.get(key)) and each.taint.effect in HARD_EFFECTS
+        ]
+        nodes = [name for name, labels in self.question.labels.items() if hard and daemon_set.selects(labels)]
+        for each in hard:
+            each.keep_away(daemon_set, nodes=nodes)
 
     def add(self, pod: Pod, *, node: str, refused: Collection[TaintKey], why: str) -> None:
         for key in refused:

@@ -257,7 +257,8 @@ def _intolerant_agents(
 ) -> Iterator[Finding]:
     """Yield one for the taints that the same DaemonSets do not tolerate, or one for all of them.
 
-    They run on until their node is restarted, and do not come back then.
+    Their pods run on until their node is restarted, and do not come back then. Where the taint was first,
+    there never was one.
     """
     found = [each for taint in taints_of(spec) if (each := _agents_of(taint, evidence, ours)).nodes]
     alike: dict[tuple[str, ...], list[_Agents]] = {}
@@ -273,8 +274,8 @@ def _intolerant_agents(
         yield Finding(
             IssueReason.INTOLERANT_NODE_AGENTS,
             sorted({name for each in together for name in each.nodes}),
-            f"Pods of the DaemonSets {listed} do not tolerate {named}, and do not come back once they end "
-            f"on a node with {it}.",
+            f"The DaemonSets {listed} do not tolerate {named}: on a node with {it} none of their pods starts,"
+            " and those that run do not come back once they end.",
             f"Add a toleration for {named if len(taints) <= NAMES_SHOWN else 'these taints'} to the pod "
             "template of these DaemonSets.",
             cause=", ".join(shown),

@@ -18,7 +18,7 @@ from msgspec import structs
 from harness.builders import NOON, a_node, a_taint
 from harness.pods import EVERYTHING, a_pod, a_question, a_requirement, an_agent
 from winpool.model.node import Taint
-from winpool.model.pods import Pod, Toleration, misplaced_because, tolerates
+from winpool.model.pods import DaemonSet, Pod, Toleration, misplaced_because, tolerates
 from winpool.model.survey import (
     DAEMON_SETS_KEPT,
     IntolerantPods,
@@ -81,6 +81,26 @@ def test_a_node_with_a_pod_that_cannot_be_read_is_not_covered() -> None:
     assert survey.covers(a_node("w2"))
     assert survey.readiness.keys() == {"w2"}
     assert intolerant(survey).nodes == {"w2"}
+
+
+def test_daemon_sets_that_the_taint_keeps_away_are_named_on_the_nodes_that_they_are_made_for() -> None:
+    labels = {"w1": {"os": "windows", "gpu": "no"}, "w2": {"os": "windows"}}
+    question = a_question(NO_SCHEDULE, "os=windows:PreferNoSchedule", labels=labels)
+    anything = Toleration(operator="Exists")
+    surveyor = Surveyor(
+        [question],
+        daemon_sets=[
+            DaemonSet("shop/agent", (("os", "windows"),)),
+            DaemonSet("kube-system/gpu", (("gpu", "no"), ("os", "windows"))),
+            DaemonSet("shop/patient", (("os", "windows"),), (anything,)),
+            DaemonSet("shop/elsewhere", (("os", "windows"), ("gpu", "yes"))),
+        ],
+    )
+    survey = surveyor.finish(started=NOON, finished=LATER)[question.pool_uid]
+    found = intolerant(survey, NO_SCHEDULE)
+    assert (found.daemon_sets, {*found.daemon_set_nodes}) == (("kube-system/gpu", "shop/agent"), {"w1", "w2"})
+    assert (found.pods, found.nodes) == (0, frozenset())
+    assert intolerant(survey, "os=windows:PreferNoSchedule").daemon_sets == ()
 
 
 def test_intolerant_pods_are_counted_and_the_first_named() -> None:

@@ -31,7 +31,7 @@ from winpool.kube.pods import ListedPods
 from winpool.loops import Clock
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import Node
-from winpool.model.pods import Pod
+from winpool.model.pods import DaemonSet, Pod
 from winpool.model.pool import Pool
 from winpool.model.survey import PoolQuestion, Survey
 
@@ -79,6 +79,9 @@ class Stage:
         self.budgets: tuple[Budget, ...] = ()
         self.budget_errors: list[Exception] = []
         self.budget_lists: list[float] = []
+        self.daemon_sets: tuple[DaemonSet, ...] = ()
+        self.daemon_set_errors: list[Exception] = []
+        self.daemon_set_lists: list[float] = []
         self.with_work: list[set[str]] = []
         self.lists: list[float] = []
         self.surveyed: list[float] = []
@@ -88,6 +91,7 @@ class Stage:
         self.passes = PodPass(
             list_pods=self._list,
             list_budgets=self._list_budgets,
+            list_daemon_sets=self._list_daemon_sets,
             questions=lambda: self.questions,
             on_surveyed=self._surveyed,
             period_seconds=PERIOD,
@@ -105,6 +109,12 @@ class Stage:
         if self.budget_errors:
             raise self.budget_errors.pop(0)
         return BudgetIndex(self.budgets)
+
+    async def _list_daemon_sets(self) -> tuple[DaemonSet, ...]:
+        self.daemon_set_lists.append(self.time())
+        if self.daemon_set_errors:
+            raise self.daemon_set_errors.pop(0)
+        return self.daemon_sets
 
     async def _list(self, *, see: Callable[[Pod], None], with_work: Collection[str]) -> ListedPods:
         self.lists.append(self.time())
@@ -439,6 +449,51 @@ def test_a_pass_that_raises_is_a_failed_one_and_the_next_is_made() -> None:
         assert stage.count() == 1
 
     played(scene)
+
+
+# DaemonSets
+
+AGENT = DaemonSet("kube-system/agent", (("os", "windows"),))
+NO_DAEMON_SETS = (
+    'daemonsets.apps is forbidden: User "system:serviceaccount:winpool-system:winpool" cannot'
+    ' list resource "daemonsets" in API group "apps" at the cluster scope'
+)
+
+
+def test_daemon_sets_are_listed_once_before_each_list_of_pods_of_a_pool_with_taints() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.daemon_sets = (AGENT,)
+        await stage.play(3600)
+        assert stage.daemon_set_lists == stage.lists
+        found = stage.survey().intolerant_of(a_taint(TAINT))
+        assert found is not None
+        assert (found.daemon_sets, {*found.daemon_set_nodes}) == ((AGENT.name,), {"w1"})
+        stage.questions = (a_question(),)
+        await stage.play(1200)
+        assert len(stage.daemon_set_lists) < len(stage.lists)
+        assert stage.passes.daemon_sets == ()
+
+    played(scene, a_question(TAINT, labels={"w1": {"os": "windows"}, "w2": {}}))
+
+
+def test_daemon_sets_that_cannot_be_listed_fail_no_pass_and_those_from_before_count() -> None:
+    async def scene(stage: Stage) -> None:
+        error = Forbidden(f"list daemonsets: 403 {NO_DAEMON_SETS}", status=403, reason="Forbidden")
+        error.permission = parse_permission(NO_DAEMON_SETS)
+        stage.daemon_sets = (AGENT,)
+        await stage.play(1)
+        stage.daemon_set_errors = [error, DOWN]
+        for _ in range(2):
+            stage.passes.ask()
+            await stage.play(3)
+            assert stage.passes.daemon_sets == (AGENT,)
+            assert "may not list daemonsets.apps" in stage.passes.daemon_sets_forbidden
+        stage.passes.ask()
+        await stage.play(5)
+        assert stage.passes.daemon_sets_forbidden == ""
+        assert dict(stage.passes.stats.passes) == {"success": 4}
+
+    played(scene, a_question(TAINT))
 
 
 # Workloads and PodDisruptionBudgets

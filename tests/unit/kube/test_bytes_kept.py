@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -19,7 +19,7 @@ from msgspec import inspect
 
 from gen.rights import RIGHTS
 from harness.kept import FILL, Filler, measured, merged
-from winpool.kube import budgets, wire
+from winpool.kube import budgets, daemon_sets, wire
 from winpool.kube.errors import StreamGarbled
 from winpool.kube.nodes import decode_page
 from winpool.kube.pods import decode_pod_page
@@ -28,6 +28,7 @@ from winpool.kubelet.outcome import PollError
 from winpool.kubelet.samples import _Configz, _SummaryWithPods, parse_configz, parse_summary
 
 Object = dict[str, Any]
+Found = TypeVar("Found")
 
 KEPT: Final = 2 * 16 * 1024
 """Bytes of an object: the 16 KiB of it, and as much for what Python needs to hold them."""
@@ -105,6 +106,12 @@ POD: Final = partial(
     },
 )
 
+
+def of_template(of_pod: Mapping[str, Found]) -> dict[str, Found]:
+    """Return what a table says of the spec of a pod, for the spec in a template."""
+    return {f".spec.template{path}": each for path, each in of_pod.items() if path.startswith(".spec.")}
+
+
 KINDS: Final = {
     "Node": Kind(
         wire=wire.NodeObject,
@@ -127,6 +134,16 @@ KINDS: Final = {
         )
     ),
     "Pod that may be evicted": POD(read=partial(decode_pod_page, for_eviction=True)),
+    "DaemonSet": Kind(
+        wire=daemon_sets._DaemonSet,
+        least={
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {"template": {"spec": {"os": {"name": "windows"}}}},
+        },
+        read=daemon_sets.decode_daemon_sets,
+        accepted=of_template(POD.keywords["accepted"]),
+        later=of_template(POD.keywords["later"]),
+    ),
     "PodDisruptionBudget": Kind(
         wire=budgets._Budget,
         least={"metadata": {"namespace": "shop", "name": "web"}},
@@ -136,6 +153,7 @@ KINDS: Final = {
 }
 LISTS: Final = {
     "Node": ("NodeList", "v1"),
+    "DaemonSet": ("DaemonSetList", "apps/v1"),
     "PodDisruptionBudget": ("PodDisruptionBudgetList", "policy/v1"),
 }
 EXPRESSIONS: Final = {

@@ -332,8 +332,8 @@ def test_node_agents_that_do_not_tolerate_the_taint_are_named_where_it_may_be_se
         IssueReason.INTOLERANT_NODE_AGENTS,
     )
     assert [each.message for each in found] == asks * [
-        "Pods of the DaemonSets kube-system/cni do not tolerate the taint "
-        "winpool.dev/memory-pressure:NoSchedule, and do not come back once they end on a node with it."
+        "The DaemonSets kube-system/cni do not tolerate the taint winpool.dev/memory-pressure:NoSchedule: on"
+        " a node with it none of their pods starts, and those that run do not come back once they end."
     ]
 
 

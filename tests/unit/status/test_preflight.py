@@ -251,7 +251,7 @@ def test_agents_of_many_taints_are_told_together_with_how_many_more_there_are() 
     }
     decision = decide(a_snapshot(pool, [node], survey=replace(survey, intolerant=found)))
     [(_, message, fix)] = told(decision, "IntolerantNodeAgents")
-    assert message.startswith("Pods of the DaemonSets kube-system/z, aaa/agent-00")
+    assert message.startswith("The DaemonSets kube-system/z, aaa/agent-00")
     assert "and 27 more" in message
     assert "these taints" in fix
 
@@ -328,6 +328,18 @@ def test_without_the_right_to_list_pods_a_pool_with_taints_is_not_accepted_and_o
         assert bool(found.writes.patches) is (status == "True")
         if status == "False":
             assert accepted.message == missing
+
+
+def test_the_right_to_list_daemon_sets_is_missed_where_there_are_taints_and_holds_up_nothing() -> None:
+    missing = "winpool may not list daemonsets. Add the rule …"
+    for pool, status in ((a_pool(taints=[GENTLE]), "False"), (a_pool(labels={"team": "a"}), "True")):
+        snapshot = a_snapshot(pool, [a_node()], survey=None, pods_problem="list pods: 500")
+        found = decide(replace(snapshot, pods=replace(snapshot.pods, daemon_sets_forbidden=missing)))
+        accepted = found.status.condition("Accepted")
+        assert accepted is not None
+        assert accepted.status == status
+        assert (missing in accepted.message) is (status == "False")
+        assert found.writes.patches
 
 
 def test_while_pods_cannot_be_listed_the_status_says_why_a_taint_waits() -> None:

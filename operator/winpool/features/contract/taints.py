@@ -55,6 +55,7 @@ def question_of(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> PoolQues
         generation=pool.generation,
         nodes={node.name: node.uid for node in ours},
         taints=taints_of(spec),
+        labels={node.name: node.labels for node in ours},
         joining=frozenset(
             node.name
             for node in ours

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Final
 
+from winpool.api.fields import HARD_EFFECTS
 from winpool.model.node import Node
 from winpool.model.pods import NO_WORKLOAD, PodShape, Toleration, Workload, tolerates
 
@@ -128,9 +129,6 @@ MOST_COMPARISONS: Final = 200_000
 """Comparisons of tolerations with taints, and nodes that selectors select, in all: a tenth of a second. Real
 nodes have a handful of different taints. Above it, it is not known who takes which pod."""
 
-_HARD: Final = ("NoSchedule", "NoExecute")
-"""Effects that keep a pod from a node; PreferNoSchedule does not."""
-
 _NONE: Final[frozenset[int]] = frozenset()
 
 _OPERATORS: Final = ("", "Equal", "Exists")
@@ -208,7 +206,7 @@ class Eligibility:
                 [
                     (each.key, each.value, each.effect)
                     for each in nodes[free[0]].taints
-                    if each.effect in _HARD
+                    if each.effect in HARD_EFFECTS
                 ]
             )
             for free in possible
