@@ -144,7 +144,9 @@ def test_a_pod_that_asks_to_stay_goes_only_at_hard_and_only_as_the_culprit(is_ha
     asking, other = a_pod("asking", 4, asks_to_stay=True), a_pod("other", 2)
     found = chosen(asking, other, is_hard=is_hard)
     assert (name_of(found), found.excluded) == (
-        ("asking", {}) if is_hard else (None, {Exclusion.ASKS_TO_STAY: 1})
+        ("asking", {Exclusion.ANOTHER_ASKS_TO_STAY: 1})
+        if is_hard
+        else (None, {Exclusion.ASKS_TO_STAY: 1, Exclusion.ANOTHER_ASKS_TO_STAY: 1})
     ), "nobody goes in its place"
     larger = a_pod("larger", 8)
     found = chosen(asking, other, larger, missing=5, is_hard=is_hard)

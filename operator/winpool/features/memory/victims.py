@@ -70,6 +70,7 @@ class Exclusion(Enum):
     BUDGET = "PodDisruptionBudget"
     UNKNOWN_USAGE = "unknown usage"
     ASKS_TO_STAY = "asks not to be disrupted"
+    ANOTHER_ASKS_TO_STAY = "another one asks not to be disrupted"
     TOO_SMALL = "too small"
 
 
@@ -217,6 +218,44 @@ class Choice:
     excluded: Mapping[Exclusion, int]
 
 
+def judge(
+    candidates: Sequence[Candidate],
+    *,
+    axis: Axis,
+    missing: float,
+    protection: Protection,
+    is_hard: bool,
+) -> tuple[Basis, list[tuple[Candidate, Exclusion | None]]]:
+    """Return by what the pods of a node are compared, and why each is not evicted; None where it may be.
+
+    ``missing`` are the bytes that have to become free on ``axis``.
+    """
+    basis = Basis.WORKING_SET
+    if axis is Axis.COMMIT and any(each.used(Basis.COMMIT) is not None for each in candidates):
+        basis = Basis.COMMIT
+    found: list[tuple[Candidate, Exclusion | None]] = []
+    for each in candidates:
+        used = each.used(basis)
+        exclusion = protected_because(each, protection)
+        if exclusion is None and used is None:
+            exclusion = Exclusion.UNKNOWN_USAGE
+        elif exclusion is None and used is not None and used < MIN_SHARE * missing:
+            exclusion = Exclusion.TOO_SMALL
+        found.append((each, exclusion))
+    eligible = [each for each, exclusion in found if exclusion is None]
+    if any(each.asks_to_stay for each in eligible):
+        culprit = min(eligible, key=lambda each: each.rank(basis))
+        found = [(each, why or _stays_because(each, culprit, is_hard=is_hard)) for each, why in found]
+    return basis, found
+
+
+def _stays_because(each: Candidate, culprit: Candidate, *, is_hard: bool) -> Exclusion | None:
+    """Return why a pod does not go, where some of those that may ask not to be disrupted."""
+    if each.asks_to_stay and not (each is culprit and is_hard):
+        return Exclusion.ASKS_TO_STAY
+    return Exclusion.ANOTHER_ASKS_TO_STAY if culprit.asks_to_stay and each is not culprit else None
+
+
 def choose(
     candidates: Sequence[Candidate],
     *,
@@ -226,26 +265,9 @@ def choose(
     is_hard: bool,
 ) -> Choice:
     """Return which of the pods of a node to evict so that ``missing`` bytes become free on ``axis``."""
-    basis = Basis.WORKING_SET
-    if axis is Axis.COMMIT and any(each.used(Basis.COMMIT) is not None for each in candidates):
-        basis = Basis.COMMIT
-    excluded: Counter[Exclusion] = Counter()
-    eligible: list[tuple[float, Candidate]] = []
-    for each in candidates:
-        used = each.used(basis)
-        exclusion = protected_because(each, protection)
-        if exclusion is None and used is None:
-            exclusion = Exclusion.UNKNOWN_USAGE
-        elif exclusion is None and used is not None and used < MIN_SHARE * missing:
-            exclusion = Exclusion.TOO_SMALL
-        if exclusion is not None:
-            excluded[exclusion] += 1
-        elif used is not None:
-            eligible.append((used, each))
-    if staying := sum(each.asks_to_stay for _, each in eligible):
-        eligible = _without_staying(eligible, basis, is_hard=is_hard)
-        staying -= sum(each.asks_to_stay for _, each in eligible)
-        excluded += Counter({Exclusion.ASKS_TO_STAY: staying})
+    basis, judged = judge(candidates, axis=axis, missing=missing, protection=protection, is_hard=is_hard)
+    excluded = Counter(exclusion for _, exclusion in judged if exclusion is not None)
+    eligible = [(each.used(basis) or 0.0, each) for each, exclusion in judged if exclusion is None]
     if not eligible:
         return Choice(None, None, basis, "No pod of the node may be evicted.", dict(excluded))
     first = min(each.tier(basis) for _, each in eligible)
@@ -257,16 +279,6 @@ def choose(
         used, found = min(equals, key=lambda each: each[1].rank(basis))
     reason = _reason(found, used, basis, missing, is_sufficient=bool(sufficient))
     return Choice(found, used, basis, reason, dict(excluded))
-
-
-def _without_staying(
-    eligible: Sequence[tuple[float, Candidate]], basis: Basis, *, is_hard: bool
-) -> list[tuple[float, Candidate]]:
-    """Return those of ``eligible`` that may go, where some of them ask not to be disrupted."""
-    culprit = min(eligible, key=lambda each: each[1].rank(basis))
-    if culprit[1].asks_to_stay:
-        return [culprit] if is_hard else []
-    return [each for each in eligible if not each[1].asks_to_stay]
 
 
 def _reason(found: Candidate, used: float, basis: Basis, missing: float, *, is_sufficient: bool) -> str:
