@@ -28,6 +28,9 @@ _LEFT: Final = {
 """GiB that are left at each level."""
 
 
+TAKEN_AT: Final = 1795435200.0
+"""When each reading was taken, by the clock of its source: 2026-11-23T12:00:00Z."""
+
 _HOLDS: Final = {None: Hold.UNKNOWN, Level.PROXY_ONLY: Hold.ESTIMATE}
 
 
@@ -49,6 +52,7 @@ def an_axis(axis: Axis, level: Level | None = Level.NORMAL, **changes: Any) -> A
             whole=whole,
             hard_reads_per_second=1200 if paging else None,
             is_estimate=level is Level.PROXY_ONLY,
+            taken_at=TAKEN_AT,
         ),
         seconds_left=None,
         missing=0.0,

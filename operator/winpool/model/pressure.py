@@ -186,7 +186,8 @@ class Reading:
     """How much is ``left`` of the ``whole`` of an axis ``at`` a time, and the rates that belong to it.
 
     On COMMIT the whole is the ceiling, what can be committed at most. On PHYSICAL it is RAM. ``is_estimate``:
-    what is left is derived from the kubelet's ``availableBytes``.
+    what is left is derived from the kubelet's ``availableBytes``. ``taken_at`` is the time of its sample, by
+    the clock of the source: for people, since it stays the same however often it is written.
     """
 
     axis: Axis
@@ -197,6 +198,7 @@ class Reading:
     repurposed_per_second: float | None = None
     is_estimate: bool = False
     at: float = 0.0
+    taken_at: float | None = None
 
     @property
     def used(self) -> float:

@@ -18,6 +18,7 @@ from winpool.api.status import Issue
 from winpool.decide import Decision, decide
 from winpool.model.pressure import (
     NOTHING_KNOWN,
+    Axis,
     Capabilities,
     Capability,
     Guard,
@@ -168,12 +169,22 @@ def test_each_axis_and_level_is_one_issue_with_the_numbers_of_the_worst_node() -
     by_message = {each.message: each.nodes for each in issues(decision)}
     assert by_message == {
         "These nodes can commit hardly any more memory, so allocations are about to fail there: on the worst "
-        "of them, 23.8Gi of 24Gi committed (99 %).": ("w1", "w2"),
+        "of them, 23.8Gi of 24Gi committed (99 %), sampled at 2026-11-23T12:00:00Z.": ("w1", "w2"),
         "These nodes have committed most of the memory that they can commit: 22Gi of 24Gi committed (92 "
-        "%).": ("w4",),
+        "%), sampled at 2026-11-23T12:00:00Z.": ("w4",),
         "These nodes have hardly any RAM left, and do little but page: 614.4Mi of 16Gi RAM available (4 %), "
-        "1200 page reads per second.": ("w3",),
+        "1200 page reads per second, sampled at 2026-11-23T12:00:00Z.": ("w3",),
     }
+
+
+@pytest.mark.parametrize("taken_at", [2.0**52, None], ids=["no time", "unknown"])
+def test_numbers_whose_time_cannot_be_written_have_none(taken_at: float | None) -> None:
+    commit = HARD.axes[Axis.COMMIT]
+    assert commit.reading
+    reading = replace(commit.reading, taken_at=taken_at)
+    view = replace(HARD, axes={**HARD.axes, Axis.COMMIT: replace(commit, reading=reading)})
+    [issue] = issues(decide(watching({"w1": view})))
+    assert issue.message.endswith(" committed (98 %).")
 
 
 @pytest.mark.parametrize("guard", Guard)

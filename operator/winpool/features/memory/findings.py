@@ -1,13 +1,14 @@
 """Finds the issues of memory pressure and of its evictions: one for each cause, with the worst numbers.
 
 The numbers are those of the moment when the level of a node last changed, so that an issue changes on
-transitions only.
+transitions only. So each message with numbers has the time of their sample.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from heapq import nsmallest
 from typing import Final
 
@@ -15,13 +16,14 @@ from winpool.api.fields import DNS_SUBDOMAIN_PATTERN
 from winpool.api.issues import IssueReason
 from winpool.api.keys import MEMORY_ANNOTATION, MEMORY_PRESSURE_TAINT
 from winpool.api.memory_pressure import MemoryMode
+from winpool.api.text import written_moment
 from winpool.features.feature import Finding
 from winpool.features.memory.eviction import EvictionState, Step
 from winpool.features.memory.intents import Intent
 from winpool.features.memory.overview import Overview, numbers_of, worst_axis
 from winpool.features.memory.victims import Exclusion
 from winpool.model.node_pods import KnownEvictions
-from winpool.model.pressure import Axis, AxisPressure, Guard, Level, NodePressure
+from winpool.model.pressure import Axis, AxisPressure, Guard, Level, NodePressure, Reading
 
 _PODS_NAMED: Final = 3
 """Pods that a message names, as many as an issue names nodes. Each name has at most 317 characters."""
@@ -314,4 +316,14 @@ def _worst(axes: Iterable[AxisPressure]) -> str:
     if not readings:
         return "their numbers are not known"
     worst = min(readings, key=lambda each: (each.left / each.whole if each.whole else 0.0, each.whole))
-    return numbers_of(worst) if len(listed) == 1 else f"on the worst of them, {numbers_of(worst)}"
+    said = f"{numbers_of(worst)}{_sampled(worst)}"
+    return said if len(listed) == 1 else f"on the worst of them, {said}"
+
+
+def _sampled(reading: Reading) -> str:
+    """Return of when the numbers are, by the clock of their source, which may be any; or nothing."""
+    try:
+        at = datetime.fromtimestamp(reading.taken_at or 0.0, UTC)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return f", sampled at {written_moment(at)}" if reading.taken_at is not None else ""

@@ -55,7 +55,11 @@ def _commit(sample: MemorySample, page_file: PageFile) -> Reading | None:
     if whole is None or sample.commit_total is None:
         return None
     return Reading(
-        Axis.COMMIT, left=max(0.0, whole - sample.commit_total), whole=whole, at=sample.measured_at
+        Axis.COMMIT,
+        left=max(0.0, whole - sample.commit_total),
+        whole=whole,
+        at=sample.measured_at,
+        taken_at=sample.taken_at,
     )
 
 
@@ -78,6 +82,7 @@ def _physical(sample: MemorySample, overhead: float) -> Reading | None:
         repurposed_per_second=sample.repurposed_per_second,
         is_estimate=is_estimate,
         at=sample.measured_at,
+        taken_at=sample.taken_at,
     )
 
 
