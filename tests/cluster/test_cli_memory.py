@@ -1,6 +1,8 @@
 """``kubectl winpool memory`` on a real API server: who leads, and with which rights and token a person reads.
 
-Simulated kubelets forward no ports, so a program of the test is in the place of kubectl port-forward.
+Simulated kubelets forward no ports, so a program of the test is in the place of kubectl port-forward. They
+listen on loopback addresses, which the API server refuses to proxy to, once it has permitted it: then the
+program asks the kubelet itself.
 """
 
 from __future__ import annotations
@@ -11,17 +13,22 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from cluster.door import a_transport
+from cluster.memory_pods import Pods, steady
+from cluster.memory_world import SEEING
 from harness.election import delete_lease
 from harness.served import serving
 from harness.waiting import eventually
-from harness.watched_memory import healthy
+from harness.watched_memory import HEALTHY, Known, healthy
 from harness.world import World
 from winpool.kube.reviews import Reviews
+from winpool.model.memory_report import SeenNode
 from winpool.serve.access import Access
 from winpool.serve.memory import Memory
 
@@ -60,13 +67,23 @@ class Person:
         kubectl = self._bin / "kubectl"
         listens = f"echo 'Forwarding from 127.0.0.1:{port} -> 8080'"
         forwards = f"*port-forward*) echo $* >> {self.calls}; {listens}; exec sleep 600;;"
-        others = f'*) exec {world.testbed.kubectl_path} "$@";;'
-        kubectl.write_text(f'#!/bin/sh\ncase "$*" in\n{forwards}\n{others}\nesac\n')
+        real = f'{world.testbed.kubectl_path} "$@"'
+        refused = f"{self._bin}/refused"
+        proxied = (
+            f"*/proxy/*) {real} 2> {refused} && exit; "
+            f"grep -q 'address not allowed' {refused} && exec sh {self.kubelet}; cat {refused} >&2; exit 1;;"
+        )
+        kubectl.write_text(f'#!/bin/sh\ncase "$*" in\n{forwards}\n{proxied}\n*) exec {real};;\nesac\n')
         kubectl.chmod(0o755)
 
     @property
     def calls(self) -> Path:
         return self._bin / "calls"
+
+    @property
+    def kubelet(self) -> Path:
+        """The script that asks the kubelet."""
+        return self._bin / "kubelet"
 
     def bind(self) -> None:
         """Give the rights, and wait until the API server knows them."""
@@ -139,3 +156,82 @@ async def test_the_token_that_the_plugin_gets_does_not_read_the_metrics(world: W
             for path in ("/memory", "/metrics")
         }
     assert found == {"/memory": "permitted", "/metrics": "forbidden"}
+
+
+PODS: Final = ("nodes/proxy", "pods", "poddisruptionbudgets.policy", "windowsnodepools.winpool.dev")
+"""What a person may read who sees the pods of a node."""
+
+
+@contextmanager
+def permitted(world: World, person: Person) -> Iterator[None]:
+    """Let the person read pods and what their kubelets say, as a cluster admin may."""
+    made = ("clusterrole", "clusterrolebinding")
+    world.kubectl("create", made[0], person.name, "--verb=get,list", f"--resource={','.join(PODS)}")
+    world.kubectl("create", made[1], person.name, f"--clusterrole={person.name}", f"--user={person.name}")
+    asked = ("auth", "can-i", "get", "nodes", "--subresource=proxy", "--as", person.name)
+    try:
+        eventually(lambda: world.kubectl(*asked, check=False).startswith("yes"), what="the rights are known")
+        yield
+    finally:
+        for kind in made:
+            world.kubectl("delete", kind, person.name)
+
+
+@contextmanager
+def pods_on(world: World, person: Person, node: str) -> Iterator[None]:
+    """Run two pods on a node, whose kubelet answers the person in the place of the API server."""
+    kubelet, pods = f"kubelet-{world.suffix}", Pods(world.testbed, scene=world.suffix)
+    pods.run("web", node, steady("2Gi"), request="1Gi", tolerant=True)
+    pods.bind("naked", node, steady("3Gi"))
+    status = world.get("node", node)["status"]
+    (address,) = (each["address"] for each in status["addresses"] if each["type"] == "InternalIP")
+    port = status["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+    account = f"--serviceaccount=default:{kubelet}"
+    world.kubectl("create", "serviceaccount", kubelet)
+    world.kubectl("create", "clusterrole", kubelet, "--verb=get", "--resource=nodes/stats")
+    world.kubectl("create", "clusterrolebinding", kubelet, f"--clusterrole={kubelet}", account)
+    token = world.kubectl("create", "token", kubelet).strip()
+    person.kubelet.write_text(
+        f"curl -sSf --cacert {world.testbed.kubelet_ca_file} -H 'Authorization: Bearer {token}' "
+        f"https://{address}:{port}/stats/summary\n"
+    )
+    try:
+        yield
+    finally:
+        for kind in ("clusterrolebinding", "clusterrole", "serviceaccount"):
+            world.kubectl("delete", kind, kubelet)
+        pods.end("web")
+        world.kubectl("delete", "pod", f"naked-{world.suffix}")
+
+
+async def test_a_person_with_the_right_sees_the_pods_of_a_node_and_another_which_right_is_missing(
+    world: World,
+) -> None:
+    (node,) = await asyncio.to_thread(world.fleet, windows=1, extra=SEEING)
+    pool = world.apply(world.pool(memoryPressure={"mode": "Observe", "eviction": {"minPodAgeSeconds": 0}}))
+    known = Known((SeenNode(node, pool, HEALTHY),))
+    memory = Memory(known, standby=lambda: "", access=None, monotonic=time.monotonic)
+    async with serving(memory=memory) as served:
+        person = await asyncio.to_thread(Person, world, port=served.port)
+        with pods_on(world, person, node):
+            await asyncio.to_thread(person.bind)
+            code, out, err = await person.winpool("memory", node)
+            assert (code, err) == (0, "")
+            assert out.startswith(f"Node:      {node}, pool {pool}\n")
+            missing = '{apiGroups: [""], resources: ["nodes/proxy"], verbs: ["get"]}'
+            assert missing in " ".join(out.split())
+
+            with permitted(world, person):
+                code, out, err = await person.winpool("memory", node)
+            await asyncio.to_thread(person.unbind)
+    world.kubectl("delete", "wnp", pool)
+    assert (code, err) == (0, "")
+    naked, web = out.splitlines()[-3:-1]
+    assert naked.split()[:1] + naked.split()[3:] == [
+        f"default/naked-{world.suffix}",
+        "0",
+        "0",
+        "NoController",
+    ]
+    assert web.split()[0].startswith(f"default/web-{world.suffix}-")
+    assert web.split()[3:] == ["1.0Gi", "0", "Yes"]

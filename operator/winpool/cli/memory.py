@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import msgspec
 from winpool.api.keys import SHORT_NAME
 from winpool.cli.console import Look, Screen, dated, write
 from winpool.cli.kubectl import NotAskedError
+from winpool.cli.memory_pods import WITH_URL, SeenPods, read_pods, render_pods
 from winpool.cli.memory_report import MemoryReader
 from winpool.cli.memory_text import counted, render_node, render_nodes
 from winpool.cli.parsing import (
@@ -45,6 +47,10 @@ The operator watches nodes of pools with spec.memoryPressure. COMMIT and RAM
 are what is used of all there is, with ~ for an estimate. TREND is the growth
 of commit, and LEFT the time until it is exhausted at that rate. SOURCE and AGE
 are of the sample.
+
+Of a single node it shows its pods too, what they use, and whether they may be
+evicted. It reads them by kubectl with your rights: get nodes/proxy, list pods,
+poddisruptionbudgets and windowsnodepools. It takes 10 seconds for the growth.
 
 The plugin runs kubectl port-forward to the Pod of the operator that leads, or
 asks at --url. The Role winpool-memory-user in winpool-system has the rights
@@ -105,7 +111,7 @@ def run(given: argparse.Namespace) -> int:
     ) as reader:
         if given.watch:
             watch(reader, draw=_Drawing(given).draw)
-        return _show(reader.read(), given)
+        return _show(reader.read(), given, reader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +140,38 @@ def watch(
         draw(Seen(report, trouble))
 
 
-def _show(report: MemoryReport, given: argparse.Namespace) -> int:
+def _show(report: MemoryReport, given: argparse.Namespace, reader: MemoryReader) -> int:
     found = chosen(report, given.name)
+    is_node = _is_one_node(found, given.name)
     if given.output != "json" and not found.nodes:
         note(NO_NODES)
-    else:
+    elif given.output != "json" or not is_node:
         write(
             given.output, lambda: msgspec.to_builtins(found), lambda look: _text(found, given.name, look=look)
+        )
+    if is_node:
+        sys.stdout.flush()  # the pods take a while, and a kubelet may not answer
+        protected = found.protected_namespaces
+        seen = (
+            read_pods(reader.kubectl, found.nodes[0], protected=protected)
+            if given.url is None
+            else SeenPods(pods_problem=WITH_URL)
+        )
+        write(
+            given.output,
+            lambda: {**msgspec.to_builtins(found), **msgspec.to_builtins(seen)},
+            lambda look: render_pods(seen, look=look),
         )
     return Exit.DONE
 
 
+def _is_one_node(found: MemoryReport, wanted: Choice | None) -> bool:
+    """Whether a node was named, and is the one that was found."""
+    return wanted is not None and [each.node for each in found.nodes] == [wanted.name]
+
+
 def _text(report: MemoryReport, wanted: Choice | None, *, look: Look) -> str:
-    if wanted is not None and [each.node for each in report.nodes] == [wanted.name]:
+    if _is_one_node(report, wanted):
         return render_node(report.nodes[0], report, look=look)
     return render_nodes(report, look=look)
 

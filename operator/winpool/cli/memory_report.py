@@ -77,7 +77,7 @@ class MemoryReader:
         ca_file: str | None = None,
         token_file: str | None = None,
     ) -> None:
-        self._kubectl = Kubectl(flags)
+        self.kubectl = Kubectl(flags)
         self._url, self._ca_file, self._token_file = url, ca_file, token_file
         self._forwarding = ExitStack()
         self._server = url
@@ -90,7 +90,7 @@ class MemoryReader:
     def __exit__(self, *_: object) -> None:
         """End kubectl."""
         self._forwarding.close()
-        self._kubectl.__exit__()
+        self.kubectl.__exit__()
 
     def read(self) -> MemoryReport:
         """Return the report as it is now. Raises NotAskedError."""
@@ -119,15 +119,15 @@ class MemoryReader:
 
     def _forwarded(self) -> str:
         """Forward a port to the Pod that leads; return its address."""
-        pod = leading_pod(self._kubectl)
-        forwarding = self._kubectl.forwarded(pod, namespace=NAMESPACE, port=PORT_NAME)
+        pod = leading_pod(self.kubectl)
+        forwarding = self.kubectl.forwarded(pod, namespace=NAMESPACE, port=PORT_NAME)
         port = self._forwarding.enter_context(forwarding)
         scheme = "https" if self._ca_file is not None or speaks_tls(port) else "http"
         return f"{scheme}://{_LOCAL}:{port}"
 
     def _new_token(self) -> str:
         try:
-            answer = self._kubectl.run(
+            answer = self.kubectl.run(
                 *("create", "token", READER, "--namespace", NAMESPACE, f"--duration={TOKEN_SECONDS}s")
             )
         except KubectlError as error:

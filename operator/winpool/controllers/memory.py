@@ -322,7 +322,7 @@ class MemoryCollector:
             SeenNode(each.node.name, each.wanted.pool, each.memory_at(now), each.problem)
             for each in self.watched
         )
-        return partial(report_of, nodes, monotonic=now, now=self._now())
+        return partial(report_of, nodes, monotonic=now, now=self._now(), protected=self.protected_namespaces)
 
     def figures(self) -> MemoryFigures:
         """Return what is counted of the watched nodes now."""

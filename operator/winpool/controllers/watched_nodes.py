@@ -23,18 +23,17 @@ from winpool.loops import Faults
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.model.pressure import (
+    GROWTH_SECONDS,
     NO_SAMPLES,
     NOTHING_KNOWN,
     KnownMemory,
     MemorySample,
     NodePressure,
     PodUsage,
+    grown,
 )
 
 log = logging.getLogger(__name__)
-
-GROWTH_SECONDS: Final = 120.0
-"""Growth is that of two minutes: after so long a pod counts as old enough to be evicted."""
 
 USAGE_SPACING_SECONDS: Final = 30.0
 """The lists that are kept for that are so far apart: five of a node, and not thirteen (P7)."""
@@ -61,24 +60,10 @@ class PodHistory:
         spanned = last_at - first_at
         if spanned < USAGE_SPACING_SECONDS:
             return last
-        share = GROWTH_SECONDS / spanned
-        return {
-            uid: replace(
-                each,
-                commit_growth=_growth(each.commit, before.commit, share),
-                working_set_growth=_growth(each.working_set, before.working_set, share),
-            )
-            if (before := first.get(uid)) is not None
-            else each
-            for uid, each in last.items()
-        }
+        return grown(first, last, seconds=spanned)
 
 
 NO_PODS: Final = PodHistory()
-
-
-def _growth(now: float | None, before: float | None, share: float) -> float | None:
-    return None if now is None or before is None else (now - before) * share
 
 
 @dataclass(slots=True)

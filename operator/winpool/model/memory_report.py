@@ -1,7 +1,8 @@
 """Reports the memory of nodes as ``/memory`` serves it and ``kubectl winpool memory`` reads it.
 
-It has names of nodes and pools, and numbers: none of pods, and nothing that a kubelet or a data source has
-answered in words. Bytes are whole, percentages have one decimal. What is not known is absent.
+It has names of nodes, pools and protected namespaces, and numbers: no names of pods, and nothing that a
+kubelet or a data source has answered in words. Bytes are whole, percentages have one decimal. What is not
+known is absent.
 """
 
 from __future__ import annotations
@@ -99,12 +100,14 @@ class MemoryReport(_Reported, frozen=True):
     """All nodes whose memory is watched, the worst first, as they were ``at`` one moment.
 
     ``left_out`` is how many are not among ``nodes``, since there are more than MOST_NODES. ``v`` is VERSION.
+    ``protected_namespaces`` are those whose pods are never evicted by the operator's settings.
     """
 
     v: int
     at: Moment
     nodes: tuple[NodeReport, ...]
     left_out: int = 0
+    protected_namespaces: tuple[str, ...] = ()
 
 
 class SeenNode(NamedTuple):
@@ -119,7 +122,9 @@ class SeenNode(NamedTuple):
     problem: str = ""
 
 
-def report_of(nodes: Iterable[SeenNode], *, monotonic: float, now: datetime) -> MemoryReport:
+def report_of(
+    nodes: Iterable[SeenNode], *, monotonic: float, now: datetime, protected: Iterable[str] = ()
+) -> MemoryReport:
     """Return the report of ``nodes`` at one moment: ``monotonic`` by the clock of the views, ``now`` by ours.
 
     It needs some 20 µs for each node, so it is not for the event loop.
@@ -130,6 +135,7 @@ def report_of(nodes: Iterable[SeenNode], *, monotonic: float, now: datetime) -> 
         at=now.astimezone(UTC),
         nodes=tuple(found[:MOST_NODES]),
         left_out=max(0, len(found) - MOST_NODES),
+        protected_namespaces=tuple(sorted(protected)),
     )
 
 

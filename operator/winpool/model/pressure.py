@@ -406,6 +406,34 @@ class PodUsage:
     working_set_growth: float | None = None
 
 
+GROWTH_SECONDS: Final = 120.0
+"""Growth is that of two minutes: after so long a pod counts as old enough to be evicted."""
+
+
+def grown(
+    first: Mapping[str, PodUsage], last: Mapping[str, PodUsage], *, seconds: float
+) -> dict[str, PodUsage]:
+    """Return the ``last`` list of what pods use, by their UIDs, with the growth since the ``first``.
+
+    The lists are so many ``seconds`` apart.
+    """
+    share = GROWTH_SECONDS / seconds
+    return {
+        uid: replace(
+            each,
+            commit_growth=_growth(each.commit, before.commit, share),
+            working_set_growth=_growth(each.working_set, before.working_set, share),
+        )
+        if (before := first.get(uid)) is not None
+        else each
+        for uid, each in last.items()
+    }
+
+
+def _growth(now: float | None, before: float | None, share: float) -> float | None:
+    return None if now is None or before is None else (now - before) * share
+
+
 @dataclass(frozen=True, slots=True)
 class Capability:
     """How many nodes have it, and of how many that is not known. Of all others it is known that they do not.

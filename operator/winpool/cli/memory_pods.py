@@ -1,0 +1,203 @@
+"""Shows the pods of one node by what they use, and which of them an eviction could take, in every mode.
+
+The operator asks kubelets about pods on few nodes, and publishes none of it. So the plugin reads them itself,
+with the rights of the person, and judges them by the rules of the operator
+(docs/adr/0041-pods-by-the-rights-of-the-person.md).
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+import msgspec
+
+from winpool.api.memory_pressure import MemoryMode
+from winpool.cli.console import Ink, Look, Paper
+from winpool.cli.counts import NONE, amount, rate
+from winpool.cli.kubectl import Kubectl, NotAskedError, decoded
+from winpool.cli.reader import read_pools
+from winpool.features.memory.levels import missing
+from winpool.features.memory.settings import settings_of
+from winpool.features.memory.victims import Basis, Candidate, Exclusion, Protection, candidates_of, judge
+from winpool.kube.budgets import BUDGETS_PATH, decode_budgets
+from winpool.kube.pods import PodPage, decode_pod_page, node_request
+from winpool.kubelet.outcome import PollError
+from winpool.kubelet.samples import SUMMARY_PATH, parse_summary
+from winpool.model.budgets import BudgetIndex
+from winpool.model.node_pods import NodePods
+from winpool.model.pressure import GROWTH_SECONDS, Axis, PodUsage, Reading, grown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from winpool.api.memory_pressure import MemoryPressure
+    from winpool.model.memory_report import NodeReport
+    from winpool.model.pool import Pool
+
+APART_SECONDS: Final = 10.0
+"""Between the two samples that show growth: as between two samples of a node under pressure."""
+
+ANSWER_SECONDS: Final = 30
+"""How long a kubelet may take: the API server sets no limit, and a node without memory may never answer."""
+
+WITH_URL: Final = "not read with --url, since kubectl may be set to another cluster: leave --url out"
+
+
+class PodMemory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The memory of a pod, in bytes. ``reason`` is why it would not be evicted. What is unknown is absent."""
+
+    namespace: str
+    name: str
+    request: int
+    evictable: bool
+    reason: str = ""
+    commit: float | None = None
+    working_set: float | None = None
+    growth_bytes_per_second: float | None = None
+
+
+class SeenPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The pods of a node, the largest first; None where the problem says why they are not known.
+
+    Their memory is as it was ``pods_at``, by the clock of the node. ``evicts``: the pool has the mode Evict.
+    """
+
+    pods: tuple[PodMemory, ...] | None = None
+    pods_at: datetime | None = None
+    evicts: bool = False
+    pods_problem: str = ""
+
+
+def read_pods(
+    kubectl: Kubectl,
+    node: NodeReport,
+    *,
+    protected: Collection[str],
+    sleep: Callable[[float], None] = time.sleep,
+) -> SeenPods:
+    """Return the pods of ``node`` by two samples; those in the namespaces ``protected`` are never evicted."""
+    try:
+        first_at, first = _sample(kubectl, node.node)
+        sleep(APART_SECONDS)
+        reads_pools = kubectl.begin(partial(read_pools, kubectl))
+        lists_pods = kubectl.begin(partial(kubectl.get, node_request(node.node, with_failed=False).path))
+        lists_budgets = kubectl.begin(partial(kubectl.whole, BUDGETS_PATH, decode_budgets))
+        at, last = _sample(kubectl, node.node)
+        page = decoded(partial(decode_pod_page, for_eviction=True), lists_pods.result())
+        pressure = _pressure(reads_pools.result(), node.pool)
+        budgets = BudgetIndex(each for found in lists_budgets.result() for each in found.items)
+    except NotAskedError as error:
+        return SeenPods(pods_problem=str(error))
+    if page.unreadable:
+        return SeenPods(pods_problem=f"{page.unreadable[0]}")
+    # A kubelet that cannot read its counters answers with the old values, and their old time.
+    usage = grown(first, last, seconds=at - first_at) if at > first_at else last
+    return SeenPods(
+        pods=judged(page, node, pressure, budgets=budgets, usage=usage, protected=frozenset(protected)),
+        pods_at=datetime.fromtimestamp(at, UTC),
+        evicts=pressure.mode is MemoryMode.EVICT,
+    )
+
+
+def _sample(kubectl: Kubectl, node: str) -> tuple[float, dict[str, PodUsage]]:
+    """Return what the kubelet says of its pods, and its time of that. Raises NotAskedError."""
+    path = f"/api/v1/nodes/{quote(node, safe='')}/proxy{SUMMARY_PATH}"
+    answer = kubectl.run("get", "--raw", path, f"--request-timeout={ANSWER_SECONDS}s")
+    try:
+        sample, usage = parse_summary(answer, node=node, pods=True)
+    except PollError as error:
+        raise NotAskedError(f"the kubelet cannot be understood: {error}") from None
+    if sample.taken_at is None or usage is None:
+        raise NotAskedError("the kubelet does not say of when its numbers are")
+    return sample.taken_at, usage
+
+
+def _pressure(pools: Collection[Pool], name: str) -> MemoryPressure:
+    spec = next((each.spec for each in pools if each.name == name), None)
+    if spec is None or spec.memory_pressure is None:
+        raise NotAskedError(
+            f'the pool "{name}" has no spec.memoryPressure that can be used: read it with '
+            f"kubectl get wnp {name} -o yaml"
+        )
+    return spec.memory_pressure
+
+
+def judged(
+    page: PodPage,
+    node: NodeReport,
+    pressure: MemoryPressure,
+    *,
+    budgets: BudgetIndex,
+    usage: Mapping[str, PodUsage],
+    protected: frozenset[str],
+) -> tuple[PodMemory, ...]:
+    """Return the pods of ``node`` as an eviction would judge them now, those that use most first."""
+    now = datetime.now(UTC)
+    blocked = frozenset(pod.uid for pod in page.pods if budgets.block_of(pod) is not None)
+    pods = NodePods(now, 0.0, page.pods, blocked)
+    basis, found = judge(
+        candidates_of(pods, usage=usage, rules=pressure.eviction.pod_rules, answers={}, now=now),
+        axis=node.axis or Axis.COMMIT,
+        missing=_missing(node, pressure),
+        protection=Protection(protected, pressure.eviction.min_pod_age_seconds),
+        is_hard=node.level == "Hard",
+    )
+    found.sort(key=lambda each: (-(each[0].used(basis) or 0.0), each[0].pod.full_name))
+    return tuple(_row(candidate, exclusion, basis) for candidate, exclusion in found)
+
+
+def _missing(node: NodeReport, pressure: MemoryPressure) -> float:
+    """Return what has to become free, by the last report of the operator; 0 where that is not known."""
+    commit, ram = node.commit, node.physical
+    if node.axis is Axis.COMMIT and commit is not None:
+        reading = Reading(Axis.COMMIT, left=commit.ceiling - commit.used, whole=commit.ceiling)
+    elif node.axis is Axis.PHYSICAL and ram is not None:
+        reading = Reading(Axis.PHYSICAL, left=ram.available, whole=ram.total)
+    else:
+        return 0.0
+    return missing(reading, reading.whole, settings_of(pressure))
+
+
+def _row(candidate: Candidate, exclusion: Exclusion | None, basis: Basis) -> PodMemory:
+    usage = candidate.usage
+    growth = usage.commit_growth if basis is Basis.COMMIT else usage.working_set_growth
+    return PodMemory(
+        namespace=candidate.pod.namespace,
+        name=candidate.pod.name,
+        request=candidate.facts.requests,
+        evictable=exclusion is None,
+        reason="" if exclusion is None else exclusion.name.title().replace("_", ""),
+        commit=candidate.used(Basis.COMMIT),
+        working_set=candidate.used(Basis.WORKING_SET),
+        growth_bytes_per_second=None if growth is None else growth / GROWTH_SECONDS,
+    )
+
+
+def render_pods(seen: SeenPods, *, look: Look) -> str:
+    """Return the table of the pods, or why there is none."""
+    paper = Paper(look)
+    if seen.pods is None or seen.pods_at is None:
+        paper.heading("Pods:")
+        paper.marked(seen.pods_problem, ink=Ink.BUSY)
+        return paper.text
+    paper.heading(f"Pods at {seen.pods_at:%H:%M:%S} UTC, by the clock of the node: {len(seen.pods)}")
+    if seen.pods:
+        paper.table([_cells(each) for each in seen.pods], dropped=("WORKING-SET",), indent="  ")
+    if not seen.evicts:
+        paper.line("  The mode of the pool is not Evict: EVICTABLE says what it would permit.")
+    return paper.text
+
+
+def _cells(pod: PodMemory) -> Mapping[str, str]:
+    return {
+        "NAMESPACE/POD": f"{pod.namespace}/{pod.name}",
+        "COMMIT": amount(pod.commit),
+        "WORKING-SET": amount(pod.working_set),
+        "REQUEST": amount(pod.request),
+        "GROWTH": NONE if pod.growth_bytes_per_second is None else rate(pod.growth_bytes_per_second),
+        "EVICTABLE": "Yes" if pod.evictable else pod.reason,
+    }

@@ -1,0 +1,307 @@
+"""The pods of one node that ``memory NODE`` shows: what they use, and why they would not be evicted."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from harness.builders import a_body
+from harness.kubelet_payloads import GIB, a_memory, a_summary
+from harness.kubelet_payloads import a_pod as a_usage
+from harness.watched_memory import HEALTHY, Known, committed
+from winpool.cli import memory_pods
+from winpool.cli.console import Look
+from winpool.cli.kubectl import Kubectl, KubectlError
+from winpool.cli.memory import Choice, _show
+from winpool.cli.memory_pods import APART_SECONDS, WITH_URL, PodMemory, SeenPods, read_pods, render_pods
+from winpool.cli.memory_report import MemoryReader
+from winpool.model.memory_report import MemoryReport, NodeReport, SeenNode
+from winpool.model.pressure import Level, NodePressure
+
+Object = dict[str, Any]
+BEFORE, AFTER = "2026-11-23T12:00:00Z", "2026-11-23T12:00:10Z"
+
+
+def a_pod(name: str, *, owner: str = "ReplicaSet", request: str = "1Gi", **metadata: Any) -> Object:
+    owners = [{"kind": owner, "name": name, "uid": "1", "controller": True}] if owner else []
+    return {
+        "metadata": {
+            "namespace": "shop",
+            "name": name,
+            "uid": name,
+            "labels": {"app": name},
+            "creationTimestamp": "2026-11-01T11:00:00Z",
+            "ownerReferences": owners,
+            **metadata,
+        },
+        "spec": {
+            "nodeName": "w1",
+            "containers": [{"name": "main", "resources": {"requests": {"memory": request}}}],
+        },
+        "status": {"phase": "Running"},
+    }
+
+
+def a_budget(app: str) -> Object:
+    return {
+        "metadata": {"namespace": "shop", "name": app, "generation": 1},
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"observedGeneration": 1, "disruptionsAllowed": 0},
+    }
+
+
+def summary(time: str = AFTER, *, ram: bool = False, **used: float | None) -> bytes:
+    """Return what the kubelet says of its pods, in GiB; with ``ram`` it knows no commit of any."""
+    pods = [
+        a_usage(name, usageBytes=0 if ram else int(gib * GIB), workingSetBytes=int(gib * GIB / 2))
+        for name, gib in used.items()
+        if gib is not None
+    ]
+    return a_summary(memory=a_memory(time=time), systemContainers=[], pods=pods)
+
+
+class Server(Kubectl):
+    """Answers by the path of a request; of several summaries each once."""
+
+    def __init__(
+        self,
+        *summaries: bytes | KubectlError,
+        pods: Sequence[Object] = (),
+        budgets: Sequence[Object] = (),
+        memory: Object | None = None,
+    ) -> None:
+        super().__init__()
+        body = a_body("win-2022")
+        block = memory or {"mode": "Evict"}
+        self._lists = {
+            "windowsnodepools": [{**body, "spec": {**body["spec"], "memoryPressure": block}}],
+            "pods": pods,
+            "poddisruptionbudgets": budgets,
+        }
+        self._kinds = {
+            "windowsnodepools": ("WindowsNodePoolList", "winpool.dev/v1alpha1"),
+            "pods": ("PodList", "v1"),
+            "poddisruptionbudgets": ("PodDisruptionBudgetList", "policy/v1"),
+        }
+        self._summaries = list(summaries)
+        self.calls: list[tuple[str, ...]] = []
+
+    def run(self, *arguments: str) -> bytes:
+        self.calls.append(arguments)
+        path = arguments[2]
+        if "/proxy/" in path:
+            answer = self._summaries.pop(0)
+            if isinstance(answer, KubectlError):
+                raise answer
+            return answer
+        resource = path.partition("?")[0].rpartition("/")[2]
+        kind, version = self._kinds[resource]
+        return json.dumps(
+            {
+                "kind": kind,
+                "apiVersion": version,
+                "metadata": {"resourceVersion": "9"},
+                "items": self._lists[resource],
+            }
+        ).encode()
+
+
+def reported(view: NodePressure = HEALTHY) -> MemoryReport:
+    return Known((SeenNode("w1", "win-2022", view),)).report()
+
+
+def node(view: NodePressure = HEALTHY) -> NodeReport:
+    return reported(view).nodes[0]
+
+
+def seen(server: Server, of: NodeReport | None = None, *, protected: Sequence[str] = ()) -> SeenPods:
+    return read_pods(server, of or node(), protected=protected, sleep=lambda _: None)
+
+
+def reasons(found: SeenPods) -> dict[str, str]:
+    return {each.name: each.reason for each in found.pods or ()}
+
+
+def cells(text: str) -> list[list[str]]:
+    return [re.split(r" {3,}", line.strip()) for line in text.splitlines()]
+
+
+def test_the_pods_are_shown_by_commit_with_request_growth_and_whether_they_may_go() -> None:
+    server = Server(
+        summary(BEFORE, small=1, large=5),
+        summary(small=1, large=5.25, new=2),
+        pods=[a_pod("small"), a_pod("large", request="2Gi"), a_pod("new", owner="DaemonSet"), a_pod("mute")],
+    )
+    waited: list[float] = []
+    found = read_pods(server, node(), protected=(), sleep=waited.append)
+    assert waited == [APART_SECONDS]
+    assert cells(render_pods(found, look=Look(100))) == [
+        [""],
+        ["Pods at 12:00:10 UTC, by the clock of the node: 4"],
+        ["NAMESPACE/POD", "COMMIT", "WORKING-SET", "REQUEST", "GROWTH", "EVICTABLE"],
+        ["shop/large", "5.2Gi", "2.6Gi", "2.0Gi", "+1.5Gi/min", "Yes"],
+        ["shop/new", "2.0Gi", "1.0Gi", "1.0Gi", "-", "DaemonSet"],
+        ["shop/small", "1.0Gi", "512Mi", "1.0Gi", "0", "Yes"],
+        ["shop/mute", "-", "-", "1.0Gi", "-", "UnknownUsage"],
+    ]
+
+
+def test_why_a_pod_stays_is_judged_by_the_pool_the_budgets_and_the_report() -> None:
+    rule = {"podSelector": {"matchLabels": {"app": "ruled"}}, "behavior": "Never"}
+    server = Server(
+        *[summary(time, ruled=4, budgeted=4, vault=4, tiny=0.01, free=3) for time in (BEFORE, AFTER)],
+        pods=[
+            a_pod("ruled"),
+            a_pod("budgeted"),
+            a_pod("vault", namespace="vault"),
+            a_pod("tiny"),
+            a_pod("free"),
+        ],
+        budgets=[a_budget("budgeted")],
+        memory={"mode": "Evict", "eviction": {"rules": [rule]}},
+    )
+    found = seen(server, node(committed(Level.SOFT, left=2)), protected=["vault"])
+    assert reasons(found) == {
+        "budgeted": "Budget",
+        "ruled": "Rule",
+        "vault": "SystemNamespace",
+        "free": "",
+        "tiny": "TooSmall",
+    }
+
+
+@pytest.mark.parametrize("level", [Level.SOFT, Level.HARD])
+def test_one_that_asks_not_to_be_disrupted_goes_at_hard_and_none_in_its_place(level: Level) -> None:
+    asking = a_pod("asking", annotations={"karpenter.sh/do-not-disrupt": "true"})
+    server = Server(
+        *[summary(time, asking=9, other=4) for time in (BEFORE, AFTER)], pods=[asking, a_pod("other")]
+    )
+    assert reasons(seen(server, node(committed(level, left=0.5)))) == {
+        "asking": "" if level is Level.HARD else "AsksToStay",
+        "other": "AnotherAsksToStay",
+    }
+
+
+def test_where_no_commit_is_known_they_are_compared_by_working_set() -> None:
+    pods = [a_pod("a"), a_pod("b")]
+    found = seen(Server(summary(BEFORE, ram=True, a=2, b=4), summary(ram=True, a=2, b=5), pods=pods))
+    assert found.pods
+    assert [(each.name, each.commit, each.working_set) for each in found.pods] == [
+        ("b", None, 2.5 * GIB),
+        ("a", None, 1 * GIB),
+    ]
+    assert found.pods[0].growth_bytes_per_second == pytest.approx(GIB / 2 / 10)
+
+
+def test_a_kubelet_that_repeats_its_last_numbers_shows_no_growth() -> None:
+    found = seen(Server(summary(a=1), summary(a=2), pods=[a_pod("a")]))
+    assert found.pods
+    assert found.pods[0].growth_bytes_per_second is None
+
+
+@pytest.mark.parametrize("mode", ["Observe", "Signal"])
+def test_in_each_mode_they_are_shown_and_that_none_is_evicted_is_said(mode: str) -> None:
+    server = Server(summary(BEFORE, a=1), summary(a=1), pods=[a_pod("a")], memory={"mode": mode})
+    found = seen(server)
+    assert reasons(found) == {"a": ""}
+    assert "The mode of the pool is not Evict" in render_pods(found, look=Look(100))
+
+
+def test_without_the_right_it_says_which_one_is_missing_and_asks_for_nothing_else() -> None:
+    refused = KubectlError(
+        'Error from server (Forbidden): nodes "w1" is forbidden: User "jane" cannot get resource '
+        '"nodes/proxy" in API group "" at the cluster scope'
+    )
+    server = Server(refused)
+    found = seen(server)
+    assert found.pods is None
+    assert 'add the rule {apiGroups: [""], resources: ["nodes/proxy"], verbs: ["get"]}' in found.pods_problem
+    assert server.calls == [("get", "--raw", "/api/v1/nodes/w1/proxy/stats/summary", "--request-timeout=30s")]
+    assert "nodes/proxy" in render_pods(found, look=Look(100))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (a_summary("w2"), "the summary is of a node with another name"),
+        (b"{}", "the answer is not a summary"),
+        (a_summary(memory={}, systemContainers=[]), "does not say of when its numbers are"),
+    ],
+)
+def test_a_kubelet_that_says_something_else_is_told(answer: bytes, said: str) -> None:
+    assert said in seen(Server(answer)).pods_problem
+
+
+def test_a_pod_that_cannot_be_read_is_told_since_it_may_be_the_largest() -> None:
+    server = Server(summary(BEFORE), summary(), pods=[{"metadata": {}, "spec": {"nodeName": "w1"}}])
+    assert "namespace, name or spec.nodeName is missing" in seen(server).pods_problem
+
+
+def test_without_a_pool_that_can_be_read_it_says_where_to_look() -> None:
+    other = Known((SeenNode("w1", "gone", HEALTHY),)).report().nodes[0]
+    assert "kubectl get wnp gone -o yaml" in seen(Server(summary(BEFORE), summary()), other).pods_problem
+
+
+class Reader:
+    def __init__(self, server: Server) -> None:
+        self.kubectl = server
+
+
+def shown(server: Server, capsys: pytest.CaptureFixture[str], name: Choice, **given: Any) -> str:
+    given = {"name": name, "output": "text", "url": None, **given}
+    _show(reported(), argparse.Namespace(**given), cast("MemoryReader", Reader(server)))
+    return capsys.readouterr().out
+
+
+def test_the_line_of_the_node_is_there_whatever_becomes_of_its_pods(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = shown(Server(KubectlError("error: no")), capsys, Choice("w1"))
+    assert text.startswith("Node:      w1, pool win-2022\n")
+    assert "error: no" in text
+
+
+def test_with_json_the_pods_are_beside_the_report(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_pods, "APART_SECONDS", 0)
+    server = Server(summary(BEFORE, a=1), summary(a=1), pods=[a_pod("a")])
+    found = json.loads(shown(server, capsys, Choice("w1", "node"), output="json"))
+    assert found["nodes"][0]["node"] == "w1"
+    assert (found["podsAt"], found["evicts"]) == (AFTER, True)
+    assert found["pods"] == [
+        {
+            "namespace": "shop",
+            "name": "a",
+            "request": GIB,
+            "evictable": True,
+            "commit": GIB,
+            "workingSet": GIB // 2,
+            "growthBytesPerSecond": 0,
+        }
+    ]
+
+
+def test_with_an_address_kubectl_is_not_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    server = Server()
+    assert WITH_URL[:20] in shown(server, capsys, Choice("w1"), url="https://winpool.example")
+    assert not server.calls
+
+
+def test_the_nodes_of_a_pool_have_no_pods(capsys: pytest.CaptureFixture[str]) -> None:
+    server = Server()
+    assert "Pods" not in shown(server, capsys, Choice("win-2022", "pool"))
+    assert not server.calls
+
+
+def test_no_name_of_a_pod_forges_a_line() -> None:
+    forged = PodMemory(namespace="a", name="b\nYes\x1b[2J", request=1, evictable=False, reason="Rule")
+    text = render_pods(SeenPods(pods=(forged,), pods_at=datetime.now(UTC)), look=Look(100))
+    assert "\x1b" not in text
+    assert len(text.splitlines()) == len(["", "Pods", "NAMESPACE/POD", "a/b", "mode"])
