@@ -27,6 +27,7 @@ from harness.identity import Caller
 from harness.manifests import (
     DEPLOY,
     OVERLAYS,
+    QUERY_PROXIES,
     containers_of,
     key_of,
     objects_of,
@@ -189,6 +190,13 @@ def test_the_api_server_takes_every_object(installed: Testbed, folder: Path) -> 
         )
         assert len(done.stdout.splitlines()) == count
         assert "deprecated" not in done.stderr
+
+
+@pytest.mark.parametrize("manifest", QUERY_PROXIES, ids=lambda path: path.stem)
+def test_the_api_server_takes_the_proxy_of_a_managed_prometheus(installed: Testbed, manifest: Path) -> None:
+    done = installed.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", str(manifest))
+    assert len(done.stdout.splitlines()) == len([*yaml.safe_load_all(manifest.read_text())])
+    assert done.stderr == "", "a warning, such as one of Pod Security"
 
 
 def test_the_files_read_without_kubectl_are_what_it_renders() -> None:
@@ -546,7 +554,8 @@ def environment_of_setup(tmp_path: Path, *, with_text: str) -> tuple[list[Object
     found = kustomizations_of_setup()
     (own,) = [text for parsed, text in found if parsed.get("kind") == "Kustomization" and with_text in text]
     (tmp_path / "kustomization.yaml").write_text(own)
-    (sources,) = [text for parsed, text in found if "dataSources" in parsed]
+    # The others are for a managed Prometheus, which has another manifest.
+    sources = next(text for parsed, text in found if "dataSources" in parsed)
     (tmp_path / "data-sources.yaml").write_text(sources)
     (egress,) = [text for parsed, text in found if parsed.get("kind") == "NetworkPolicy"]
     (tmp_path / "prometheus-egress.yaml").write_text(egress)

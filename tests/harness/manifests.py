@@ -15,6 +15,8 @@ Object = dict[str, Any]
 DEPLOY: Final = ROOT / "deploy"
 OVERLAYS: Final = sorted(path.parent for path in DEPLOY.glob("overlays/*/kustomization.yaml"))
 COMPONENTS: Final = sorted(path.parent for path in DEPLOY.glob("components/*/kustomization.yaml"))
+QUERY_PROXIES: Final = sorted((DEPLOY / "query-proxies").glob("*.yaml"))
+"""Manifests of proxies beside the operator, one for each managed Prometheus. Readers copy them."""
 
 CHECKOV: Final = "checkov.io/"
 """Annotations that say why a check of checkov does not apply; patches add some of them."""

@@ -54,6 +54,7 @@ PAGES: Final = [
     *sorted(path for path in (ROOT / "docs" / "upgrades").rglob("*") if path.is_file()),
     ROOT / "docs" / "reference" / "gates.md",
     *sorted((ROOT / "deploy" / "samples").rglob("*.yaml")),
+    *sorted((ROOT / "deploy" / "query-proxies").glob("*.yaml")),
     ROOT / "deploy" / "chart" / "values.yaml",
     ROOT / "deploy" / "chart" / "templates" / "NOTES.txt",
 ]
