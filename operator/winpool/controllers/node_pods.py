@@ -27,7 +27,7 @@ from winpool.controllers.pools import Pools
 from winpool.features.contract.taints import question_of
 from winpool.kube.backoff import Backoff, Outage, doubled
 from winpool.kube.errors import ApiError, Forbidden, StreamGarbled, TooLarge, explained
-from winpool.kube.pods import PodPage
+from winpool.kube.pods import PODS_A_TURN, PodPage
 from winpool.loops import Clock, Faults, Wake
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Node
@@ -355,7 +355,13 @@ class NodePodLists:
         if look.with_budgets:
             with rights.noting("poddisruptionbudgets"):
                 budgets = await self.list_budgets()
-            blocked = frozenset(pod.uid for pod in pods if budgets.block_of(pod) is not None)
+            found = set()
+            for number, pod in enumerate(pods, start=1):
+                if budgets.block_of(pod) is not None:
+                    found.add(pod.uid)
+                if number % PODS_A_TURN == 0:
+                    await asyncio.sleep(0)
+            blocked = frozenset(found)
         return NodePods(started, began, pods, blocked, seconds=self.clock.monotonic() - began)
 
     def _failed(self, request: _Request, error: ApiError) -> None:

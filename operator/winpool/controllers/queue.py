@@ -59,11 +59,14 @@ class Dispatcher:
             self.selections.forget(old.name)
 
     def pool_changed(self, name: str, *, for_rivals: bool) -> None:
-        """Wake the pool; and all others where the owner of a node may have changed."""
+        """Wake the pool; and all others, later, where the owner of a node may have changed.
+
+        A node that another pool gives up changes, which wakes the next one at once.
+        """
         self.wake(name)
-        if for_rivals:
-            for pool in self.pools.all():
-                self.wake(pool.name)
+        for pool in self.pools.all() if for_rivals else ():
+            if pool.name != name:
+                self.wake_later(pool.name)
 
 
 NOT_YET_SECONDS: Final = 0.2
@@ -71,6 +74,10 @@ NOT_YET_SECONDS: Final = 0.2
 
 LATER_SECONDS: Final = 5.0
 """How long a pool waits with a pass that can only report. People who look at it do not notice."""
+
+LATER_APART_SECONDS: Final = 0.02
+"""Between two pools that are woken so. Hundreds of them, which each new one wakes, then take turns with those
+that have something to write, and a share of the loop."""
 
 GATHER_SECONDS: Final = 0.05
 """Changes come in bursts (nodes that join, events of our own writes): one pass serves them all. Far
@@ -86,7 +93,7 @@ class PoolLoops:
     _begun: bool = field(default=False, init=False)
     _wakes: dict[str, Wake] = field(default_factory=dict, init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
-    _later: set[str] = field(default_factory=set, init=False)
+    _later: dict[str, None] = field(default_factory=dict, init=False)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     """Between the passes of two pools the event loop serves all else that is ready, such as /healthz: a pass
     decides without a break, and a hundred of them in a row would take seconds (P7)."""
@@ -110,14 +117,17 @@ class PoolLoops:
             task.add_done_callback(self._tasks.discard)
 
     def wake_later(self, name: str) -> None:
-        """Ask for a pass of that pool within LATER_SECONDS."""
-        if name not in self._later:
-            self._later.add(name)
-            asyncio.get_running_loop().call_later(LATER_SECONDS, self._wake_late, name)
+        """Ask for a pass of that pool after LATER_SECONDS, and after those that were asked for before."""
+        if not self._later:
+            asyncio.get_running_loop().call_later(LATER_SECONDS, self._wake_late)
+        self._later[name] = None
 
-    def _wake_late(self, name: str) -> None:
-        self._later.discard(name)
+    def _wake_late(self) -> None:
+        name = next(iter(self._later))
         self.wake(name)
+        del self._later[name]
+        if self._later:
+            asyncio.get_running_loop().call_later(LATER_APART_SECONDS, self._wake_late)
 
     def wake_all(self) -> None:
         """Ask for a pass of every pool."""

@@ -168,8 +168,10 @@ class Pager(Generic[PageT]):
         self._listing = listing
         self._limit = listing.page_limit
 
-    async def show(self, take: Callable[[PageT], None]) -> str:
+    async def show(self, take: Callable[[PageT], Iterable[None] | None]) -> str:
         """Call ``take`` with every page as it comes, and return the resourceVersion of the list.
+
+        Where ``take`` yields, other tasks run before it continues with the page.
 
         Raises ApiErrors, at any page; the pages until then are not a complete list. After PageTooLarge a new
         list may succeed. What ``take`` raises ends the list, too.
@@ -210,7 +212,7 @@ class Pager(Generic[PageT]):
                 continue
             return tuple(collected), version
 
-    async def _page(self, token: str, take: Callable[[PageT], None]) -> tuple[str, str, int]:
+    async def _page(self, token: str, take: Callable[[PageT], Iterable[None] | None]) -> tuple[str, str, int]:
         """Take a page; return the version of the list, the token of the next page, and the bytes of this one.
 
         When this returns, nothing but ``take`` may still have a reference to it.
@@ -220,7 +222,8 @@ class Pager(Generic[PageT]):
         page = self._listing.decode(answer)
         del answer
         await asyncio.sleep(0)  # other tasks may run between decoding a page and processing it
-        take(page)
+        for _ in take(page) or ():
+            await asyncio.sleep(0)
         return page.resource_version, page.continue_token, size
 
     def _shrunk(self, error: TooLarge) -> TooLarge:

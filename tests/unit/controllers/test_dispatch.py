@@ -83,15 +83,15 @@ def test_a_node_that_is_gone_is_forgotten(world: World) -> None:
     assert world.dispatcher.selections._labels == {}
 
 
-def test_a_pool_that_changed_is_woken_and_rivals_where_it_matters_to_them(world: World) -> None:
+def test_a_pool_that_changed_is_woken_and_rivals_later_where_it_matters_to_them(world: World) -> None:
     world.dispatcher.pool_changed("red", for_rivals=False)
-    assert set(world.woken) == {"red"}
+    assert (world.woken, world.later) == (["red"], [])
     world.woken.clear()
     world.dispatcher.pool_changed("red", for_rivals=True)
-    assert set(world.woken) == {"red", "blue"}
+    assert (world.woken, world.later) == (["red"], ["blue"])
 
 
 def test_a_pool_that_is_gone_still_wakes_its_rivals(world: World) -> None:
     world.pools.forget(name="red", uid="uid-of-red", version="1")
     world.dispatcher.pool_changed("red", for_rivals=True)
-    assert "blue" in world.woken
+    assert world.later == ["blue"]

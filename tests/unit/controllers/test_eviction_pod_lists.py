@@ -365,3 +365,27 @@ def test_a_node_that_is_listed_too_often_keeps_no_other_waiting() -> None:
         assert stage.lists[-1][0] == "w01"
 
     on_stage(scene)
+
+
+def test_other_tasks_run_while_the_pods_of_a_node_are_compared_with_budgets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns, compared_at = 0, list[int]()
+
+    def other() -> None:
+        nonlocal turns
+        turns += 1
+
+    def block_of(_: BudgetIndex, pod: Pod) -> None:
+        compared_at.append(turns)
+        asyncio.get_running_loop().call_soon(other)
+
+    async def scene(stage: Stage) -> None:
+        monkeypatch.setattr(BudgetIndex, "block_of", block_of)
+        stage.pods = tuple(a_pod(f"pod-{number}") for number in range(100))
+        stage.want("w00", with_budgets=True)
+        await asyncio.sleep(1)
+        assert len(compared_at) == 100
+        assert max(Counter(compared_at).values()) == 32
+
+    on_stage(scene)

@@ -70,6 +70,20 @@ def test_what_can_only_be_reported_takes_one_pass_in_five_seconds() -> None:
     on_stage(scene, a_node("w1"), spec=LABELS)
 
 
+def test_pools_that_can_only_report_are_woken_one_after_the_other() -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(30)
+        begun, loops = cluster.time, operator._loops
+        assert loops is not None
+        for number in range(50):
+            loops.wake_later(f"other-{number}")
+        loops.wake_later("pool")
+        await asyncio.sleep(20)
+        assert passes_since(operator, begun) == [pytest.approx(begun + 5 + 50 * 0.02 + GATHER_SECONDS)]
+
+    on_stage(scene, a_node("w1"), spec=LABELS)
+
+
 def test_what_comes_after_the_look_is_not_lost() -> None:
     async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
         await asyncio.sleep(30)

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -171,3 +172,20 @@ async def test_a_page_is_let_go_when_the_next_one_comes() -> None:
     found = await PodLister(request).list_all(see=lambda _: None)
     assert len(found.unreadable_nodes) == 5
     assert at_once == [0, 0, 0, 0, 0, 0]
+
+
+async def test_other_tasks_run_between_the_pods_of_a_page() -> None:
+    turns, seen_at = 0, list[int]()
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    source = Answers(page(*[item(f"pod-{number}") for number in range(500)]))
+    await PodLister(source.request).list_all(see=lambda _: seen_at.append(turns))
+    task.cancel()
+    assert len(seen_at) == 500
+    assert max(Counter(seen_at).values()) == 32
