@@ -20,9 +20,9 @@ GUARD = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
 BY_NAME = (*GUARD, "leases")
 WATCHES = {"windowsnodepools": 2, "nodes": 2, "customresourcedefinitions": 2, **dict.fromkeys(BY_NAME, 2)}
 """How often each may be watched anew in a minute: watches end after 70 s without a word, or 290 s at most."""
-LISTS = {"windowsnodepools": 1, "nodes": 2, "pods": 1, **dict.fromkeys(BY_NAME, 1)}
+LISTS = {"windowsnodepools": 1, "nodes": 2, "pods": 1, "daemonsets": 1, **dict.fromkeys(BY_NAME, 1)}
 """Re-lists that P2 allows: pools every 5 minutes, nodes every 10, of these once Windows and once the rest,
-one look at all pods in 10 minutes, and in as many the guard and the Lease, by name."""
+one look at all pods and DaemonSets in 10 minutes, and in as many the guard and the Lease, by name."""
 
 
 def test_a_converged_fleet_of_12_is_silent_for_a_minute_while_heartbeats_go_on(world: World) -> None:

@@ -60,6 +60,7 @@ def test_gates_are_judged_in_silence_and_a_killed_operator_says_the_same_again(w
             assert {each: n for each, n in verbs["watch"].items() if n > WATCHES.get(each, 0)} == {}
             # Beside each pass over all pods, one list of all PodDisruptionBudgets, and of DaemonSets.
             pods, budgets = verbs["list"].pop("pods"), verbs["list"].pop("poddisruptionbudgets")
+            assert verbs["list"].pop("daemonsets", 0) <= pods
             assert 1 <= budgets <= pods <= SILENCE.total_seconds() / POD_PASS_SECONDS + 1
             assert {each: n for each, n in verbs["list"].items() if n > LISTS.get(each, 0)} == {}
             assert world.get("wnp", pool)["metadata"]["resourceVersion"] == settled
