@@ -28,7 +28,7 @@ class Clock:
         return None if moment is None else (moment - self.now()).total_seconds()
 
 
-PassResult = Literal["success", "error"]
+PassResult = Literal["Success", "Error"]
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Final, get_args
 
 from winpool.controllers.machines import UpgradeStats
-from winpool.controllers.memory import CAPABILITIES, STATES, MemoryCollector
+from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import BUCKETS, Durations, EvictionResult
 from winpool.controllers.pod_pass import PodPassStats
 from winpool.controllers.services import Services
@@ -81,7 +81,7 @@ class Telemetry:
             metric.GUARD_IN_FORCE: {(): float(bool(self.services.guard.identity))},
             metric.CRD_LACKING_FIELDS: {(): float(len(self.pool_kind.lacking_fields or ()))},
             metric.EVENTS_POSTED: {(): self.services.recorder.posted},
-            metric.EVENTS_DROPPED: {(cause,): n for cause, n in self.services.recorder.dropped.items()},
+            metric.EVENTS_DROPPED: {(reason,): n for reason, n in self.services.recorder.dropped.items()},
             **of_requests(self.transport.stats),
             **of_nodes(self.services.nodes.stats),
             **of_pod_passes(self.services.pod_pass.stats),
@@ -140,7 +140,7 @@ def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Lab
         return {}
     figures = memory.figures()
     samples: dict[Labels, float] = {
-        (source, outcome): float(n) for (source, outcome), n in memory.stats.samples.items()
+        (source, result): float(n) for (source, result), n in memory.stats.samples.items()
     }
     return {
         metric.SAMPLES: samples,
@@ -148,9 +148,9 @@ def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Lab
             (source,): _distribution(taken) for source, taken in memory.stats.polls.items()
         },
         metric.OLDEST_SAMPLE: {(source,): age for source, age in figures.oldest.items()},
-        metric.WATCHED: {(state,): float(figures.nodes[state]) for state in STATES},
+        metric.WATCHED: {(each,): float(figures.nodes[each]) for each in metric.WATCHED.values["state"]},
         metric.CAPABLE: {
-            (capability,): float(figures.capabilities[capability]) for capability in CAPABILITIES
+            (each,): float(figures.capabilities[each]) for each in metric.CAPABLE.values["capability"]
         },
         metric.EVICTIONS: {
             (result,): float(memory.stats.evictions[result]) for result in get_args(EvictionResult)
@@ -164,8 +164,8 @@ def _distribution(taken: Durations) -> Distribution:
 
 
 def of_upgrades(stats: UpgradeStats) -> Mapping[Definition, Mapping[Labels, float]]:
-    """Return the metrics of surprises; each kind starts at 0, so that its first one shows."""
-    return {metric.SURPRISES: {(kind,): float(stats.surprises[kind]) for kind in SurpriseKind}}
+    """Return the metrics of surprises; each reason starts at 0, so that its first one shows."""
+    return {metric.SURPRISES: {(each,): float(stats.surprises[each]) for each in SurpriseKind}}
 
 
 def of_access(access: Access | None) -> Mapping[Definition, Mapping[Labels, float]]:

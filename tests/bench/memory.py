@@ -133,7 +133,7 @@ def await_known(ground: Ground, groups: Groups, *, poll_seconds: int) -> float:
     nodes, hot = ground.nodes, len(groups.hot)
     began = time.monotonic()
     backoff = KNOWN_SECONDS + KNOWN_INTERVALS * poll_seconds
-    while (found := _watched(ground)) != {"watched": nodes, "known": nodes, "hot": hot}:
+    while (found := _watched(ground)) != {"Watched": nodes, "Known": nodes, "Hot": hot}:
         if time.monotonic() > began + backoff:
             raise BenchError(
                 f"after {backoff:.0f} s {nodes:,} nodes are to be watched and known and {hot:,} hot: {found}"

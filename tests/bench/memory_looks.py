@@ -159,7 +159,7 @@ def asking(before: tuple[Scrape, Asked], after: tuple[Scrape, Asked]) -> Asking:
         Counter(
             {
                 outcome: round(count)
-                for outcome, count in each.by_label("winpool_memory_samples_total", "outcome").items()
+                for outcome, count in each.by_label("winpool_memory_samples_total", "result").items()
             }
         )
         for each in (before[0], after[0])

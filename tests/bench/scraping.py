@@ -65,8 +65,8 @@ class PodPasses:
     def read(cls, scrape: Scrape) -> Self:
         """Pick them out."""
         return cls(
-            passes=scrape.total("winpool_pod_passes_total", result="success"),
-            errors=scrape.total("winpool_pod_passes_total", result="error"),
+            passes=scrape.total("winpool_pod_passes_total", result="Success"),
+            errors=scrape.total("winpool_pod_passes_total", result="Error"),
             seconds=scrape.total("winpool_pod_pass_seconds_total"),
             pods_seen=scrape.total("winpool_pods_seen"),
         )

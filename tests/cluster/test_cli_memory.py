@@ -141,7 +141,7 @@ async def test_a_person_with_a_certificate_reads_with_the_role_and_without_sendi
                 assert 'no node, and no node of a pool, "other"' in err
             finally:
                 await asyncio.to_thread(person.unbind)
-    assert set(access.results) == {"permitted"}
+    assert set(access.results) == {"Permitted"}
 
 
 async def test_the_token_that_the_plugin_gets_does_not_read_the_metrics(world: World) -> None:
@@ -155,7 +155,7 @@ async def test_the_token_that_the_plugin_gets_does_not_read_the_metrics(world: W
             )
             for path in ("/memory", "/metrics")
         }
-    assert found == {"/memory": "permitted", "/metrics": "forbidden"}
+    assert found == {"/memory": "Permitted", "/metrics": "Forbidden"}
 
 
 PODS: Final = ("nodes/proxy", "pods", "poddisruptionbudgets.policy", "windowsnodepools.winpool.dev")

@@ -117,6 +117,6 @@ async def test_events_that_may_not_be_posted_are_dropped_at_once_and_told_once(
     async with a_transport(nobody) as transport, a_recorder(transport) as recorder:
         for reason in ("One", "Two", "Three"):
             recorder.record(about(pool, reason=reason))
-        await until(lambda: recorder.dropped["failed"] == 3, what="all are dropped", seconds=5)
+        await until(lambda: recorder.dropped["Failed"] == 3, what="all are dropped", seconds=5)
     assert recorder.posted == 0
     assert len([m for m in caplog.messages if "cannot create resource" in m]) == 1

@@ -104,7 +104,7 @@ def test_one_leads_and_the_other_is_ready_and_writes_nothing(world: World) -> No
 
 def passes_of(operator: Operator) -> float:
     """Return how many passes an operator has made, whatever came of them."""
-    counts = [operator.metric("winpool_reconcile_total", result=result) for result in ("success", "error")]
+    counts = [operator.metric("winpool_reconcile_total", result=result) for result in ("Success", "Error")]
     return sum(count or 0 for count in counts)
 
 
@@ -314,11 +314,11 @@ def test_a_second_operator_is_an_issue_of_each_pool_until_it_has_ended(world: Wo
     wait_reported(world, *pools, holder=identity_of(elected))
     # The one that holds the Lease cannot know, and does not write against it in its next passes.
     start = world.now()
-    passes = elected.metric("winpool_reconcile_total", result="success") or 0
+    passes = elected.metric("winpool_reconcile_total", result="Success") or 0
     for pool in pools:
         world.kubectl("annotate", "wnp", pool, "example.com/look=again")
     eventually(
-        lambda: (elected.metric("winpool_reconcile_total", result="success") or 0) >= passes + len(pools),
+        lambda: (elected.metric("winpool_reconcile_total", result="Success") or 0) >= passes + len(pools),
         what="a pass of each pool",
     )
     assert all(second_operator(world, pool) for pool in pools)

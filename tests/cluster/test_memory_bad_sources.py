@@ -83,10 +83,10 @@ def test_the_pool_says_what_is_wrong_with_its_data_source_and_what_to_do(played:
     assert TOKEN not in message
     assert scene.condition(HEALTHY)["status"] == "Unknown"
     operator = scene.world.operator
-    counted = operator.metric("winpool_memory_samples_total", source=f"Prometheus/{name}", outcome=outcome)
+    counted = operator.metric("winpool_memory_samples_total", source=f"Prometheus/{name}", result=outcome)
     assert counted is not None
     assert counted >= 1
-    assert operator.metric("winpool_memory_samples_total", outcome=Outcome.SAMPLED) is None
+    assert operator.metric("winpool_memory_samples_total", result=Outcome.SAMPLED) is None
 
 
 def test_nobody_is_evicted_and_no_node_is_written(played: Played) -> None:

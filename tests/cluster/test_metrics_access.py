@@ -177,11 +177,11 @@ def test_each_scraper_gets_what_its_token_is_worth_and_no_token_is_logged(
         text = scrape(port, token=tokens["reader"])[1]
         counts = dict(re.findall(r'winpool_access_reviews_total\{result="(\w+)"\} (\S+)', text))
         assert counts == {
-            "permitted": "1.0",
-            "forbidden": "1.0",
-            "invalid": "2.0",
-            "failed": "0.0",
-            "rate_limited": "0.0",
+            "Permitted": "1.0",
+            "Forbidden": "1.0",
+            "Invalid": "2.0",
+            "Failed": "0.0",
+            "RateLimited": "0.0",
         }
         eventually(operator.ready, what="ready, without a token")
         assert operator.get("/healthz")[0] == 200
@@ -228,17 +228,17 @@ async def test_a_right_that_is_removed_ends_with_the_permission_in_memory(
             role="winpool-metrics-reader",
             monotonic=clock,
         )
-        assert await access.result(token, address="") == "permitted"
+        assert await access.result(token, address="") == "Permitted"
         await asyncio.to_thread(reader.unbind)
         await asyncio.to_thread(eventually, lambda: not reader.may(), what="the right is gone")
-        assert await access.result(token, address="") == "permitted"
+        assert await access.result(token, address="") == "Permitted"
         clock.now += PERMITTED_SECONDS
-        assert await access.result(token, address="") == "forbidden"
+        assert await access.result(token, address="") == "Forbidden"
 
         await asyncio.to_thread(reader.bind)
         await asyncio.to_thread(eventually, reader.may, what="the right is back")
         clock.now += PERMITTED_SECONDS
-        assert await access.result(token, address="") == "permitted"
+        assert await access.result(token, address="") == "Permitted"
         world.kubectl("delete", "serviceaccount", reader.name, "-n", SPACE)
         world.kubectl("create", "serviceaccount", reader.name, "-n", SPACE)
         results = []
@@ -250,9 +250,9 @@ async def test_a_right_that_is_removed_ends_with_the_permission_in_memory(
 
         # The API server itself uses what it knows of a token for some seconds.
         async with asyncio.timeout(60):
-            while await again() != "invalid":  # noqa: ASYNC110 - a cluster sets no asyncio.Event
+            while await again() != "Invalid":  # noqa: ASYNC110 - a cluster sets no asyncio.Event
                 await asyncio.sleep(0.5)
-        assert set(results) <= {"permitted", "invalid"}, "the account of that name is another one"
+        assert set(results) <= {"Permitted", "Invalid"}, "the account of that name is another one"
 
 
 async def test_an_operator_without_the_right_to_ask_permits_no_one_and_names_the_rule(
@@ -267,7 +267,7 @@ async def test_an_operator_without_the_right_to_ask_permits_no_one_and_names_the
             role="winpool-metrics-reader",
             monotonic=clock,
         )
-        assert await access.result(token, address="") == "failed"
+        assert await access.result(token, address="") == "Failed"
     said = [each.getMessage() for each in caplog.records]
     rule = '{apiGroups: ["authentication.k8s.io"], resources: ["tokenreviews"], verbs: ["create"]}'
     assert [text for text in said if rule in text]

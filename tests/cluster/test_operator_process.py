@@ -42,7 +42,7 @@ def test_it_serves_health_readiness_and_metrics_of_its_pools(world: World) -> No
     assert world.operator.get("/readyz")[0] == 200
     assert world.operator.get("/")[0] == 404
     eventually(
-        lambda: world.operator.metric("winpool_nodes", pool=pool, state="up_to_date") == 3,
+        lambda: world.operator.metric("winpool_nodes", pool=pool, state="UpToDate") == 3,
         what="winpool_nodes of the pool",
     )
     code, text = world.operator.get("/metrics")

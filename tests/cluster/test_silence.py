@@ -113,7 +113,7 @@ def test_passes_over_a_converged_fleet_write_and_get_nothing(world: World) -> No
 
 def passes(world: World) -> float:
     """Return how many passes there were."""
-    return world.operator.metric("winpool_reconcile_total", result="success") or 0
+    return world.operator.metric("winpool_reconcile_total", result="Success") or 0
 
 
 def wait_for_more_passes(world: World, *, than: float) -> None:

@@ -84,8 +84,8 @@ def test_a_pool_over_nodes_of_another_release_is_not_green_and_waits_for_a_perso
     )
     assert read(world, pool) is Status.CURRENT, "GitOps stays green while a person's turn lasts"
     eventually(
-        lambda: world.operator.metric("winpool_nodes", pool=pool, state="upgrade_due") == 4,
-        what='winpool_nodes{state="upgrade_due"}',
+        lambda: world.operator.metric("winpool_nodes", pool=pool, state="UpgradeDue") == 4,
+        what='winpool_nodes{state="UpgradeDue"}',
     )
 
     world.apply(world.pool(labels=LABELS))
@@ -93,7 +93,7 @@ def test_a_pool_over_nodes_of_another_release_is_not_green_and_waits_for_a_perso
     assert world.status(pool)["upToDateNodes"] == 4
     assert world.status(pool)["issues"] == []
     eventually(
-        lambda: world.operator.metric("winpool_nodes", pool=pool, state="upgrade_due") == 0,
+        lambda: world.operator.metric("winpool_nodes", pool=pool, state="UpgradeDue") == 0,
         what="nothing due any more",
     )
 

@@ -92,7 +92,7 @@ def await_told(world: World, pool: str, kind: str, nodes: set[str]) -> None:
 
 def count(world: World, kind: str) -> float:
     """Return how many surprises of a kind the operator has counted."""
-    found = world.operator.metric("winpool_upgrade_surprises_total", kind=kind)
+    found = world.operator.metric("winpool_upgrade_surprises_total", reason=kind)
     assert found is not None, "from the start on there is a number"
     return found
 

@@ -92,10 +92,11 @@ def wait_judged(operator: Operator, pool: str, *, nodes: int) -> None:
     """Return when an operator has judged the pool, all its pods and the guard since it started."""
 
     def check() -> bool:
-        return (
-            operator.metric("winpool_nodes", pool=pool, state="up_to_date") == nodes
-            and (operator.metric("winpool_pod_passes_total", result="success") or 0) >= 1
-            and operator.metric("winpool_guard_in_force") == 1
+        # The values of the labels as this operator writes them, and the earlier one.
+        return operator.metric("winpool_guard_in_force") == 1 and any(
+            operator.metric("winpool_nodes", pool=pool, state=state) == nodes
+            and (operator.metric("winpool_pod_passes_total", result=result) or 0) >= 1
+            for state, result in (("UpToDate", "Success"), ("up_to_date", "success"))
         )
 
     eventually(check, what=f"{pool} judged ({operator.log_file})", seconds=GUARD_SECONDS)

@@ -14,6 +14,9 @@ HEAD = f"""\
 Served on `/metrics`, beside the usual `process_…` and `python_info` of the Prometheus client. Their
 number grows with the pools, never with the nodes: each pool adds {MAX_SERIES_PER_POOL} series at most.
 
+Values of labels are in CamelCase, as the API and `kubectl winpool` write them, also those that only metrics
+have. `verb`, `resource` and `code` are as in Kubernetes' own metrics.
+
 | Metric | Type | Labels | Meaning |
 |---|---|---|---|
 """

@@ -184,7 +184,7 @@ class Answers:
 
     def accepted(self, eviction: Eviction) -> None:
         """Note that the pod is being deleted."""
-        self._count(eviction, "evicted")
+        self._count(eviction, "Evicted")
         self.rights.granted(EVICTION)
         self._note(eviction.node_uid, eviction.uid, Answer.ACCEPTED)
         if eviction.node_uid and self._detectors:
@@ -192,7 +192,7 @@ class Answers:
 
     def refused(self, eviction: Eviction, said: str) -> None:
         """Note that the pod is not evicted now, and why."""
-        self._count(eviction, "refused")
+        self._count(eviction, "Refused")
         self.rights.granted(EVICTION)
         self._note(eviction.node_uid, eviction.uid, Answer.REFUSED, said)
         if eviction.node_uid and self._detectors:
@@ -216,14 +216,14 @@ class Answers:
         elif is_verdict and not lacks_right:
             self.refused(eviction, error.message)
         elif lacks_right or isinstance(error, _NOT_CARRIED_OUT):
-            self._count(eviction, "failed")
+            self._count(eviction, "Failed")
             self._answers.pop(eviction.uid, None)
         else:
-            self._count(eviction, "unanswered")
+            self._count(eviction, "Unanswered")
 
     def gone(self, eviction: Eviction) -> None:
         """Note that there was no pod of that UID to evict."""
-        self._count(eviction, "gone")
+        self._count(eviction, "Gone")
         self._note_gone(eviction.node_uid, eviction.uid)
 
     def seen(self, look: PodListRequest, pods: NodePods) -> None:

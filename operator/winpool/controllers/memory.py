@@ -189,23 +189,13 @@ def _counted(each_has: Iterable[bool | None]) -> Capability:
     return Capability(have=found.count(True), unknown=found.count(None))
 
 
-STATES: Final = ("watched", "known", "hot")
-"""Of nodes. ``known``: there is a level of an axis at least. The states overlap."""
-
-CAPABILITIES: Final = (
-    "commit_limit",
-    "pod_commit",
-    "paging",
-    "kubelet_eviction",
-    "no_kubelet_eviction",
-)
-"""What the sources of a node can tell, and whether its kubelet evicts pods when memory runs out. A node whose
-kubelet does not say that is in neither of the last two."""
-
-
 @dataclass(frozen=True, slots=True)
 class MemoryFigures:
-    """Nodes by state and by capability, and the age of the oldest fresh sample of each source in seconds."""
+    """Nodes by state and by capability, and the age of the oldest fresh sample of each source in seconds.
+
+    The states overlap; Known is a node with a level of an axis at least. A node whose kubelet does not say
+    whether it evicts pods is neither KubeletEviction nor NoKubeletEviction.
+    """
 
     nodes: Counter[str]
     capabilities: Counter[str]
@@ -225,22 +215,22 @@ def figures_of(watched: Collection[WatchedNode], *, now: float) -> MemoryFigures
     return MemoryFigures(
         nodes=Counter(state for each in watched for state in _states(each)),
         capabilities=Counter(
-            commit_limit=can.commit_limit.have,
-            pod_commit=can.pod_commit.have,
-            paging=can.paging.have,
-            kubelet_eviction=evict,
-            no_kubelet_eviction=can.nodes - evict - unknown,
+            CommitLimit=can.commit_limit.have,
+            PodCommit=can.pod_commit.have,
+            Paging=can.paging.have,
+            KubeletEviction=evict,
+            NoKubeletEviction=can.nodes - evict - unknown,
         ),
         oldest=oldest,
     )
 
 
 def _states(watched: WatchedNode) -> Iterator[str]:
-    yield "watched"
+    yield "Watched"
     if any(axis.level is not None for axis in watched.memory.axes.values()):
-        yield "known"
+        yield "Known"
     if watched.is_hot:
-        yield "hot"
+        yield "Hot"
 
 
 TICK_SECONDS: Final = 1.0

@@ -50,7 +50,7 @@ BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Seconds. A kubelet that is well answers within the first few, one above 5 s is late, and the longest
 deadline is 10 s (``kubelet/schedule.py``)."""
 
-EvictionResult = Literal["evicted", "refused", "gone", "failed", "unanswered"]
+EvictionResult = Literal["Evicted", "Refused", "Gone", "Failed", "Unanswered"]
 """How a request to evict a pod ended, see ``controllers/evictions.py``."""
 
 

@@ -178,12 +178,12 @@ class PodPass:
                 await self._pass(questions)
             except Exception as error:  # noqa: BLE001 - a bug of ours must not end the passes
                 failure = _as_api_error(error, "pods")
-                self.stats.passes["error"] += 1
+                self.stats.passes["Error"] += 1
                 self._failed(failure)
                 pause = backoff.next(asked=failure.retry_after)
                 self._wake.set()
             else:
-                self.stats.passes["success"] += 1
+                self.stats.passes["Success"] += 1
                 backoff.reset()
             took = self.clock.monotonic() - began
             self.stats.seconds += took

@@ -45,10 +45,10 @@ class ControlStats:
     def timed(self) -> Iterator[None]:
         """Count one pass: a success unless it raises."""
         started = time.perf_counter()
-        result: PassResult = "error"
+        result: PassResult = "Error"
         try:
             yield
-            result = "success"
+            result = "Success"
             self.last_success = time.time()
         finally:
             self.passes[result] += 1

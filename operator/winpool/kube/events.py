@@ -144,7 +144,8 @@ def truncate(text: str, limit: int) -> str:
     return encoded[: limit - len("…".encode())].decode(errors="ignore") + "…"
 
 
-Refusal = Literal["rate_limited", "cluster_rate_limited"]
+Refusal = Literal["RateLimited", "ClusterRateLimited"]
+Drop = Literal[Refusal, "QueueFull", "Failed", "Stopped"]
 
 PER_SECOND: Final = 1.0
 BURST: Final = 20
@@ -190,8 +191,8 @@ class EventBudget:
         pools = self._pools_warnings if is_warning else self._pools
         cluster = self._cluster_warnings if is_warning else self._cluster
         if not pools.take(name):
-            return "rate_limited"
-        return None if cluster.take(_CLUSTER) else "cluster_rate_limited"
+            return "RateLimited"
+        return None if cluster.take(_CLUSTER) else "ClusterRateLimited"
 
     def take_repetition(self) -> bool:
         """Take the room for writing a repetition; False where there is none now."""
@@ -233,8 +234,8 @@ FLUSH_SECONDS: Final = 0.5
 class EventRecorder:
     """Accepts records at any time without waiting, and sends them one after the other while ``run`` runs.
 
-    ``posted`` counts what was written; ``dropped`` what was not, by cause: "rate_limited" (of its pool),
-    "cluster_rate_limited", "queue_full", "failed", "stopped". Repetitions are not dropped but delayed. They
+    ``posted`` counts what was written; ``dropped`` what was not, by reason: "RateLimited" (of its pool),
+    "ClusterRateLimited", "QueueFull", "Failed", "Stopped". Repetitions are not dropped but delayed. They
     count in the budget of the cluster too; half of its burst is kept for new events.
     """
 
@@ -245,7 +246,7 @@ class EventRecorder:
     per_second: int = CLUSTER_PER_SECOND
     monotonic: Callable[[], float] = time.monotonic
     posted: int = field(default=0, init=False)
-    dropped: Counter[str] = field(default_factory=Counter, init=False)
+    dropped: Counter[Drop] = field(default_factory=Counter, init=False)
     _queue: deque[Series] = field(default_factory=deque, init=False)
     _repeated: list[Series] = field(default_factory=list, init=False)
     """Written events that have happened again since, each to be written again when it is due."""
@@ -298,7 +299,7 @@ class EventRecorder:
                     await self._deliver(series, attempts=1)
                     sent += 1
         except TimeoutError:
-            self.dropped["stopped"] += len(left) - sent
+            self.dropped["Stopped"] += len(left) - sent
 
     def _begin(self, event: EventRecord, now: float) -> None:
         time_now = self.now()
@@ -307,7 +308,7 @@ class EventRecorder:
         self._queue.append(series)
         if len(self._queue) > QUEUE_LIMIT:
             self._forget(self._queue.popleft())
-            self.dropped["queue_full"] += 1
+            self.dropped["QueueFull"] += 1
         self._work.set()
 
     def _repeat(self, series: Series, now: float) -> None:
@@ -357,7 +358,7 @@ class EventRecorder:
                 await self._send(series)
             except ApiError as error:
                 if attempt == attempts or isinstance(error, Forbidden | Invalid | NotFound):
-                    self.dropped["failed"] += 1
+                    self.dropped["Failed"] += 1
                     self._forget(series)
                     self._outage.failed(error)
                     return

@@ -24,8 +24,8 @@ from winpool.kube.wire import BROKEN, Base
 
 log = logging.getLogger(__name__)
 
-Verdict = Literal["permitted", "forbidden", "invalid", "failed", "rate_limited"]
-"""``invalid``: the token is of no user. ``failed``: the API server did not say. ``rate_limited``: it was not
+Verdict = Literal["Permitted", "Forbidden", "Invalid", "Failed", "RateLimited"]
+"""``Invalid``: the token is of no user. ``Failed``: the API server did not say. ``RateLimited``: it was not
 asked, since there are too many reviews."""
 
 AUTHENTICATION: Final = "authentication.k8s.io/v1"
@@ -153,17 +153,17 @@ class Reviews:
         ``address`` is where the token came from. ``known`` says that it was permitted in its last review.
         """
         if not self._has_room(address=address, known=known):
-            return "rate_limited"
+            return "RateLimited"
         self._in_flight += 1
         try:
             async with asyncio.timeout(REVIEW_SECONDS):
                 verdict = await self._asked(token)
         except TimeoutError:
             self._outage.failed(NoAnswer(f"no answer within {REVIEW_SECONDS:.0f} s"))
-            return "failed"
+            return "Failed"
         except ApiError as error:
             self._outage.failed(_shown(error, token=token))
-            return "failed"
+            return "Failed"
         finally:
             self._in_flight -= 1
         self._outage.ended()
@@ -184,7 +184,7 @@ class Reviews:
             # The decoder's own message may quote the answer, which contains the token.
             raise StreamGarbled("create tokenreviews: the answer is not a TokenReview") from None
         if not who.authenticated or who.user is None or not who.user.username:
-            return "invalid"
+            return "Invalid"
         answer = await self._transport.request(access_request(who.user, path=self._path))
         try:
             may = _access_review.decode(answer).status
@@ -192,7 +192,7 @@ class Reviews:
             raise StreamGarbled(
                 "create subjectaccessreviews: the answer is not a SubjectAccessReview"
             ) from None
-        return "permitted" if may.allowed else "forbidden"
+        return "Permitted" if may.allowed else "Forbidden"
 
 
 def _shown(error: ApiError, *, token: str) -> ApiError:

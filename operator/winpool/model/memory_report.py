@@ -164,7 +164,7 @@ def _node_report(node: SeenNode, *, monotonic: float, now: datetime) -> NodeRepo
     return NodeReport(
         node=node.name,
         pool=node.pool,
-        level=_level_name(level),
+        level=level_name(level),
         axis=None if shown is None or level is None else shown.axis,
         since=None if shown is None or level is None else _moment(shown.since, monotonic=monotonic, now=now),
         age_seconds=None if shown is None else _age(shown, monotonic),
@@ -193,7 +193,7 @@ def _commit_report(view: AxisPressure | None) -> CommitReport | None:
         return None
     left = view.seconds_left
     return CommitReport(
-        level=_level_name(view.level),
+        level=level_name(view.level),
         used=used,
         ceiling=ceiling,
         used_percent=_percent(reading.used, reading.whole),
@@ -210,7 +210,7 @@ def _physical_report(view: AxisPressure | None) -> PhysicalReport | None:
     if available is None or total is None:
         return None
     return PhysicalReport(
-        level=_level_name(view.level),
+        level=level_name(view.level),
         available=available,
         total=total,
         available_percent=_percent(reading.left, reading.whole),
@@ -267,7 +267,8 @@ def _whole(value: float | None) -> int | None:
     return round(value)
 
 
-def _level_name(level: Level | None) -> LevelName | None:
+def level_name(level: Level | None) -> LevelName | None:
+    """Return the name of a level as people read it; None where it is unknown."""
     return None if level is None else cast("LevelName", _camel(level.name))
 
 

@@ -18,9 +18,9 @@ from aiohttp import hdrs, web
 
 KeptT = TypeVar("KeptT")
 
-Result = Literal["permitted", "forbidden", "invalid", "failed", "rate_limited"]
-"""``forbidden``: the user of the token has no right. ``invalid``: the token is of no user. ``failed``: the
-API server did not say. ``rate_limited``: it was not asked, since there are too many reviews."""
+Result = Literal["Permitted", "Forbidden", "Invalid", "Failed", "RateLimited"]
+"""``Forbidden``: the user of the token has no right. ``Invalid``: the token is of no user. ``Failed``: the
+API server did not say. ``RateLimited``: it was not asked, since there are too many reviews."""
 
 PERMITTED_SECONDS: Final = 60.0
 """How long a permission is used, and so how long a scraper can still read after its right was removed. A
@@ -41,23 +41,23 @@ are kept apart from those that are permitted and cannot replace any of them."""
 _BEARER: Final = re.compile(r"(?i:bearer) +([A-Za-z0-9\-._~+/]+=*)")
 """The header with a token (RFC 6750, 2.1). What is not of this form needs no review."""
 
-RETRY_SECONDS: Final = {"failed": 5, "rate_limited": 1}
+RETRY_SECONDS: Final = {"Failed": 5, "RateLimited": 1}
 """When to ask again: a failure of the API server lasts longer than a second's budget."""
 
 
 _REFUSALS: Final = {
-    "invalid": (
+    "Invalid": (
         401,
         "the API server does not accept this token: it may be expired, of another cluster, or for another "
         "audience than the API server",
     ),
-    "forbidden": (
+    "Forbidden": (
         403,
         "the user of this token may not get {path}: bind a ClusterRole with the rule "
         '{{nonResourceURLs: ["{path}"], verbs: ["get"]}} to it, such as {role}',
     ),
-    "rate_limited": (429, "too many tokens wait for a review: ask again, with the same token"),
-    "failed": (503, "the operator could not review this token: its log has the reason"),
+    "RateLimited": (429, "too many tokens wait for a review: ask again, with the same token"),
+    "Failed": (503, "the operator could not review this token: its log has the reason"),
 }
 
 
@@ -105,8 +105,8 @@ class Access:
         key = hashlib.sha256(token.encode()).digest()
         now = self._monotonic()
         if now < self._permitted.get(key, now):
-            return "permitted"
-        refused, until = self._refused.get(key, ("invalid", now))
+            return "Permitted"
+        refused, until = self._refused.get(key, ("Invalid", now))
         if now < until:
             return refused
         task = self._under_way.get(key)
@@ -128,10 +128,10 @@ class Access:
         asked_at = self._monotonic()
         result = await self._review(token, address=address, known=key in self._permitted)
         self.results[result] += 1
-        if result == "permitted":
+        if result == "Permitted":
             self._refused.pop(key, None)
             _keep(self._permitted, key, asked_at + PERMITTED_SECONDS, most=MOST_PERMITTED)
-        elif result in ("forbidden", "invalid"):
+        elif result in ("Forbidden", "Invalid"):
             self._permitted.pop(key, None)
             _keep(self._refused, key, (result, asked_at + REFUSED_SECONDS), most=MOST_REFUSED)
         return result
@@ -157,13 +157,13 @@ def answer_to(result: Result, *, path: str, role: str) -> web.Response | None:
 
     ``role`` is the ClusterRole that permits to get ``path``.
     """
-    if result == "permitted":
+    if result == "Permitted":
         return None
     status, text = _REFUSALS[result]
     headers: dict[str, str] = {}
     if result in RETRY_SECONDS:
         headers = {hdrs.RETRY_AFTER: str(RETRY_SECONDS[result])}
-    if result == "invalid":
+    if result == "Invalid":
         headers = {hdrs.WWW_AUTHENTICATE: 'Bearer error="invalid_token"'}
     return _refusal(status, text.format(path=path, role=role), headers)
 

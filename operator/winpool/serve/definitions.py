@@ -1,10 +1,26 @@
-"""Lists all metrics, for /metrics and ``docs/reference/metrics.md``: what is not in it is not served."""
+"""Lists all metrics, for /metrics and ``docs/reference/metrics.md``: what is not in it is not served.
+
+Values of labels are in CamelCase, as the API and ``kubectl winpool`` write them, also those that only metrics
+have. ``verb``, ``resource`` and ``code`` are as in Kubernetes' own metrics.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, get_args
+
+from winpool.api.conditions import ConditionType
+from winpool.api.maintenance import Gate
+from winpool.api.spec import Mode
+from winpool.api.upgrade import Trigger, UpgradeState
+from winpool.loops import PassResult
+from winpool.model.memory_report import LevelName
+from winpool.model.pool import SurpriseKind
+from winpool.model.pressure import Axis
+from winpool.serve.access import Result
+from winpool.status.status import UNKNOWN
 
 Labels = tuple[str, ...]
 Kind = Literal["gauge", "counter", "histogram"]
@@ -28,19 +44,22 @@ Value = float | Distribution
 class Definition:
     """A metric: its name without the ``_total`` of counters, its labels, and what it means.
 
-    The first label of a metric about pools is ``pool``, the pool's name.
+    The first label of a metric about pools is ``pool``, the pool's name. ``values`` has all values of each
+    label but those that are names, versions or words of Kubernetes' own metrics.
     """
 
     name: str
     kind: Kind
     labels: Labels
     help: str
+    values: Mapping[str, tuple[str, ...]] = field(compare=False)
 
 
-def _metric(kind: Kind, metric: str, meaning: str) -> Definition:
+def _metric(kind: Kind, metric: str, meaning: str, **values: Iterable[str]) -> Definition:
     """Return a row of the table; ``metric`` is its name, with labels in braces as Prometheus writes them."""
     name, _, labels = metric.rstrip("}").partition("{")
-    return Definition(name, kind, tuple(labels.split(",")) if labels else (), meaning)
+    told = {label: tuple(each) for label, each in values.items()}
+    return Definition(name, kind, tuple(labels.split(",")) if labels else (), meaning, told)
 
 
 _gauge = partial(_metric, "gauge")
@@ -50,13 +69,14 @@ _histogram = partial(_metric, "histogram")
 
 NODES: Final = _gauge(
     "winpool_nodes{pool,state}",
-    "Nodes of the pool by state: selected, ready, up_to_date, up_to_date_and_ready, available, upgrade_due "
-    "(known to run another release or an older revision of Windows than the spec asks for), pressured "
-    "(under memory pressure). The states overlap.",
+    "Nodes of the pool by state: Selected, Ready, UpToDate, UpToDateAndReady, Available, UpgradeDue (known "
+    "to run another release or an older revision of Windows than the spec asks for), Pressured (under memory "
+    "pressure). The states overlap.",
+    state=("Selected", "Ready", "UpToDate", "UpToDateAndReady", "Available", "UpgradeDue", "Pressured"),
 )
 NODES_BY_BUILD: Final = _gauge(
     "winpool_nodes_by_build{pool,build,os_version}",
-    "Nodes of the pool by build of Windows, for the ten builds with the most nodes; 'other' is the rest. "
+    "Nodes of the pool by build of Windows, for the ten builds with the most nodes; 'Other' is the rest. "
     "os_version is empty where the build is not known.",
 )
 SUPPORT_END: Final = _gauge(
@@ -71,8 +91,10 @@ RESERVED_MEMORY_MISMATCHED: Final = _gauge(
 )
 NODES_BY_MEMORY_LEVEL: Final = _gauge(
     "winpool_nodes_by_memory_level{pool,axis,level}",
-    "Nodes of the pool by axis of memory (commit or physical) and its level: normal, warning, proxy_only, "
-    "soft, hard or unknown. Only for pools that have memoryPressure.",
+    "Nodes of the pool by axis of memory (Commit or Physical) and its level: Normal, Warning, ProxyOnly, "
+    "Soft, Hard or Unknown. Only for pools that have memoryPressure.",
+    axis=Axis,
+    level=(*get_args(LevelName), UNKNOWN),
 )
 SYSTEMIC_PRESSURE: Final = _gauge(
     "winpool_memory_systemic_pressure{pool}",
@@ -97,11 +119,13 @@ UPGRADE_NODES: Final = _gauge(
     "Nodes of the pool by state: UpToDate, Required (due, and may be upgraded now), Gated (due, and may "
     "not), Unknown (it is not known whether they are due). As all metrics of upgrades but the counter, only"
     " for pools that have upgrade.",
+    state=(*UpgradeState, UNKNOWN),
 )
 UPGRADE_DUE: Final = _gauge(
     "winpool_upgrade_due_nodes{pool,trigger}",
     "Nodes of the pool that are due for an upgrade, by trigger: OSVersion, OSRevision, Request, "
     "ReservedMemory or KubeletSkew. A node may be due for several.",
+    trigger=Trigger,
 )
 UPGRADE_DUE_SINCE: Final = _gauge(
     "winpool_upgrade_due_since_timestamp_seconds{pool}",
@@ -112,33 +136,41 @@ GATE_CLOSED: Final = _gauge(
     "winpool_upgrade_gate_closed{pool,gate}",
     "1 where the gate keeps nodes of the pool from being upgraded, 0 where it does not. A gate that is "
     "judged node by node counts as soon as it keeps one node that is due.",
+    gate=Gate,
 )
 OVERRIDES: Final = _gauge(
     "winpool_upgrade_overrides{pool,state}",
-    "Entries in upgrade.overrides of the pool by state: in_force or expired.",
+    "Entries in upgrade.overrides of the pool by state: InForce or Expired.",
+    state=("InForce", "Expired"),
 )
 SURPRISED: Final = _gauge(
-    "winpool_upgrade_surprised_nodes{pool,kind}",
-    "Nodes of the pool whose machine did something within the last hour that no one had announced, by kind:"
-    " SurpriseReboot or SurpriseOSChange.",
+    "winpool_upgrade_surprised_nodes{pool,reason}",
+    "Nodes of the pool whose machine did something within the last hour that no one had announced, by the "
+    "reason of the issue: SurpriseReboot or SurpriseOSChange.",
+    reason=SurpriseKind,
 )
 SURPRISES: Final = _counter(
-    "winpool_upgrade_surprises{kind}",
-    "Times that the machine of a node did something that no one had announced, by kind: SurpriseReboot or "
-    "SurpriseOSChange. Of nodes of all pools that have upgrade.",
+    "winpool_upgrade_surprises{reason}",
+    "Times that the machine of a node did something that no one had announced, by the reason of the event: "
+    "SurpriseReboot or SurpriseOSChange. Of nodes of all pools that have upgrade.",
+    reason=SurpriseKind,
 )
 MODE: Final = _gauge(
     "winpool_mode{pool,mode}",
     "1 for the mode (Active, DryRun or Paused) of the pool's spec, 0 for the others. All are 0 where the "
     "spec cannot be read.",
+    mode=Mode,
 )
 CONDITION: Final = _gauge(
     "winpool_status_condition{pool,type,status}",
     "1 for the status (True, False or Unknown) that the pool's condition of this type has, 0 for the others.",
+    type=ConditionType,
+    status=("True", "False", UNKNOWN),
 )
 CONDITION_SINCE: Final = _gauge(
     "winpool_status_condition_last_transition_timestamp_seconds{pool,type}",
     "Unix time at which the status of the condition last changed.",
+    type=ConditionType,
 )
 GENERATION_LAG: Final = _gauge(
     "winpool_observed_generation_lag{pool}",
@@ -146,7 +178,8 @@ GENERATION_LAG: Final = _gauge(
 )
 RECONCILES: Final = _counter(
     "winpool_reconcile{result}",
-    "Passes over a pool, by result: success or error.",
+    "Passes over a pool, by result: Success or Error.",
+    result=get_args(PassResult),
 )
 RECONCILE_SECONDS: Final = _counter(
     "winpool_reconcile_seconds",
@@ -158,8 +191,9 @@ LAST_SUCCESS: Final = _gauge(
 )
 POD_PASSES: Final = _counter(
     "winpool_pod_passes{result}",
-    "Passes over all pods of the cluster, by result: success or error. One that does not see all of them is"
-    " an error.",
+    "Passes over all pods of the cluster, by result: Success or Error. One that does not see all of them is"
+    " an Error.",
+    result=get_args(PassResult),
 )
 POD_PASS_SECONDS: Final = _counter(
     "winpool_pod_pass_seconds",
@@ -220,9 +254,10 @@ NODES_CONTACT_AGE: Final = _gauge(
 )
 EVENTS_POSTED: Final = _counter("winpool_events_posted", "Events that the API server has taken.")
 EVENTS_DROPPED: Final = _counter(
-    "winpool_events_dropped{cause}",
-    "Events that were not posted, by cause: rate_limited (its pool has too many), cluster_rate_limited (all"
-    " pools together have), queue_full, failed, stopped.",
+    "winpool_events_dropped{reason}",
+    "Events that were not posted, by reason: RateLimited (its pool has too many), ClusterRateLimited (all "
+    "pools together have), QueueFull, Failed, Stopped.",
+    reason=("RateLimited", "ClusterRateLimited", "QueueFull", "Failed", "Stopped"),
 )
 GUARD_IN_FORCE: Final = _gauge(
     "winpool_guard_in_force",
@@ -231,9 +266,10 @@ GUARD_IN_FORCE: Final = _gauge(
 )
 ACCESS_REVIEWS: Final = _counter(
     "winpool_access_reviews{result}",
-    "Reviews of tokens that were sent to /metrics, by result: permitted, forbidden (the user of the token "
-    "has no right), invalid (the token is of no user), failed (the API server did not say), rate_limited "
+    "Reviews of tokens that were sent to /metrics, by result: Permitted, Forbidden (the user of the token "
+    "has no right), Invalid (the token is of no user), Failed (the API server did not say), RateLimited "
     "(not made: too many). Absent without --metrics-auth=token.",
+    result=get_args(Result),
 )
 TLS_EXPIRY: Final = _gauge(
     "winpool_tls_certificate_expiry_timestamp_seconds",
@@ -264,13 +300,18 @@ CRD_LACKING_FIELDS: Final = _gauge(
     "Fields that the CRD in the cluster lacks, as it is older. The issue CRDOutdated names them.",
 )
 SAMPLES: Final = _counter(
-    "winpool_memory_samples{source,outcome}",
+    "winpool_memory_samples{source,result}",
     "Samples of the memory of single nodes that were asked for, by source (Kubelet, or Prometheus/ and the "
-    "name of the data source) and outcome: Sampled, or why there is none.",
+    "name of the data source) and result: Sampled, or why there is none.",
+    result=(
+        *("Sampled", "NoAddress", "RefusedAddress", "NoToken", "NoConnection", "Certificate", "Timeout"),
+        *("Unauthorized", "Forbidden", "Redirected", "ServerError", "TooLarge", "Unreadable", "WrongNode"),
+        *("NoNumbers", "NoSeries"),
+    ),
 )
 POLL_SECONDS: Final = _histogram(
     "winpool_memory_poll_seconds{source}",
-    "Seconds that polls have taken, with any outcome. For Prometheus one poll is all queries for all nodes.",
+    "Seconds that polls have taken, with any result. For Prometheus one poll is all queries for all nodes.",
 )
 OLDEST_SAMPLE: Final = _gauge(
     "winpool_memory_oldest_sample_seconds{source}",
@@ -279,21 +320,24 @@ OLDEST_SAMPLE: Final = _gauge(
 )
 WATCHED: Final = _gauge(
     "winpool_memory_watched_nodes{state}",
-    "Nodes whose memory is watched, by state: watched, known (there is a fresh sample), hot (polled more "
+    "Nodes whose memory is watched, by state: Watched, Known (there is a fresh sample), Hot (polled more "
     "often, being near the end of their memory). The states overlap.",
+    state=("Watched", "Known", "Hot"),
 )
 CAPABLE: Final = _gauge(
     "winpool_memory_capable_nodes{capability}",
-    "Watched nodes by what their sources report: commit_limit (the kubelet, from 1.31 on), pod_commit (of "
-    "hot nodes of pools that evict), paging (windows_exporter), kubelet_eviction and no_kubelet_eviction "
-    "(the kubelet itself does or does not evict pods when memory runs out).",
+    "Watched nodes by what their sources report: CommitLimit (the kubelet, from 1.31 on), PodCommit (of hot "
+    "nodes of pools that evict), Paging (windows_exporter), KubeletEviction and NoKubeletEviction (the "
+    "kubelet itself does or does not evict pods when memory runs out).",
+    capability=("CommitLimit", "PodCommit", "Paging", "KubeletEviction", "NoKubeletEviction"),
 )
 EVICTIONS: Final = _counter(
     "winpool_memory_evictions{result}",
-    "Requests to evict a pod from a node under memory pressure, by result: evicted, refused (by a "
-    "PodDisruptionBudget, a policy or a webhook), gone (the pod no longer existed), failed (not carried "
-    "out, for example because a right is missing or the API server has too many requests), unanswered (it "
+    "Requests to evict a pod from a node under memory pressure, by result: Evicted, Refused (by a "
+    "PodDisruptionBudget, a policy or a webhook), Gone (the pod no longer existed), Failed (not carried "
+    "out, for example because a right is missing or the API server has too many requests), Unanswered (it "
     "is not known whether it is carried out).",
+    result=("Evicted", "Refused", "Gone", "Failed", "Unanswered"),
 )
 READY: Final = _gauge("winpool_ready", "1 while the operator is ready, see /readyz.")
 BUILD_INFO: Final = _gauge("winpool_build_info{version}", "1, with the operator's version.")

@@ -29,11 +29,12 @@ from winpool.api.maintenance import Gate
 from winpool.api.spec import Mode
 from winpool.api.status import MAX_BUILDS, HistoryResult, WindowsNodePoolStatus
 from winpool.api.upgrade import Trigger, UpgradeState
+from winpool.model.memory_report import level_name
 from winpool.model.pool import Pool, SurpriseKind
 from winpool.model.pressure import Axis, Level
 from winpool.serve import definitions as metric
 from winpool.serve.definitions import Definition, Distribution, Labels, Value
-from winpool.status.status import Figures, UpgradeFigures
+from winpool.status.status import UNKNOWN, Figures, UpgradeFigures
 
 FRESH_SECONDS: Final = 1.0
 """How long a page is served at least: much less than any reasonable interval of its readers."""
@@ -180,18 +181,13 @@ Sample = tuple[Definition, Labels, float]
 BUILDS_SHOWN: Final = 10
 """A limit, so that the number of series is limited; a pool in the middle of an upgrade has two builds."""
 
-NODE_STATES: Final = 7
-"""States that nodes are counted by: see ``NODES``."""
-
-CONDITION_STATUSES: Final = ("True", "False", "Unknown")
-
 MAX_SERIES_PER_POOL: Final = (
-    NODE_STATES
+    len(metric.NODES.values["state"])
     + BUILDS_SHOWN
-    + 1  # 'other', for the rest of the builds
+    + 1  # 'Other', for the rest of the builds
     + MAX_BUILDS  # each may be of a release with an end of support of its own
     + len(Mode)
-    + len(ConditionType) * (len(CONDITION_STATUSES) + 1)  # and when it last changed
+    + len(ConditionType) * (len(metric.CONDITION.values["status"]) + 1)  # and when it last changed
     + 5  # the lag, misplaced pods and the three figures
     + len(Axis) * (len(Level) + 1)  # memory, and unknown
     + 1  # and whether too much of it is short
@@ -298,10 +294,9 @@ def _of_pool(pool: Pool, figures: Figures | None) -> Iterator[Sample]:
         yield metric.RESERVED_MEMORY_MISMATCHED, (), figures.reserved_memory_mismatched
         yield metric.TAINT_MISSING, (), figures.taint_missing
         yield metric.OVERLAPPING, (), figures.overlapping
-        yield metric.NODES, ("upgrade_due",), figures.upgrade_due
+        yield metric.NODES, ("UpgradeDue",), figures.upgrade_due
         for (axis, level), nodes in figures.memory_levels.items():
-            name = "unknown" if level is None else level.name.lower()
-            yield metric.NODES_BY_MEMORY_LEVEL, (axis.name.lower(), name), nodes
+            yield metric.NODES_BY_MEMORY_LEVEL, (axis, level_name(level) or UNKNOWN), nodes
         if figures.is_memory_systemic is not None:
             yield metric.SYSTEMIC_PRESSURE, (), float(figures.is_memory_systemic)
         if figures.upgrades is not None:
@@ -315,22 +310,22 @@ def _upgrades(figures: UpgradeFigures, status: WindowsNodePoolStatus) -> Iterato
         yield metric.UPGRADE_DUE, (trigger,), nodes
     for gate in Gate:
         yield metric.GATE_CLOSED, (gate,), float(gate in figures.closed)
-    yield metric.OVERRIDES, ("in_force",), figures.overrides_in_force
-    yield metric.OVERRIDES, ("expired",), figures.overrides_expired
-    for kind, nodes in figures.surprised.items():
-        yield metric.SURPRISED, (kind,), nodes
+    yield metric.OVERRIDES, ("InForce",), figures.overrides_in_force
+    yield metric.OVERRIDES, ("Expired",), figures.overrides_expired
+    for reason, nodes in figures.surprised.items():
+        yield metric.SURPRISED, (reason,), nodes
     for entry in status.history[:1]:
         if entry.result is HistoryResult.IN_PROGRESS:
             yield metric.UPGRADE_DUE_SINCE, (), entry.start_time.timestamp()
 
 
 def _counts(status: WindowsNodePoolStatus) -> Iterator[Sample]:
-    yield metric.NODES, ("selected",), status.nodes
-    yield metric.NODES, ("ready",), status.ready_nodes
-    yield metric.NODES, ("up_to_date",), status.up_to_date_nodes
-    yield metric.NODES, ("up_to_date_and_ready",), status.up_to_date_and_ready_nodes
-    yield metric.NODES, ("available",), status.available_nodes
-    yield metric.NODES, ("pressured",), status.pressured_nodes
+    yield metric.NODES, ("Selected",), status.nodes
+    yield metric.NODES, ("Ready",), status.ready_nodes
+    yield metric.NODES, ("UpToDate",), status.up_to_date_nodes
+    yield metric.NODES, ("UpToDateAndReady",), status.up_to_date_and_ready_nodes
+    yield metric.NODES, ("Available",), status.available_nodes
+    yield metric.NODES, ("Pressured",), status.pressured_nodes
     yield metric.MISPLACED_PODS, (), status.misplaced_pods
 
 
@@ -339,7 +334,7 @@ def _builds(status: WindowsNodePoolStatus) -> Iterator[Sample]:
     for build in shown:
         yield metric.NODES_BY_BUILD, (build.build, build.os_version or ""), build.nodes
     if (rest := status.nodes - sum(build.nodes for build in shown)) > 0:
-        yield metric.NODES_BY_BUILD, ("other", ""), rest
+        yield metric.NODES_BY_BUILD, ("Other", ""), rest
     for build in status.builds:
         if build.os_version and (end := _end_of_day(build.end_of_support or "")) is not None:
             yield metric.SUPPORT_END, (build.os_version,), end
@@ -348,7 +343,7 @@ def _builds(status: WindowsNodePoolStatus) -> Iterator[Sample]:
 def _conditions(status: WindowsNodePoolStatus) -> Iterator[Sample]:
     for condition in status.conditions:
         yield metric.CONDITION_SINCE, (condition.type,), condition.last_transition_time.timestamp()
-        for value in CONDITION_STATUSES:
+        for value in metric.CONDITION.values["status"]:
             yield metric.CONDITION, (condition.type, value), float(condition.status == value)
 
 

@@ -109,8 +109,8 @@ def test_ages_are_by_group_and_a_node_without_a_level_is_unknown() -> None:
 def scraped(sampled: int, timeouts: int, seconds: float) -> Scrape:
     return Scrape.parse(
         "# TYPE winpool_memory_samples counter\n"
-        f'winpool_memory_samples_total{{source="Kubelet",outcome="Sampled"}} {sampled}\n'
-        f'winpool_memory_samples_total{{source="Kubelet",outcome="Timeout"}} {timeouts}\n'
+        f'winpool_memory_samples_total{{source="Kubelet",result="Sampled"}} {sampled}\n'
+        f'winpool_memory_samples_total{{source="Kubelet",result="Timeout"}} {timeouts}\n'
         "# TYPE winpool_memory_poll_seconds histogram\n"
         f'winpool_memory_poll_seconds_sum{{source="Kubelet"}} {seconds}\n'
     )

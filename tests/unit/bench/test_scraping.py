@@ -9,8 +9,8 @@ from bench.scraping import PodPasses, Scrape
 TEXT = """\
 # HELP winpool_pod_passes_total Passes over all pods, by result.
 # TYPE winpool_pod_passes_total counter
-winpool_pod_passes_total{result="success"} 3.0
-winpool_pod_passes_total{result="error"} 1.0
+winpool_pod_passes_total{result="Success"} 3.0
+winpool_pod_passes_total{result="Error"} 1.0
 # HELP winpool_pod_pass_seconds_total Seconds spent in them.
 # TYPE winpool_pod_pass_seconds_total counter
 winpool_pod_pass_seconds_total 8.0

@@ -35,7 +35,7 @@ def a_memory(known: Known, *, standby: str = "", access: Access | None = None) -
 
 
 async def review(token: str, *, address: str, known: bool) -> Result:
-    return "permitted" if token == GOOD else "invalid"
+    return "Permitted" if token == GOOD else "Invalid"
 
 
 def an_access() -> Access:
@@ -256,7 +256,7 @@ async def test_a_token_is_created_when_the_operator_asks_and_again_when_it_has_e
     good = ["one", "two"]
 
     async def judge(token: str, *, address: str, known: bool) -> Result:
-        return "permitted" if token == good[0] else "invalid"
+        return "Permitted" if token == good[0] else "Invalid"
 
     clock = Seconds()
     access = Access(judge, path="/memory", role="winpool-memory-reader", monotonic=clock)

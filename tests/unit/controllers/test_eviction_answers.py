@@ -95,35 +95,35 @@ GONE = ("gone", "uid-of-w1", "uid-hog")
 @pytest.mark.parametrize(
     ("error", "answer", "detectors", "result"),
     [
-        (None, Answer.ACCEPTED, [BEGUN], "evicted"),
-        (NotFound("404", status=404), Answer.GONE, [GONE], "gone"),
-        (DisruptionBudget("429", status=429), Answer.REFUSED, [REFUSED], "refused"),
+        (None, Answer.ACCEPTED, [BEGUN], "Evicted"),
+        (NotFound("404", status=404), Answer.GONE, [GONE], "Gone"),
+        (DisruptionBudget("429", status=429), Answer.REFUSED, [REFUSED], "Refused"),
         (
             Forbidden("403 the budget is invalid", status=403),
             Answer.REFUSED,
             [REFUSED],
-            "refused",
+            "Refused",
         ),
-        (Invalid("422", status=422), Answer.REFUSED, [REFUSED], "refused"),
-        (Unavailable("500 more than one budget", status=500), Answer.REFUSED, [REFUSED], "refused"),
+        (Invalid("422", status=422), Answer.REFUSED, [REFUSED], "Refused"),
+        (Unavailable("500 more than one budget", status=500), Answer.REFUSED, [REFUSED], "Refused"),
         (
             Unavailable("500 failed calling webhook: deadline exceeded", status=500),
             Answer.REFUSED,
             [REFUSED],
-            "refused",
+            "Refused",
         ),
-        (Unavailable("500 etcdserver: request timed out", status=500), Answer.ASKED, [], "unanswered"),
+        (Unavailable("500 etcdserver: request timed out", status=500), Answer.ASKED, [], "Unanswered"),
         (
             Unavailable("500 rpc error: leader changed", status=500),
             Answer.ASKED,
             [],
-            "unanswered",
+            "Unanswered",
         ),
-        (NoAnswer("no answer within 30 s"), Answer.ASKED, [], "unanswered"),
-        (Unavailable("the connection was lost"), Answer.ASKED, [], "unanswered"),
-        (TooManyRequests("429", status=429, retry_after=5), None, [], "failed"),
-        (by_rbac(), None, [], "failed"),
-        (Conflict("409", status=409), None, [], "failed"),
+        (NoAnswer("no answer within 30 s"), Answer.ASKED, [], "Unanswered"),
+        (Unavailable("the connection was lost"), Answer.ASKED, [], "Unanswered"),
+        (TooManyRequests("429", status=429, retry_after=5), None, [], "Failed"),
+        (by_rbac(), None, [], "Failed"),
+        (Conflict("409", status=409), None, [], "Failed"),
     ],
     ids=str,
 )
@@ -232,11 +232,11 @@ def test_an_evicted_pod_counts_once_also_when_lists_show_it_ending_and_gone(
     answers.accepted(HOG)
     for pods in (listed(a_pod("hog", is_terminating=True)), listed()):
         answers.seen(WATCH, pods)
-    assert results == {"evicted": 1}
+    assert results == {"Evicted": 1}
 
 
 def test_each_request_for_a_pod_counts(answers: Answers, results: Counter[EvictionResult]) -> None:
     for _ in range(3):
         answers.refused(HOG, "429")
     answers.accepted(HOG)
-    assert results == {"refused": 3, "evicted": 1}
+    assert results == {"Refused": 3, "Evicted": 1}

@@ -42,13 +42,13 @@ async def test_nodes_sources_and_capabilities_are_counted() -> None:
     async with running(stage.collector.run()):
         await asyncio.sleep(299)
         found = of_memory(stage.collector)
-    assert found[WATCHED] == {("watched",): 5, ("known",): 4, ("hot",): 1}
+    assert found[WATCHED] == {("Watched",): 5, ("Known",): 4, ("Hot",): 1}
     assert found[CAPABLE] == {
-        ("commit_limit",): 3,
-        ("pod_commit",): 1,
-        ("paging",): 3,
-        ("kubelet_eviction",): 2,
-        ("no_kubelet_eviction",): 1,
+        ("CommitLimit",): 3,
+        ("PodCommit",): 1,
+        ("Paging",): 3,
+        ("KubeletEviction",): 2,
+        ("NoKubeletEviction",): 1,
     }
     samples = found[SAMPLES]
     assert samples["Kubelet", "NoConnection"] == len(stage.polls_of(2))
@@ -102,7 +102,7 @@ def test_the_histogram_is_served_as_prometheus_expects_it() -> None:
 @in_virtual_time
 async def test_all_results_of_evictions_are_served_from_the_start_and_as_they_are_counted() -> None:
     collector = Stage(range(1)).collector
-    none = {("evicted",): 0, ("refused",): 0, ("gone",): 0, ("failed",): 0, ("unanswered",): 0}
+    none = {("Evicted",): 0, ("Refused",): 0, ("Gone",): 0, ("Failed",): 0, ("Unanswered",): 0}
     assert of_memory(collector)[EVICTIONS] == none
     answers = iter((DisruptionBudget("429", status=429), EVICTED))
 
@@ -119,7 +119,7 @@ async def test_all_results_of_evictions_are_served_from_the_start_and_as_they_ar
     await lane.run([HOG])
     await asyncio.sleep(60)
     await lane.run([HOG])
-    counted = {**none, ("evicted",): 1, ("refused",): 1}
+    counted = {**none, ("Evicted",): 1, ("Refused",): 1}
     assert of_memory(collector)[EVICTIONS] == counted
 
 

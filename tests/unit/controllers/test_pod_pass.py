@@ -184,7 +184,7 @@ def test_a_survey_says_when_it_was_made_and_the_numbers_when_the_last_one_was() 
         assert (survey.started, survey.finished) == (NOON, NOON + timedelta(seconds=20))
         assert stage.count() == 1
         stats = stage.passes.stats
-        assert stats.passes == {"success": 1}
+        assert stats.passes == {"Success": 1}
         assert (stats.seconds, stats.pods) == (20, 2)
         assert datetime.fromtimestamp(stats.finished, NOON.tzinfo) == survey.finished
         assert stage.passes.problem == stage.passes.forbidden == ""
@@ -315,7 +315,7 @@ def test_a_pass_that_fails_says_nothing_and_the_last_survey_stands_with_its_time
             assert stage.passes.problem == str(EXPIRED)
         assert stage.count() == 2
         assert stage.passes.problem == ""
-        assert stage.passes.stats.passes == {"success": 2, "error": 1}
+        assert stage.passes.stats.passes == {"Success": 2, "Error": 1}
 
     played(scene)
 
@@ -327,7 +327,7 @@ def test_a_pool_without_any_survey_is_told_why_once() -> None:
         stage.on_surveyed = lambda: problems.append(stage.passes.problem)
         await stage.play(200)
         assert problems == [str(DOWN), ""]
-        assert stage.passes.stats.passes == {"error": 5, "success": 1}
+        assert stage.passes.stats.passes == {"Error": 5, "Success": 1}
 
     played(scene)
 
@@ -444,7 +444,7 @@ def test_a_pass_that_raises_is_a_failed_one_and_the_next_is_made() -> None:
         stage = played
         stage.on_list = broken
         await stage.play(60)
-        assert stage.passes.stats.passes == {"error": 1, "success": 1}
+        assert stage.passes.stats.passes == {"Error": 1, "Success": 1}
         assert stage.passes.problem == ""
         assert stage.count() == 1
 
@@ -491,7 +491,7 @@ def test_daemon_sets_that_cannot_be_listed_fail_no_pass_and_those_from_before_co
         stage.passes.ask()
         await stage.play(5)
         assert stage.passes.daemon_sets_forbidden == ""
-        assert dict(stage.passes.stats.passes) == {"success": 4}
+        assert dict(stage.passes.stats.passes) == {"Success": 4}
 
     played(scene, a_question(TAINT))
 
@@ -557,7 +557,7 @@ def test_budgets_that_cannot_be_listed_fail_no_pass(
         assert not workloads["w1"].budgets_known
         assert workloads["w1"].moving_pods == 1
         assert (stage.count(), stage.passes.problem, stage.passes.forbidden) == (1, "", "")
-        assert dict(stage.passes.stats.passes) == {"success": 1}
+        assert dict(stage.passes.stats.passes) == {"Success": 1}
         stage.passes.ask()
         await stage.play(1)
         workloads = stage.survey().workloads

@@ -99,7 +99,7 @@ async def test_a_webhook_denies_this_pod_whatever_status_and_words_it_chooses(
     status: int, words: str
 ) -> None:
     known = await after(said(status, WEBHOOK + words))
-    assert (known.answer, known.result) == (Answer.REFUSED, "refused")
+    assert (known.answer, known.result) == (Answer.REFUSED, "Refused")
     assert (len(known.outcome.stopped), known.outcome.error) == (1, None), "other pods do not wait"
 
 
@@ -129,7 +129,7 @@ async def test_a_budget_may_ask_for_a_year_and_gets_five_minutes() -> None:
 @in_virtual_time
 async def test_flow_control_says_nothing_of_the_pod_and_no_pod_waits_a_year_for_it() -> None:
     known = await after(said(429, "too many requests", retry_after=YEAR))
-    assert (known.answer, known.result, known.seconds) == (None, "failed", None)
+    assert (known.answer, known.result, known.seconds) == (None, "Failed", None)
     assert known.outcome.error is not None, "the lane stops"
 
 
@@ -152,7 +152,7 @@ async def test_a_pod_whose_name_another_has_is_gone() -> None:
 @in_virtual_time
 async def test_a_budget_that_is_deleted_meanwhile_does_not_make_the_pod_gone() -> None:
     known = await after(said(404, 'poddisruptionbudgets.policy "web" not found', reason="NotFound"))
-    assert (known.answer, known.result, known.outcome.error) == (None, "failed", None)
+    assert (known.answer, known.result, known.outcome.error) == (None, "Failed", None)
     assert known.seconds == 2.0, "it is tried again"
 
 
@@ -170,7 +170,7 @@ async def test_a_budget_that_is_deleted_meanwhile_does_not_make_the_pod_gone() -
 @in_virtual_time
 async def test_a_404_about_anything_else_does_not_make_the_pod_gone(error: ApiError) -> None:
     known = await after(error)
-    assert (known.answer, known.result) == (Answer.ASKED, "unanswered"), "a list of the pods will show"
+    assert (known.answer, known.result) == (Answer.ASKED, "Unanswered"), "a list of the pods will show"
     assert known.outcome.error is not None, "the pass reports it"
 
 
@@ -194,7 +194,7 @@ async def test_a_404_about_anything_else_does_not_make_the_pod_gone(error: ApiEr
 @in_virtual_time
 async def test_an_answer_below_300_that_is_no_success_leaves_open_what_became_of_the_pod(body: bytes) -> None:
     known = await after(body)
-    assert (known.answer, known.result, known.outcome.done) == (Answer.ASKED, "unanswered", [])
+    assert (known.answer, known.result, known.outcome.done) == (Answer.ASKED, "Unanswered", [])
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -207,7 +207,7 @@ async def test_a_redirect_is_no_eviction(status: int) -> None:
 @in_virtual_time
 async def test_a_refusal_of_a_server_that_starts_was_not_carried_out() -> None:
     known = await after(UnconfirmedRefusal("403", status=403))
-    assert (known.answer, known.result) == (None, "failed")
+    assert (known.answer, known.result) == (None, "Failed")
 
 
 @in_virtual_time

@@ -157,13 +157,13 @@ async def test_a_budget_of_one_pool_leaves_the_others_alone(recorder: tuple[Even
     events, clock = recorder
     for number in range(25):
         events.record(about(number), budget="pool-a")
-    assert events.dropped == {"rate_limited": 5}
+    assert events.dropped == {"RateLimited": 5}
     events.record(about(100), budget="pool-b")
-    assert events.dropped == {"rate_limited": 5}
+    assert events.dropped == {"RateLimited": 5}
     clock.seconds += 3
     for number in range(200, 204):
         events.record(about(number), budget="pool-a")
-    assert events.dropped == {"rate_limited": 6}
+    assert events.dropped == {"RateLimited": 6}
 
 
 async def test_no_other_event_takes_the_room_of_a_warning(recorder: tuple[EventRecorder, Clock]) -> None:
@@ -176,7 +176,7 @@ async def test_no_other_event_takes_the_room_of_a_warning(recorder: tuple[EventR
     assert dict(events.dropped) == before
     for number in range(2000, 2300):
         events.record(about(number), budget=f"pool-{number}", is_warning=True)
-    assert events.dropped["cluster_rate_limited"] - before.get("cluster_rate_limited", 0) == 216, (
+    assert events.dropped["ClusterRateLimited"] - before.get("ClusterRateLimited", 0) == 216, (
         "not without end"
     )
 
@@ -185,11 +185,11 @@ async def test_many_pools_together_have_a_budget_too(recorder: tuple[EventRecord
     events, clock = recorder
     for number in range(300):
         events.record(about(number), budget=f"pool-{number}")
-    assert events.dropped == {"cluster_rate_limited": 200}
+    assert events.dropped == {"ClusterRateLimited": 200}
     clock.seconds += 3
     for number in range(300, 340):
         events.record(about(number), budget=f"pool-{number}")
-    assert events.dropped == {"cluster_rate_limited": 200 + 40 - 15}
+    assert events.dropped == {"ClusterRateLimited": 200 + 40 - 15}
 
 
 async def test_a_pool_without_budget_takes_nothing_of_that_of_all(
@@ -200,7 +200,7 @@ async def test_a_pool_without_budget_takes_nothing_of_that_of_all(
         events.record(about(number), budget="noisy")
     for number in range(1000, 1080):
         events.record(about(number), budget=f"pool-{number}")
-    assert events.dropped == {"rate_limited": 980}
+    assert events.dropped == {"RateLimited": 980}
 
 
 def writes_of_a_storm(*, per_second: int, kinds: int, seconds: int) -> tuple[list[float], EventRecorder]:
@@ -237,7 +237,7 @@ def test_repetitions_are_within_the_budget_of_the_cluster() -> None:
     for second in range(200):
         assert len([each for each in written if second <= each < second + 10]) <= 100 + 5 * 10
     assert len([each for each in written if 100 <= each < 200]) <= 5 * 100 + 1, "no burst while it goes on"
-    assert events.dropped["rate_limited"] == 0
+    assert events.dropped["RateLimited"] == 0
 
 
 def test_repetitions_leave_room_for_what_is_new() -> None:
@@ -262,7 +262,7 @@ async def test_a_full_queue_loses_the_oldest_and_counts_it(recorder: tuple[Event
     for number in range(1003):
         events.record(about(number))
         clock.seconds += 1
-    assert events.dropped == {"queue_full": 3}
+    assert events.dropped == {"QueueFull": 3}
 
 
 async def test_a_flush_without_a_server_gives_up_within_a_second(
@@ -273,4 +273,4 @@ async def test_a_flush_without_a_server_gives_up_within_a_second(
         events.record(about(number))
     await events.flush()
     assert events.posted == 0
-    assert events.dropped == {"failed": 3}
+    assert events.dropped == {"Failed": 3}

@@ -71,7 +71,7 @@ async def verdict(transport: Answering) -> Verdict:
 
 async def test_the_api_server_is_asked_whose_the_token_is_and_what_that_user_may() -> None:
     transport = Answering()
-    assert await verdict(transport) == "permitted"
+    assert await verdict(transport) == "Permitted"
     whose, may = transport.asked
     assert (whose.method, whose.path) == ("POST", "/apis/authentication.k8s.io/v1/tokenreviews")
     assert json.loads(whose.body or b"") == {
@@ -96,22 +96,22 @@ async def test_the_api_server_is_asked_whose_the_token_is_and_what_that_user_may
 @pytest.mark.parametrize(
     ("tokens", "rights", "expected"),
     [
-        pytest.param(KNOWN, ALLOWED, "permitted", id="permitted"),
-        pytest.param(KNOWN, DENIED, "forbidden", id="no right"),
-        pytest.param(token_review(user={}, error="expired"), ALLOWED, "invalid", id="invalid token"),
-        pytest.param(token_review(authenticated=False, user=USER), ALLOWED, "invalid", id="not he"),
-        pytest.param(token_review(authenticated=True), ALLOWED, "invalid", id="nobody"),
-        pytest.param(token_review(authenticated=True, user={"uid": "1"}), ALLOWED, "invalid", id="no name"),
-        pytest.param(b"{}", ALLOWED, "failed", id="empty answer"),
-        pytest.param(b"<html>", ALLOWED, "failed", id="not JSON"),
-        pytest.param(ALLOWED, ALLOWED, "failed", id="another kind"),
-        pytest.param(KNOWN.replace(b"/v1", b"/v9"), ALLOWED, "failed", id="another version"),
-        pytest.param(KNOWN, b"{}", "failed", id="empty answer about the right"),
-        pytest.param(KNOWN, access_review(), "failed", id="no answer about the right"),
-        pytest.param(KNOWN, access_review(allowed="true"), "failed", id="a text for a truth"),
-        pytest.param(KNOWN, KNOWN, "failed", id="another kind about the right"),
-        pytest.param(Unavailable("no"), ALLOWED, "failed", id="not reachable"),
-        pytest.param(KNOWN, Unavailable("no"), "failed", id="not reachable any more"),
+        pytest.param(KNOWN, ALLOWED, "Permitted", id="permitted"),
+        pytest.param(KNOWN, DENIED, "Forbidden", id="no right"),
+        pytest.param(token_review(user={}, error="expired"), ALLOWED, "Invalid", id="invalid token"),
+        pytest.param(token_review(authenticated=False, user=USER), ALLOWED, "Invalid", id="not he"),
+        pytest.param(token_review(authenticated=True), ALLOWED, "Invalid", id="nobody"),
+        pytest.param(token_review(authenticated=True, user={"uid": "1"}), ALLOWED, "Invalid", id="no name"),
+        pytest.param(b"{}", ALLOWED, "Failed", id="empty answer"),
+        pytest.param(b"<html>", ALLOWED, "Failed", id="not JSON"),
+        pytest.param(ALLOWED, ALLOWED, "Failed", id="another kind"),
+        pytest.param(KNOWN.replace(b"/v1", b"/v9"), ALLOWED, "Failed", id="another version"),
+        pytest.param(KNOWN, b"{}", "Failed", id="empty answer about the right"),
+        pytest.param(KNOWN, access_review(), "Failed", id="no answer about the right"),
+        pytest.param(KNOWN, access_review(allowed="true"), "Failed", id="a text for a truth"),
+        pytest.param(KNOWN, KNOWN, "Failed", id="another kind about the right"),
+        pytest.param(Unavailable("no"), ALLOWED, "Failed", id="not reachable"),
+        pytest.param(KNOWN, Unavailable("no"), "Failed", id="not reachable any more"),
     ],
 )
 async def test_only_a_clear_yes_permits(tokens: Answer, rights: Answer, expected: Verdict) -> None:
@@ -134,7 +134,7 @@ async def test_a_missing_right_of_the_operator_is_logged_with_its_rule_once(
     assert isinstance(error, Forbidden)
     reviews = reviews_over(Answering(tokens=error))
     for _ in range(3):
-        assert await reviews.review(TOKEN, address="10.0.0.1", known=True) == "failed"
+        assert await reviews.review(TOKEN, address="10.0.0.1", known=True) == "Failed"
     (line,) = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
     assert '{apiGroups: ["authentication.k8s.io"], resources: ["tokenreviews"], verbs: ["create"]}' in line
 
@@ -149,7 +149,7 @@ async def test_an_answer_that_repeats_the_token_is_not_logged(
         json.dumps({"kind": TOKEN}).encode(),
         TOKEN.encode(),
     ):
-        assert await verdict(Answering(tokens=answer)) == "failed"
+        assert await verdict(Answering(tokens=answer)) == "Failed"
     said = [each.getMessage() for each in caplog.records]
     assert len(said) == 3
     assert [text for text in said if TOKEN[:16] in text] == []
@@ -175,11 +175,11 @@ async def test_a_flood_from_one_address_is_asked_about_a_few_times_and_leaves_ro
     transport, clock = Answering(tokens=token_review(user={})), Seconds()
     reviews = reviews_over(transport, clock)
     found = await ask_many(reviews, 1000)
-    assert found.count("invalid") == len(transport.asked) == 5
-    assert found.count("rate_limited") == 995
-    assert await reviews.review(TOKEN, address="10.9.9.9", known=False) == "invalid", "another address"
+    assert found.count("Invalid") == len(transport.asked) == 5
+    assert found.count("RateLimited") == 995
+    assert await reviews.review(TOKEN, address="10.9.9.9", known=False) == "Invalid", "another address"
     clock.now += 10
-    assert (await ask_many(reviews, 1000)).count("invalid") == 5
+    assert (await ask_many(reviews, 1000)).count("Invalid") == 5
     for _ in range(100):
         clock.now += 1
         await ask_many(reviews, 10)
@@ -190,8 +190,8 @@ async def test_a_flood_from_many_addresses_is_bounded_too_and_known_tokens_have_
     transport, clock = Answering(tokens=token_review(user={})), Seconds()
     reviews = reviews_over(transport, clock)
     found = await ask_many(reviews, 1000, addresses=200)
-    assert found.count("invalid") == 10
-    assert (await ask_many(reviews, 1000, known=True)).count("invalid") == 10
+    assert found.count("Invalid") == 10
+    assert (await ask_many(reviews, 1000, known=True)).count("Invalid") == 10
     asked = len(transport.asked)
     for _ in range(100):
         clock.now += 1
@@ -206,7 +206,7 @@ async def test_four_addresses_that_fill_a_port_leave_reviews_for_a_fifth() -> No
     for _ in range(100):
         clock.now += 1
         await ask_many(reviews, 400, addresses=4)
-    assert await reviews.review(TOKEN, address="10.9.9.9", known=False) == "invalid"
+    assert await reviews.review(TOKEN, address="10.9.9.9", known=False) == "Invalid"
 
 
 async def test_a_slow_api_server_keeps_few_connections_busy_and_known_tokens_pass() -> None:
@@ -224,9 +224,9 @@ async def test_a_slow_api_server_keeps_few_connections_busy_and_known_tokens_pas
     assert len(transport.asked) == IN_FLIGHT
     gate.set()
     found = [await asyncio.gather(*tasks) for tasks in (new, known)]
-    assert [each.count("permitted") for each in found] == [IN_FLIGHT - IN_FLIGHT_KEPT, IN_FLIGHT_KEPT]
-    assert [each.count("rate_limited") for each in found] == [16, 16]
-    assert await reviews.review(TOKEN, address="10.9.9.9", known=False) == "permitted", "all have ended"
+    assert [each.count("Permitted") for each in found] == [IN_FLIGHT - IN_FLIGHT_KEPT, IN_FLIGHT_KEPT]
+    assert [each.count("RateLimited") for each in found] == [16, 16]
+    assert await reviews.review(TOKEN, address="10.9.9.9", known=False) == "Permitted", "all have ended"
 
 
 def test_an_api_server_that_does_not_answer_is_waited_for_as_long_as_a_scrape_can() -> None:
@@ -238,4 +238,4 @@ def test_an_api_server_that_does_not_answer_is_waited_for_as_long_as_a_scrape_ca
             loop.time() - started
         )
 
-    assert run_virtually(run()) == ("failed", REVIEW_SECONDS)
+    assert run_virtually(run()) == ("Failed", REVIEW_SECONDS)

@@ -39,12 +39,12 @@ class Reviewer:
         self.addresses.append(address)
         if self.gate is not None:
             await self.gate.wait()
-        return self.results.get(token, "invalid")
+        return self.results.get(token, "Invalid")
 
 
 @dataclass
 class Scene:
-    reviewer: Reviewer = field(default_factory=lambda: Reviewer({GOOD: "permitted"}))
+    reviewer: Reviewer = field(default_factory=lambda: Reviewer({GOOD: "Permitted"}))
     clock: Seconds = field(default_factory=Seconds)
 
     def __post_init__(self) -> None:
@@ -86,10 +86,10 @@ async def test_with_a_right_the_metrics_are_served() -> None:
 @pytest.mark.parametrize(
     ("result", "status", "header"),
     [
-        ("invalid", 401, ("WWW-Authenticate", 'Bearer error="invalid_token"')),
-        ("forbidden", 403, None),
-        ("rate_limited", 429, ("Retry-After", "1")),
-        ("failed", 503, ("Retry-After", "5")),
+        ("Invalid", 401, ("WWW-Authenticate", 'Bearer error="invalid_token"')),
+        ("Forbidden", 403, None),
+        ("RateLimited", 429, ("Retry-After", "1")),
+        ("Failed", 503, ("Retry-After", "5")),
     ],
 )
 async def test_any_other_result_is_refused(
@@ -106,7 +106,7 @@ async def test_any_other_result_is_refused(
 
 
 def test_a_refusal_names_the_right_that_is_missing() -> None:
-    answer = answer_to("forbidden", path="/metrics", role="winpool-metrics-reader")
+    answer = answer_to("Forbidden", path="/metrics", role="winpool-metrics-reader")
     assert answer is not None
     assert answer.text == (
         "the user of this token may not get /metrics: bind a ClusterRole with the rule "
@@ -150,25 +150,25 @@ def test_only_one_header_of_the_right_form_has_a_token(headers: list[str], token
 
 async def test_a_permission_is_used_for_its_time_and_the_removed_right_shows_after_it() -> None:
     scene = Scene()
-    assert [await scene.result() for _ in range(20)] == ["permitted"] * 20
-    scene.reviewer.results[GOOD] = "forbidden"
+    assert [await scene.result() for _ in range(20)] == ["Permitted"] * 20
+    scene.reviewer.results[GOOD] = "Forbidden"
     scene.clock.now += PERMITTED_SECONDS - 0.1
-    assert await scene.result() == "permitted"
+    assert await scene.result() == "Permitted"
     assert len(scene.reviewer.asked) == 1
     scene.clock.now += 0.1
-    assert await scene.result() == "forbidden"
+    assert await scene.result() == "Forbidden"
     assert scene.reviewer.asked == [(GOOD, False), (GOOD, True)]
 
 
-@pytest.mark.parametrize("result", ["forbidden", "invalid"])
+@pytest.mark.parametrize("result", ["Forbidden", "Invalid"])
 async def test_a_refusal_is_used_for_its_time_and_the_added_right_shows_after_it(result: Result) -> None:
     scene = Scene(Reviewer({GOOD: result}))
     assert [await scene.result() for _ in range(20)] == [result] * 20
-    scene.reviewer.results[GOOD] = "permitted"
+    scene.reviewer.results[GOOD] = "Permitted"
     scene.clock.now += REFUSED_SECONDS - 0.1
     assert await scene.result() == result
     scene.clock.now += 0.1
-    assert await scene.result() == "permitted"
+    assert await scene.result() == "Permitted"
     assert scene.reviewer.asked == [(GOOD, False), (GOOD, False)]
 
 
@@ -180,37 +180,37 @@ async def test_a_result_is_as_old_as_its_question() -> None:
     await until(lambda: scene.reviewer.asked)
     scene.clock.now += PERMITTED_SECONDS
     scene.reviewer.gate.set()
-    assert await waiting == "permitted"
-    assert await scene.result() == "permitted"
+    assert await waiting == "Permitted"
+    assert await scene.result() == "Permitted"
     assert len(scene.reviewer.asked) == 2
 
 
 async def test_without_an_answer_a_permission_is_used_to_its_end_and_nothing_is_permitted_after_it() -> None:
     scene = Scene()
     await scene.result()
-    scene.reviewer.results[GOOD] = "failed"
+    scene.reviewer.results[GOOD] = "Failed"
     scene.clock.now += PERMITTED_SECONDS - 0.1
-    assert await scene.result() == "permitted"
-    assert await scene.result("of-someone-unknown") == "invalid"
+    assert await scene.result() == "Permitted"
+    assert await scene.result("of-someone-unknown") == "Invalid"
     scene.clock.now += 0.1
-    assert await scene.result() == "failed"
-    scene.reviewer.results[GOOD] = "permitted"
-    assert await scene.result() == "permitted", "a failure is not kept"
+    assert await scene.result() == "Failed"
+    scene.reviewer.results[GOOD] = "Permitted"
+    assert await scene.result() == "Permitted", "a failure is not kept"
     assert [known for token, known in scene.reviewer.asked if token == GOOD] == [False, True, True]
 
 
-@pytest.mark.parametrize("result", ["failed", "rate_limited"])
+@pytest.mark.parametrize("result", ["Failed", "RateLimited"])
 async def test_what_is_not_known_is_not_kept(result: Result) -> None:
     scene = Scene(Reviewer({GOOD: result}))
     assert await scene.result() == result
-    scene.reviewer.results[GOOD] = "permitted"
-    assert await scene.result() == "permitted"
+    scene.reviewer.results[GOOD] = "Permitted"
+    assert await scene.result() == "Permitted"
 
 
 async def test_a_token_that_was_refused_last_is_not_known() -> None:
     scene = Scene()
     await scene.result()
-    scene.reviewer.results[GOOD] = "invalid"
+    scene.reviewer.results[GOOD] = "Invalid"
     scene.clock.now += PERMITTED_SECONDS
     await scene.result()
     scene.clock.now += REFUSED_SECONDS
@@ -222,7 +222,7 @@ async def test_reviews_are_counted_and_answers_from_memory_are_not() -> None:
     scene = Scene()
     for token in (GOOD, GOOD, "a", "a", "b"):
         await scene.result(token)
-    assert scene.access.results == {"permitted": 1, "invalid": 2}
+    assert scene.access.results == {"Permitted": 1, "Invalid": 2}
 
 
 # Many at once
@@ -237,10 +237,10 @@ async def test_requests_with_the_same_token_share_a_review_and_one_that_leaves_d
     await asyncio.sleep(0)
     first.cancel()
     scene.reviewer.gate.set()
-    assert await asyncio.gather(*others) == ["permitted"] * 31
+    assert await asyncio.gather(*others) == ["Permitted"] * 31
     assert first.cancelled()
     assert len(scene.reviewer.asked) == 1
-    assert await scene.result() == "permitted"
+    assert await scene.result() == "Permitted"
     assert len(scene.reviewer.asked) == 1
 
 
@@ -260,8 +260,8 @@ async def test_a_flood_of_tokens_is_remembered_in_part_and_those_that_are_permit
     scene = Scene()
     await scene.result()
     for number in range(3 * MOST_REFUSED):
-        assert await scene.result(f"invented-{number}") == "invalid"
-    assert await scene.result() == "permitted"
+        assert await scene.result(f"invented-{number}") == "Invalid"
+    assert await scene.result() == "Permitted"
     assert scene.reviewer.asked.count((GOOD, False)) == 1
     assert len(scene.access._refused) == MOST_REFUSED
     assert len(scene.access._permitted) == 1
@@ -270,8 +270,8 @@ async def test_a_flood_of_tokens_is_remembered_in_part_and_those_that_are_permit
 
 async def test_tokens_that_are_permitted_are_remembered_in_part_too() -> None:
     many = [f"minted-{number}" for number in range(2 * MOST_PERMITTED)]
-    scene = Scene(Reviewer(dict.fromkeys(many, "permitted")))
-    assert [await scene.result(token) for token in many] == ["permitted"] * len(many)
+    scene = Scene(Reviewer(dict.fromkeys(many, "Permitted")))
+    assert [await scene.result(token) for token in many] == ["Permitted"] * len(many)
     assert len(scene.access._permitted) == MOST_PERMITTED
 
 

@@ -74,7 +74,7 @@ async def test_with_a_port_for_health_that_port_has_no_memory() -> None:
 
 async def test_with_reviews_of_tokens_it_is_for_those_whom_they_permit() -> None:
     async def review(token: str, *, address: str, known: bool) -> Result:
-        return "permitted" if token == GOOD else "forbidden"
+        return "Permitted" if token == GOOD else "Forbidden"
 
     access = Access(review, path="/memory", role="winpool-memory-reader", monotonic=Seconds())
     async with serving(memory=a_memory(healthy(1), access=access)) as served:
@@ -163,7 +163,7 @@ def test_where_no_operator_leads_it_says_so() -> None:
 
 async def test_a_client_that_may_not_read_does_not_learn_who_leads() -> None:
     async def review(token: str, *, address: str, known: bool) -> Result:
-        return "invalid"
+        return "Invalid"
 
     access = Access(review, path="/memory", role="winpool-memory-reader", monotonic=Seconds())
     status, text = await read(healthy(1), standby=lambda: no_memory_here("secret"), access=access, token="x")

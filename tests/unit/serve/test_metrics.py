@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -63,7 +64,7 @@ class _Sources:
         return self._stats.figures
 
     def numbers(self) -> Mapping[Definition, Mapping[Labels, float]]:
-        return {definitions.RECONCILES: {("success",): 3.0}}
+        return {definitions.RECONCILES: {("Success",): 3.0}}
 
 
 def _scrape(*pools: Pool, stats: ControlStats | None = None) -> Served:
@@ -118,6 +119,21 @@ def test_names_are_of_base_units_and_without_a_counters_suffix() -> None:
         assert each.help.endswith(".")
 
 
+OPEN: Final = {"pool", "build", "os_version", "source", "version"}
+"""Labels whose values are names and versions."""
+
+KUBERNETES: Final = {"verb", "resource", "code"}
+"""Labels that Kubernetes' own metrics have too, with the values that they have there."""
+
+
+def test_every_label_declares_its_values_in_camel_case_or_is_a_name_a_version_or_of_kubernetes() -> None:
+    for each in DEFINITIONS:
+        assert each.values.keys() == {*each.labels} - OPEN - KUBERNETES, each.name
+        for values in each.values.values():
+            assert values
+            assert not [value for value in values if not re.fullmatch("[A-Z][A-Za-z]+", value)], each.name
+
+
 def test_what_is_about_a_pool_names_it_first() -> None:
     assert not [each.name for each in DEFINITIONS if "pool" in each.labels[1:]]
 
@@ -132,9 +148,9 @@ def test_a_pool_is_served_as_its_status_tells_it() -> None:
         conditions=(a_condition("Ready"),),
     )
     served = _scrape(a_pool(name="win", status=status, generation=5))
-    assert served["winpool_nodes"]["win", "selected"] == 12
-    assert served["winpool_nodes"]["win", "ready"] == 11
-    assert served["winpool_nodes"]["win", "up_to_date"] == 10
+    assert served["winpool_nodes"]["win", "Selected"] == 12
+    assert served["winpool_nodes"]["win", "Ready"] == 11
+    assert served["winpool_nodes"]["win", "UpToDate"] == 10
     assert served["winpool_misplaced_pods"] == {("win",): 4}
     assert served["winpool_observed_generation_lag"] == {("win",): 2}
     assert served["winpool_status_condition"] == {
@@ -178,7 +194,7 @@ def test_figures_are_served_as_the_last_pass_had_them() -> None:
     assert served["winpool_reserved_memory_mismatched_nodes"] == {("win",): 1}
     assert served["winpool_taint_missing_nodes"] == {("win",): 2}
     assert served["winpool_overlapping_nodes"] == {("win",): 3}
-    assert served["winpool_nodes"]["win", "upgrade_due"] == 4
+    assert served["winpool_nodes"]["win", "UpgradeDue"] == 4
 
 
 def test_what_no_pass_has_counted_is_not_served_as_0() -> None:
@@ -202,7 +218,7 @@ def test_nodes_are_counted_by_build_and_the_rest_together() -> None:
     series = served["winpool_nodes_by_build"]
     assert series["win", "10.0.20348", "2022"] == 40
     assert series["win", "Unknown", ""] == 30
-    assert series["win", "other", ""] == 6
+    assert series["win", "Other", ""] == 6
     assert len(series) == BUILDS_SHOWN + 1
     assert sum(series.values()) == 84
 
@@ -268,6 +284,18 @@ def test_a_pool_adds_as_many_series_as_the_page_says_and_never_more() -> None:
     assert f" {added} series " in PAGE.read_text()
 
 
+def test_series_of_pools_have_all_values_that_are_declared_and_no_other() -> None:
+    stats = ControlStats()
+    stats.figures["worst"] = WATCHED
+    served = _scrape(the_worst("worst"), stats=stats)
+    for each in DEFINITIONS:
+        if "pool" in each.labels:
+            seen = {label: {labels[i] for labels in served[each.name]} for i, label in enumerate(each.labels)}
+            assert {label: seen[label] for label in each.values} == {
+                label: {*values} for label, values in each.values.items()
+            }, each.name
+
+
 BUILDS = ("10.0.17763.1", "10.0.20348.1", "10.0.26100.1", "")
 """So few that the smallest pool of these tests has them all."""
 
@@ -300,13 +328,13 @@ def test_a_pool_that_watches_memory_counts_nodes_by_axis_and_level_and_another_d
     served = _scrape(with_status(shared.pool, decision.status), stats=stats)
     levels = {labels[1:]: value for labels, value in served[memory[0]].items() if value}
     assert levels == {
-        ("commit", "normal"): 4,
-        ("commit", "hard"): 1,
-        ("commit", "unknown"): 1,
-        ("physical", "normal"): 6,
+        ("Commit", "Normal"): 4,
+        ("Commit", "Hard"): 1,
+        ("Commit", "Unknown"): 1,
+        ("Physical", "Normal"): 6,
     }
     assert served[memory[1]] == {("pool",): 0}
-    assert served["winpool_nodes"]["pool", "pressured"] == 1
+    assert served["winpool_nodes"]["pool", "Pressured"] == 1
 
     stats.figures["pool"] = decide(a_snapshot(a_pool())).figures
     bare = _scrape(a_pool(), stats=stats)

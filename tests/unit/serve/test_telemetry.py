@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import fields
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import pytest
 
+from harness.every import every
 from harness.services import some_services
 from winpool.controllers.machines import UpgradeStats
+from winpool.controllers.memory_polls import EvictionResult
 from winpool.controllers.pod_pass import PodPassStats
 from winpool.controllers.services import ControlStats
+from winpool.kube.events import Drop
 from winpool.kube.pools import NOT_INSTALLED
 from winpool.kube.request import RequestStats
 from winpool.kube.watch import WatchStats
+from winpool.kubelet.outcome import Outcome
 from winpool.model.pool import SurpriseKind
 from winpool.serve.access import Access
 from winpool.serve.definitions import (
@@ -24,6 +29,8 @@ from winpool.serve.definitions import (
     API_REQUESTS,
     API_RETRIES,
     CRD_LACKING_FIELDS,
+    EVENTS_DROPPED,
+    EVICTIONS,
     LAST_POD_PASS,
     LEADER,
     LEASE_SKEW,
@@ -36,10 +43,12 @@ from winpool.serve.definitions import (
     POD_PASS_SECONDS,
     POD_PASSES,
     PODS_SEEN,
+    SAMPLES,
     SECOND_OPERATOR,
     SURPRISES,
     TLS_EXPIRY,
     TLS_RELOAD_ERRORS,
+    Definition,
 )
 from winpool.telemetry import (
     Telemetry,
@@ -84,10 +93,10 @@ def telemetry(*, is_missing: bool, problem: str) -> Telemetry:
 
 def test_passes_over_pods_are_served_as_they_count_themselves() -> None:
     stats = PodPassStats(
-        Counter({"success": 3, "error": 1}), seconds=2.5, pods=150_000, finished=1767323045.5
+        Counter({"Success": 3, "Error": 1}), seconds=2.5, pods=150_000, finished=1767323045.5
     )
     assert of_pod_passes(stats) == {
-        POD_PASSES: {("success",): 3, ("error",): 1},
+        POD_PASSES: {("Success",): 3, ("Error",): 1},
         POD_PASS_SECONDS: {(): 2.5},
         PODS_SEEN: {(): 150_000},
         LAST_POD_PASS: {(): 1767323045.5},
@@ -95,10 +104,24 @@ def test_passes_over_pods_are_served_as_they_count_themselves() -> None:
 
 
 def test_both_results_are_served_from_the_start() -> None:
-    assert of_pod_passes(PodPassStats())[POD_PASSES] == {("success",): 0, ("error",): 0}
+    assert of_pod_passes(PodPassStats())[POD_PASSES] == {("Success",): 0, ("Error",): 0}
 
 
-def test_surprises_are_served_by_their_kind_and_both_kinds_from_the_start() -> None:
+@every(
+    ("definition", "label", "values"),
+    [
+        (SAMPLES, "result", Outcome),
+        (EVICTIONS, "result", get_args(EvictionResult)),
+        (EVENTS_DROPPED, "reason", get_args(Drop)),
+    ],
+)
+def test_the_table_declares_the_values_that_are_counted(
+    definition: Definition, label: str, values: Iterable[str]
+) -> None:
+    assert definition.values[label] == tuple(values)
+
+
+def test_surprises_are_served_by_their_reason_and_both_from_the_start() -> None:
     stats = UpgradeStats()
     stats.surprises[SurpriseKind.REBOOT] += 2
     served = {("SurpriseReboot",): 2, ("SurpriseOSChange",): 0}
@@ -107,8 +130,8 @@ def test_surprises_are_served_by_their_kind_and_both_kinds_from_the_start() -> N
 
 async def test_reviews_of_tokens_are_served_as_they_are_counted_and_all_results_from_the_start() -> None:
     access = Access(cast("Any", None), path="/metrics", role="winpool-metrics-reader", monotonic=lambda: 0.0)
-    access.results.update(["permitted", "permitted", "invalid"])
-    counts = {"permitted": 2, "forbidden": 0, "invalid": 1, "failed": 0, "rate_limited": 0}
+    access.results.update(["Permitted", "Permitted", "Invalid"])
+    counts = {"Permitted": 2, "Forbidden": 0, "Invalid": 1, "Failed": 0, "RateLimited": 0}
     assert of_access(access) == {ACCESS_REVIEWS: {(result,): n for result, n in counts.items()}}
     assert of_access(None) == {}
 
@@ -173,7 +196,7 @@ def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
         counter = getattr(made[kind], each.name)
         if isinstance(counter, Counter):
             counter["list", "nodes", "200"] = mark
-            counter["success"] = mark
+            counter["Success"] = mark
         else:
             setattr(made[kind], each.name, mark)
         marks[each.name] = mark

@@ -81,7 +81,7 @@ async def test_a_client_without_tls_gets_nothing(tls: ServingTls, caplog: pytest
 async def test_a_token_is_checked_over_tls_too(mounted: Mounted, tls: ServingTls) -> None:
     async def review(token: str, *, address: str, known: bool) -> str:
         assert address == "127.0.0.1"
-        return "permitted" if token == "good" else "invalid"
+        return "Permitted" if token == "good" else "Invalid"
 
     access = Access(review, path="/metrics", role="winpool-metrics-reader", monotonic=lambda: 0.0)  # type: ignore[arg-type]
     async with serving(tls=tls, access=access) as served:

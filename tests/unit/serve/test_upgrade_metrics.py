@@ -91,7 +91,7 @@ def test_overrides_are_counted_in_force_and_expired() -> None:
         in_force=(an_override(Gate.IMAGES), an_override(Gate.CAPACITY)),
         expired=(an_override(Gate.SUPPORT_MATRIX, NOON),),
     )
-    assert served(overview)["overrides"] == {("in_force",): 2, ("expired",): 1}
+    assert served(overview)["overrides"] == {("InForce",): 2, ("Expired",): 1}
 
 
 def test_since_when_nodes_are_due_is_the_start_of_the_entry_in_the_history() -> None:
