@@ -190,6 +190,8 @@ def test_the_calls_of_a_verb_do_not_grow_with_nodes(world: World) -> None:
     program.write_text(f'#!/bin/sh\necho "$*" >> {folder}/calls\nexec {world.testbed.kubectl_path} "$@"\n')
     program.chmod(0o755)
     (folder / "pods.yaml").write_text("{apiVersion: v1, kind: Pod, spec: {containers: []}}")
+    spec = "{runtimeClassName: none, containers: []}"
+    (folder / "class.yaml").write_text(f"{{apiVersion: v1, kind: Pod, spec: {spec}}}")
     expected = {
         ("status",): 3,
         ("status", pool): 3,
@@ -198,6 +200,7 @@ def test_the_calls_of_a_verb_do_not_grow_with_nodes(world: World) -> None:
         ("why", "nobody"): 5,
         ("join-config", pool): 2,
         ("check", "-f", str(folder / "pods.yaml"), "--pool", pool): 2,
+        ("check", "-f", str(folder / "class.yaml"), "--pool", pool): 3,
         ("uninstall", "--plan"): 10,
         ("matrix",): 0,
     }

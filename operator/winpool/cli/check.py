@@ -9,14 +9,25 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from winpool.api.matrix import Verdict
 from winpool.api.text import printable
 from winpool.cli.counts import grouped, listed
+from winpool.cli.lenient import Fields
 from winpool.cli.manifests import Manifest, read
 from winpool.cli.parsing import EndError, Exit, RefusedError, add_filename, note, note_offline, pool_name
-from winpool.cli.workloads import BUILD_ANNOTATION, Host, Workload, judged, version_named, workload_of
+from winpool.cli.workloads import (
+    BUILD_ANNOTATION,
+    Host,
+    Workload,
+    judged,
+    node_selectors,
+    version_named,
+    workload_of,
+)
 from winpool.support.compat import Isolation
 from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from winpool.cli.workloads import NodeSelectors
 
     Hosts: TypeAlias = Mapping[Host, Sequence[str]]
 
@@ -29,9 +40,11 @@ Microsoft's rules for container images and hosts.
 The Windows version of an image is the first of these that is given:
   1. --image-build
   2. the annotation {BUILD_ANNOTATION} of the pod
-  3. the build in the node selector or the required node affinity of the pod
+  3. the build in the node selector of the pod or of its RuntimeClass, or in the
+     required node affinity of the pod
   4. the tag of the image; a tag can be wrong, so it only causes a warning
 
+RuntimeClasses are read from the files, and with --pool also from the cluster.
 It contacts no registry, and with --host-build no cluster."""
 
 EXITS: Final = {
@@ -123,11 +136,28 @@ def _of_pool(given: argparse.Namespace) -> Hosts:
     return grouped((Host(each.versions.kernel, each.versions.runtime), each.name) for each in found.nodes)
 
 
+def _selectors(found: Sequence[Manifest], given: argparse.Namespace) -> NodeSelectors:
+    """Return the node selectors of RuntimeClasses: of those in the files, and of others in the cluster."""
+    of_files = node_selectors(Fields.of(each.content) for each in found if _is_runtime_class(each))
+    named = {workload.runtime_class for each in found if (workload := workload_of(each.content, {}))}
+    if given.pool is None or not named - {"", *of_files}:
+        return of_files
+    from winpool.cli.reader import read_runtime_classes
+
+    return {**node_selectors(read_runtime_classes(given.flags)), **of_files}
+
+
+def _is_runtime_class(manifest: Manifest) -> bool:
+    return Fields.of(manifest.content).text("kind") == "RuntimeClass"
+
+
 def _check(found: Sequence[Manifest], hosts: Hosts, given: argparse.Namespace) -> int:
     pods = refused = 0
+    selectors = _selectors(found, given)
     for each in found:
-        workload, where = workload_of(each.content), f"{each.file}:{each.line}: "
-        if each.content is not None and (workload is None or workload.is_linux):
+        workload, where = workload_of(each.content, selectors), f"{each.file}:{each.line}: "
+        is_read = each.content is None or _is_runtime_class(each)
+        if not is_read and (workload is None or workload.is_linux):
             what = "it is for Linux" if workload else "it creates no pods"
             note(f"{where}{workload.title if workload else 'an object'}: skipped, {what}")
             continue
@@ -136,6 +166,10 @@ def _check(found: Sequence[Manifest], hosts: Hosts, given: argparse.Namespace) -
             _say(f"{each.file}:{line}: {title}{fault}")
         refused += len(each.faults)
         if workload:
+            if workload.runtime_class not in ("", *selectors):
+                place = "these files" if given.pool is None else "these files or the cluster"
+                what = f"the RuntimeClass {workload.runtime_class} is not in {place}"
+                note(f"{where}{title}{what}, so it is unknown which nodes it selects")
             pods += 1
             refused += _workload(where, workload, hosts, given)
     if not pods:
@@ -146,6 +180,9 @@ def _check(found: Sequence[Manifest], hosts: Hosts, given: argparse.Namespace) -
 
 def _workload(where: str, workload: Workload, hosts: Hosts, given: argparse.Namespace) -> int:
     """Print a line for each container and kind of host; return how many pods do not run: 0 or 1."""
+    if workload.refusal:
+        _say(f"{where}{workload.title}: {workload.refusal}")
+        return 1
     fails, builds, asked = False, workload.asks_for, " or ".join(workload.asks_for)
     reached = [host for host in hosts if not builds or not host.build_text or host.build_text in builds]
     declared = (given.image_build, "--image-build") if given.image_build else workload.declared

@@ -22,6 +22,7 @@ from winpool.cli.kubectl import (
     decoded,
     read_lease,
 )
+from winpool.cli.lenient import Fields
 from winpool.kube.lists import ListPage
 from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page
 from winpool.kube.pools import POOLS_PATH, PoolObject, decode_pool_page
@@ -70,6 +71,13 @@ def list_nodes(kubectl: Kubectl, selector: str = "", *, name: str = "") -> Nodes
         tuple(sorted((node for page in pages for node in page.items), key=lambda each: each.name)),
         tuple(sorted(str(error) for page in pages for error in page.unreadable)),
     )
+
+
+def read_runtime_classes(flags: Sequence[str]) -> tuple[Fields, ...]:
+    """Return all RuntimeClasses. Raises NotAskedError."""
+    with Kubectl(flags) as kubectl:
+        answer = kubectl.get("/apis/node.k8s.io/v1/runtimeclasses")
+    return Fields.of(decoded(msgspec.json.decode, answer)).all("items")
 
 
 def read_version(kubectl: Kubectl) -> str:

@@ -6,7 +6,7 @@ Pods are read from objects that nobody has validated: what is not of the right t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from winpool.api.keys import GROUP, OS_LABEL, WINDOWS_BUILD_LABEL
 from winpool.api.matrix import Verdict
@@ -16,7 +16,10 @@ from winpool.support.matrix import Matrix, built_in
 from winpool.support.versions import parse_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    NodeSelectors: TypeAlias = Mapping[str, Mapping[str, Any]]
+    """Of RuntimeClasses, by their names."""
 
 
 BUILD_ANNOTATION: Final = f"{GROUP}/windows-build"
@@ -50,10 +53,13 @@ class Container:
 class Workload:
     """The pods of one object. ``asks_for`` are the builds of nodes it can be scheduled to, empty for any.
 
-    ``declared`` is the Windows that its images are built for, and who says so.
+    ``declared`` is the Windows that its images are built for, and who says so. ``refusal`` is why the API
+    server refuses the pods, empty where it does not.
     """
 
     title: str
+    runtime_class: str
+    refusal: str
     is_linux: bool
     declared: tuple[str, str] | None
     asks_for: tuple[str, ...]
@@ -74,31 +80,56 @@ class Host:
         return version.build_text if version else ""
 
 
-def workload_of(content: Any) -> Workload | None:
-    """Return the pods that ``content`` makes; None where it is no object that makes any."""
+def node_selectors(runtime_classes: Iterable[Fields]) -> dict[str, Mapping[str, Any]]:
+    """Return what each RuntimeClass adds to the node selector of its pods."""
+    return {
+        each.one("metadata").text("name"): each.one("scheduling", "nodeSelector").content
+        for each in runtime_classes
+    }
+
+
+def workload_of(content: Any, selectors: NodeSelectors) -> Workload | None:
+    """Return the pods that ``content`` makes, with the node selectors of their RuntimeClasses.
+
+    None where it is no object that makes any.
+    """
     fields = Fields.of(content)
     kind = fields.text("kind")
     if kind not in _TEMPLATES:
         return None
     pod = fields.one(*_TEMPLATES[kind])
     spec, annotations = pod.one("spec"), pod.one("metadata", "annotations")
+    name = spec.text("runtimeClassName")
+    own, added = spec.one("nodeSelector").content, selectors.get(name, {})
+    spec = Fields({**spec.content, "nodeSelector": {**added, **own}})
     builds = _builds(spec)
+    who = f"the RuntimeClass {name}" if WINDOWS_BUILD_LABEL in added else "the pod"
     return Workload(
         title=f"{kind} {fields.one('metadata').text('name')}".rstrip(),
+        runtime_class=name,
+        refusal=next(
+            (
+                f"the API server refuses the pod: it selects {key}={own[key]}, and its RuntimeClass {name} "
+                f"selects {key}={value}"
+                for key, value in added.items()
+                if own.get(key, value) != value
+            ),
+            "",
+        ),
         is_linux="linux" in (spec.one("os").text("name"), spec.one("nodeSelector").text(OS_LABEL)),
-        declared=_declared(annotations.text(BUILD_ANNOTATION), builds),
+        declared=_declared(annotations.text(BUILD_ANNOTATION), builds, who),
         asks_for=builds,
         containers=tuple(_containers(spec)),
     )
 
 
-def _declared(annotation: str, builds: tuple[str, ...]) -> tuple[str, str] | None:
-    """Take the annotation, else the oldest build that the pod asks for: its images run on all of them."""
+def _declared(annotation: str, builds: tuple[str, ...], who: str) -> tuple[str, str] | None:
+    """Take the annotation, else the oldest build that ``who`` asks for: its images run on all of them."""
     if said := parse_windows(annotation):
         return str(said), f"the annotation {BUILD_ANNOTATION}"
     versions = [version for each in builds if (version := parse_windows(each))]
     oldest = min(versions, key=lambda each: each.build, default=None)
-    return (str(oldest), f"the build that the pod selects by {WINDOWS_BUILD_LABEL}") if oldest else None
+    return (str(oldest), f"the build that {who} selects by {WINDOWS_BUILD_LABEL}") if oldest else None
 
 
 def _builds(spec: Fields) -> tuple[str, ...]:

@@ -6,10 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.builders import a_node
+from harness.every import every
+from winpool.cli.lenient import Fields
 from winpool.cli.reader import Nodes
 from winpool.cli.workloads import Host, version_named, workload_of
 from winpool.model.node import NodeVersions
@@ -117,6 +120,59 @@ def test_a_host_that_a_pod_does_not_ask_for_does_not_count(plugin: Plugin) -> No
     ended = checked(plugin, pod(SELECTOR))
     assert ended.code == 1
     assert ended.out[-1] == "stdin:1: Pod a: selects 10.0.20348, and none of these hosts has it"
+
+
+CLASS = "kind: RuntimeClass\nmetadata: {name: old}\nscheduling: {nodeSelector: {%s}}\n---\n"
+OLD = CLASS % "node.kubernetes.io/windows-build: 10.0.17763"
+OF_CLASS = "{runtimeClassName: old, containers: [{name: app, image: acme/app}]}"
+
+
+@every("kind", PODS)
+def test_a_pod_of_every_kind_selects_what_its_runtime_class_does(plugin: Plugin, kind: str) -> None:
+    ended = checked(plugin, OLD + PODS[kind] % OF_CLASS, host="10.0.20348")
+    assert (ended.code, ended.err) == (1, [])
+    assert "according to the build that the RuntimeClass old selects by node.kubernetes.io" in ended.out[0]
+    assert ended.out[1] == f"stdin:5: {kind} a: selects 10.0.17763, and none of these hosts has it"
+
+
+def test_a_pod_that_selects_another_build_than_its_runtime_class_is_refused(plugin: Plugin) -> None:
+    ended = checked(plugin, OLD + pod(f"runtimeClassName: old, {SELECTOR}"), host="10.0.20348")
+    assert (ended.code, ended.out) == (
+        1,
+        [
+            "stdin:5: Pod a: the API server refuses the pod: it selects "
+            "node.kubernetes.io/windows-build=10.0.20348, and its RuntimeClass old selects "
+            "node.kubernetes.io/windows-build=10.0.17763"
+        ],
+    )
+
+
+def test_a_runtime_class_can_say_that_its_pods_are_for_linux(plugin: Plugin) -> None:
+    ended = checked(plugin, CLASS % "kubernetes.io/os: linux" + pod("runtimeClassName: old, "))
+    assert ended.err == ["stdin:5: Pod a: skipped, it is for Linux"]
+
+
+def test_a_runtime_class_that_is_not_in_the_files_is_named(plugin: Plugin) -> None:
+    ended = checked(plugin, pod("runtimeClassName: old, "))
+    assert (ended.code, verdict(ended)) == (0, "Unknown")
+    assert ended.err == [
+        "stdin:1: Pod a: the RuntimeClass old is not in these files, so it is unknown which nodes it selects"
+    ]
+
+
+def test_with_a_pool_a_runtime_class_that_is_not_in_the_files_is_read_from_the_cluster(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = a_node("w1", versions=NodeVersions(kernel="10.0.20348.4052"))
+    (found,) = yaml.safe_load_all(OLD.removesuffix("---\n"))
+    monkeypatch.setattr("winpool.cli.reader.read_members", lambda *_: Nodes((node,), ()))
+    monkeypatch.setattr("winpool.cli.reader.read_runtime_classes", lambda *_: (Fields.of(found),))
+    ended = plugin("check", "-f", "-", "--pool", "win", stdin=PODS["Pod"] % OF_CLASS)
+    assert (ended.code, ended.err) == (1, [])
+    assert ended.out[-1] == "stdin:1: Pod a: selects 10.0.17763, and none of these hosts has it"
+    ended = plugin("check", "-f", "-", "--pool", "win", stdin=pod("runtimeClassName: new, "))
+    assert (ended.code, len(ended.err)) == (0, 1)
+    assert "the RuntimeClass new is not in these files or the cluster, so" in ended.err[0]
 
 
 def test_a_build_that_is_given_is_taken_for_what_the_pod_declares(plugin: Plugin) -> None:
@@ -261,7 +317,7 @@ def test_no_object_fails(kind: str, spec: Any, containers: Any, affinity: Any) -
         "os": spec,
     }
     for content in (spec, {"kind": kind, "spec": spec}, {"kind": "Pod", "metadata": spec, "spec": inner}):
-        found = workload_of(content)
+        found = workload_of(content, {})
         assert found is None or isinstance(found.containers, tuple)
 
 
