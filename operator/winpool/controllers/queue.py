@@ -76,8 +76,8 @@ LATER_SECONDS: Final = 5.0
 """How long a pool waits with a pass that can only report. People who look at it do not notice."""
 
 LATER_APART_SECONDS: Final = 0.02
-"""Between two pools that are woken so. Hundreds of them, which each new one wakes, then take turns with those
-that have something to write, and a share of the loop."""
+"""Between the pass of a pool that is woken so and the next. Each new pool wakes all others so. One pass at a
+time leaves the loop to pools that have something to write, which do not wait for hundreds of these."""
 
 GATHER_SECONDS: Final = 0.05
 """Changes come in bursts (nodes that join, events of our own writes): one pass serves them all. Far
@@ -93,7 +93,11 @@ class PoolLoops:
     _begun: bool = field(default=False, init=False)
     _wakes: dict[str, Wake] = field(default_factory=dict, init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
-    _later: dict[str, None] = field(default_factory=dict, init=False)
+    _later: dict[str, float] = field(default_factory=dict, init=False)
+    """When the pools are due that are woken later, in the order of that."""
+    _late: str = field(default="", init=False)
+    """The pool that was woken so and has not had its pass; ``_next_late`` wakes the next one."""
+    _next_late: asyncio.TimerHandle | None = field(default=None, init=False)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     """Between the passes of two pools the event loop serves all else that is ready, such as /healthz: a pass
     decides without a break, and a hundred of them in a row would take seconds (P7)."""
@@ -118,16 +122,28 @@ class PoolLoops:
 
     def wake_later(self, name: str) -> None:
         """Ask for a pass of that pool after LATER_SECONDS, and after those that were asked for before."""
-        if not self._later:
-            asyncio.get_running_loop().call_later(LATER_SECONDS, self._wake_late)
-        self._later[name] = None
+        self._later.setdefault(name, asyncio.get_running_loop().time() + LATER_SECONDS)
+        if self._next_late is None:
+            self._wake_late_in(LATER_SECONDS)
+
+    def _wake_late_in(self, seconds: float) -> None:
+        if self._next_late is not None:
+            self._next_late.cancel()
+        self._next_late = asyncio.get_running_loop().call_later(seconds, self._wake_late)
 
     def _wake_late(self) -> None:
-        name = next(iter(self._later))
-        self.wake(name)
-        del self._later[name]
-        if self._later:
-            asyncio.get_running_loop().call_later(LATER_APART_SECONDS, self._wake_late)
+        self._late, self._next_late, now = "", None, asyncio.get_running_loop().time()
+        for name, due in [*self._later.items()]:
+            if due > now:
+                self._wake_late_in(due - now)
+                return
+            del self._later[name]
+            self.wake(name)
+            if name in self._wakes:
+                self._late = name
+                # At the latest: its pass may wait for an API server that is down.
+                self._wake_late_in(LATER_SECONDS)
+                return
 
     def wake_all(self) -> None:
         """Ask for a pass of every pool."""
@@ -158,6 +174,8 @@ class PoolLoops:
                     await asyncio.sleep(0)
                 wake.clear()  # the pass takes its snapshot before it awaits anything, so no change is missed
                 seconds = await self._pass(name, reconciler, backoff, outage)
+                if name == self._late:
+                    self._wake_late_in(LATER_APART_SECONDS)
         finally:
             reconciler.close()
             del self._wakes[name]

@@ -61,6 +61,7 @@ def claim(
     found: Record | Unreadable | None,
     *,
     pool: Pool,
+    selecting: Collection[str],
     asking: tuple[Pool, ...],
     owners: Mapping[str, Pool],
     vanished: Collection[str],
@@ -68,10 +69,11 @@ def claim(
 ) -> Claimed:
     """Say which claim ``pool`` has to ``node``; ``found`` is the record on it.
 
-    ``asking`` are all pools that select the node, the first in line first; ``owners`` all pools, by UID.
+    ``selecting`` are the UIDs of all pools that select the node, and ``asking`` are these, the first in line
+    first; ``owners`` are all pools, by UID.
     """
     owner = found.pool_uid if isinstance(found, Record) else None
-    if pool not in asking:
+    if pool.uid not in selecting:
         if node.labels.get(OS_LABEL) != OS_WINDOWS:
             return Claimed(Claim.NONE)  # a stray: its kubelet can have changed the label (``strays``)
         # The annotation was lost or damaged, the label still names us: what is under winpool.dev/ is ours.
@@ -180,7 +182,16 @@ def _divided(snapshot: Snapshot, rights: RecordTrust) -> Iterator[Member]:
         asking = lines.get(selecting)
         if asking is None:
             asking = lines[selecting] = _in_line(owners[uid] for uid in selecting)
-        found = claim(node, record, pool=pool, asking=asking, owners=owners, vanished=vanished, rights=rights)
+        found = claim(
+            node,
+            record,
+            pool=pool,
+            selecting=selecting,
+            asking=asking,
+            owners=owners,
+            vanished=vanished,
+            rights=rights,
+        )
         if found.claim is not Claim.NONE:
             second = (each.name for each in asking if each is not pool)
             rival = next(second, "") if found.claim is Claim.OURS else found.rival

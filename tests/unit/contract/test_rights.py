@@ -262,6 +262,7 @@ def claimed(node: Node, pool: Pool, *, vanished: str, rights: RecordTrust) -> Cl
         node,
         found=record_of(node),
         pool=pool,
+        selecting={pool.uid},
         asking=(pool,),
         owners={pool.uid: pool},
         vanished=(vanished,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -19,6 +20,7 @@ from harness.stage import on_stage, status_of
 from harness.virtual_time import in_virtual_time
 from harness.writes import relabelled
 from winpool.controllers.queue import GATHER_SECONDS, PoolLoops
+from winpool.controllers.services import Services
 from winpool.kube.errors import ApiError, TooLarge, TooManyRequests, Unavailable
 from winpool.model.node import Node
 
@@ -66,20 +68,6 @@ def test_what_can_only_be_reported_takes_one_pass_in_five_seconds() -> None:
         assert passes_since(operator, begun) == [pytest.approx(begun + 5 + GATHER_SECONDS)]
         await asyncio.sleep(10)
         assert len(passes_since(operator, begun)) == 2
-
-    on_stage(scene, a_node("w1"), spec=LABELS)
-
-
-def test_pools_that_can_only_report_are_woken_one_after_the_other() -> None:
-    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
-        await asyncio.sleep(30)
-        begun, loops = cluster.time, operator._loops
-        assert loops is not None
-        for number in range(50):
-            loops.wake_later(f"other-{number}")
-        loops.wake_later("pool")
-        await asyncio.sleep(20)
-        assert passes_since(operator, begun) == [pytest.approx(begun + 5 + 50 * 0.02 + GATHER_SECONDS)]
 
     on_stage(scene, a_node("w1"), spec=LABELS)
 
@@ -386,6 +374,49 @@ async def test_while_the_operator_stands_by_no_loop_starts_and_then_those_of_all
     await loops.stop()
 
 
+def services_of(known: Sequence[Any]) -> Services:
+    part: Any = SimpleNamespace
+    names = {each.name for each in known}
+    return some_services(
+        pools=part(get=lambda name: name in names, all=lambda: known, synced=True),
+        nodes=part(synced=True),
+        guard=part(known=True),
+        lacking_fields=tuple,
+    )
+
+
+@in_virtual_time
+async def test_a_pool_with_something_to_write_waits_for_one_pass_of_those_that_only_report() -> None:
+    part: Any = SimpleNamespace
+    known = [part(name=str(number)) for number in range(20)]
+    loop, passes = asyncio.get_running_loop(), list[tuple[str, float]]()
+
+    def reconciler(name: str) -> Any:
+        async def run() -> None:
+            passes.append((name, round(loop.time() - begun, 2)))
+            await asyncio.sleep(1)
+
+        return part(close=lambda: None, run=run)
+
+    begun = 0.0
+    loops = PoolLoops(services_of(known), make_reconciler=reconciler)
+    loops.begin()
+    await asyncio.sleep(10)
+    passes.clear()
+    begun = loop.time()
+    for each in (*known, part(name="gone")):
+        loops.wake_later(each.name)
+    await asyncio.sleep(10)
+    late = [at for _, at in passes]
+    assert late[0] == 5.05
+    assert {round(later - earlier, 2) for earlier, later in pairwise(late)} == {1.07}
+    loops.wake("19")
+    await asyncio.sleep(30)
+    assert next(at for name, at in passes if name == "19") == 10.05
+    assert len(passes) == 21
+    await loops.stop()
+
+
 async def test_between_the_passes_of_many_pools_the_loop_serves_all_else() -> None:
     """In real time: what serves /healthz must not wait until sixty pools have decided."""
     part: Any = SimpleNamespace
@@ -395,13 +426,9 @@ async def test_between_the_passes_of_many_pools_the_loop_serves_all_else() -> No
     async def run() -> None:
         seen.append(turns)
 
-    services = some_services(
-        pools=part(get=lambda name: name, all=lambda: known, synced=True),
-        nodes=part(synced=True),
-        guard=part(known=True),
-        lacking_fields=tuple,
+    loops = PoolLoops(
+        services_of(known), make_reconciler=lambda _: cast(Any, part(close=lambda: None, run=run))
     )
-    loops = PoolLoops(services, make_reconciler=lambda _: cast(Any, part(close=lambda: None, run=run)))
     loops.begin()
     while len(seen) < len(known):
         await asyncio.sleep(0)
