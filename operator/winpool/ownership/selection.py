@@ -64,9 +64,9 @@ class Selections:
         labels = self._labels.get(node.name)
         if labels is not node.labels:
             if labels != node.labels:
+                selectors = self._selectors.items()
                 self._keep(
-                    node.name,
-                    {uid for uid, each in self._selectors.items() if _is_selected(node.labels, each)},
+                    node.name, frozenset([uid for uid, each in selectors if _is_selected(node.labels, each)])
                 )
             self._labels[node.name] = node.labels
         return self._found[node.name]
@@ -82,12 +82,16 @@ class Selections:
             return
         old = asked.keys() | (before.keys() - now.keys())
         self._same.clear()
+        joined: dict[tuple[frozenset[str], frozenset[str]], frozenset[str]] = {}
         for name, labels in self._labels.items():
-            chosen = {uid for uid, each in asked.items() if _is_selected(labels, each)}
-            self._keep(name, (self._found[name] - old) | chosen)
+            found = self._found[name]
+            chosen = frozenset([uid for uid, each in asked.items() if _is_selected(labels, each)])
+            both = joined.get((found, chosen))
+            if both is None:  # the same pools select most nodes, and there may be hundreds
+                both = joined[found, chosen] = (found - old) | chosen
+            self._keep(name, both)
 
-    def _keep(self, name: str, found: Iterable[str]) -> None:
-        uids = frozenset(found)
+    def _keep(self, name: str, uids: frozenset[str]) -> None:
         if len(self._same) > len(self._found):  # a kubelet may change its labels for ever
             self._same.clear()
         self._found[name] = self._same.setdefault(uids, uids)
