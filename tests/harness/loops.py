@@ -380,7 +380,6 @@ class MemoryOperator:
         self.node_pods = NodePodLists(
             list_pods=self._list_pods_of,
             list_budgets=self._list_budgets,
-            daemon_sets=tuple,
             pools=self.pools,
             nodes=self.store.objects,
             answers=answers,

@@ -50,7 +50,7 @@ are of the sample.
 
 Of a single node it shows its pods too, what they use, and whether they may be
 evicted. It reads them by kubectl with your rights: get nodes/proxy, list pods,
-poddisruptionbudgets and windowsnodepools. It takes 10 seconds for the growth.
+poddisruptionbudgets and windowsnodepools. It takes 12 seconds for the growth.
 
 The plugin runs kubectl port-forward to the Pod of the operator that leads, or
 asks at --url. The Role winpool-memory-user in winpool-system has the rights

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from winpool.model.memory_report import NodeReport
     from winpool.model.pool import Pool
 
-APART_SECONDS: Final = 10.0
-"""Between the two samples that show growth: as between two samples of a node under pressure."""
+APART_SECONDS: Final = 12.0
+"""Between the two samples that show growth: a kubelet reads its counters anew every ten seconds."""
 
 ANSWER_SECONDS: Final = 30
 """How long a kubelet may take: the API server sets no limit, and a node without memory may never answer."""

@@ -152,7 +152,6 @@ class Controller:
             node_pods=NodePodLists(
                 list_pods=pods.list_node,
                 list_budgets=budgets.get,
-                daemon_sets=lambda: pod_pass.daemon_sets,
                 pools=pools,
                 nodes=nodes.objects,
                 answers=answers,

@@ -32,7 +32,6 @@ from winpool.loops import Clock, Faults, Wake
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Node
 from winpool.model.node_pods import KnownEvictions, NodePods, PodListRequest
-from winpool.model.pods import DaemonSet
 from winpool.model.pool import Pool
 from winpool.model.survey import PodListProblem, Survey
 from winpool.model.surveyor import Surveyor
@@ -185,14 +184,13 @@ class NodePodLists:
     """Lists the pods of single nodes until cancelled.
 
     ``pools`` and ``nodes`` (by name) are those that are known. ``list_budgets`` returns all
-    PodDisruptionBudgets, and raises ApiErrors. ``daemon_sets`` returns those that were last listed.
+    PodDisruptionBudgets, and raises ApiErrors.
     ``on_listed`` is called with the name of a pool that has a new answer, or a new problem. ``ask_for_all``
     asks for a list of all pods, which finds and reports which right is missing.
     """
 
     list_pods: ListPods
     list_budgets: Callable[[], Awaitable[BudgetIndex]]
-    daemon_sets: Callable[[], Sequence[DaemonSet]]
     pools: Pools
     nodes: Mapping[str, Node]
     answers: Answers
@@ -336,7 +334,7 @@ class NodePodLists:
         question = question_of(pool, [node], now=started)
         if question is None or node.name not in question.nodes:
             return None
-        surveyor = Surveyor([replace(question, workloads=False)], daemon_sets=self.daemon_sets())
+        surveyor = Surveyor([replace(question, workloads=False)])
         page = await self.list_pods(node.name)
         for pod in page.pods:
             surveyor.see(pod)

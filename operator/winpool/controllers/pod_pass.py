@@ -5,8 +5,8 @@ default of the setting). Between two passes there is at least a second, and at l
 last one took, so that the API server and the loop spend at most a fifth of their time on it. If the pools ask
 the very same again and again (agents that do not get ready), the pauses grow. Without pools there is none.
 
-Where a pool has taints, all DaemonSets are listed once before the pods, and where a pool asks for
-workloads, all PodDisruptionBudgets. That this fails is a part of the answers, and fails no pass. In place of
+Where a pool has taints, all DaemonSets are listed once beside the pods, and where a pool asks for workloads,
+all PodDisruptionBudgets before them. That this fails is a part of the answers, and fails no pass. In place of
 DaemonSets that cannot be listed those of the pass before count, since they only warn. Budgets are then asked
 for again by themselves, once a minute at most, and when they can be listed there is another pass: until then
 no node may be upgraded.
@@ -127,10 +127,10 @@ class PodPass:
     """Which right to list pods is missing, as a text for people; empty where none is known to be."""
     budgets_forbidden: str = field(default="", init=False)
     """Which right to list PodDisruptionBudgets is missing, likewise."""
-    daemon_sets: Sequence[DaemonSet] = field(default=(), init=False)
-    """Those that were last listed; none where no pool has taints."""
     daemon_sets_forbidden: str = field(default="", init=False)
     """Which right to list DaemonSets is missing, as a text for people."""
+    _daemon_sets: Sequence[DaemonSet] = field(default=(), init=False)
+    """Those that were last listed; none where no pool has taints."""
     _budgets_retry_after: float | None = field(default=None, init=False)
     _lacks_budgets: bool = field(default=False, init=False)
     """Whether a pool asks for workloads, and the last pass had no budgets."""
@@ -216,9 +216,12 @@ class PodPass:
         self._budget_outage.ended()
         return found
 
-    async def _list_daemon_sets(self) -> None:
+    async def _list_daemon_sets(self, questions: Iterable[PoolQuestion]) -> None:
+        if not any(each.taints for each in questions):
+            self._daemon_sets, self.daemon_sets_forbidden = (), ""
+            return
         try:
-            self.daemon_sets = await self.list_daemon_sets()
+            self._daemon_sets = await self.list_daemon_sets()
         except Exception as error:  # noqa: BLE001 - a bug of ours must not end the passes
             failure = _as_api_error(error, "daemonsets")
             self._daemon_set_outage.failed(failure)
@@ -238,13 +241,17 @@ class PodPass:
         with_work = work_nodes(questions)
         budgets = await self._budgets() if with_work else None
         self._lacks_budgets = bool(with_work) and budgets is None
-        if any(each.taints for each in questions):
-            await self._list_daemon_sets()
-        else:
-            self.daemon_sets, self.daemon_sets_forbidden = (), ""
-        surveyor = Surveyor(questions, budgets=budgets, daemon_sets=self.daemon_sets)
+        surveyor = Surveyor(questions, budgets=budgets)
         started, began = self.clock.now(), self.clock.monotonic()
-        listed = await self.list_pods(see=surveyor.see, with_work=with_work)
+        # Beside the pods, so that lists of single nodes do not come first: people read what taints meet
+        # anywhere before the first is written.
+        lists_daemon_sets = asyncio.create_task(self._list_daemon_sets(questions))
+        try:
+            listed = await self.list_pods(see=surveyor.see, with_work=with_work)
+            await lists_daemon_sets
+        finally:
+            lists_daemon_sets.cancel()
+        surveyor.add_daemon_sets(self._daemon_sets)
         finished = self.clock.now()
         self._surveys = surveyor.finish(
             started=started, finished=finished, began=began, unreadable=listed.unreadable_nodes

@@ -78,9 +78,11 @@ class IntolerantPods:
 
     Finished, terminating and mirror pods do not count. ``nodes`` are all that have at least one such pod;
     ``examples`` and ``daemon_sets`` are "namespace/name", in order, the first few of them.
-    ``daemon_set_nodes`` are the nodes with such a pod of a DaemonSet, which would not come back, and those
-    that the taint keeps such a pod from. ``on_nodes`` has the pods node by node: which of them matter may
-    have changed since. Of the DaemonSets those of kube-system are the first; ``daemon_set_count`` counts all.
+    ``daemon_set_nodes`` are the nodes with such a pod of a DaemonSet, which would not come back. ``on_nodes``
+    has the same node by node: which of them matter may have changed since. Of the DaemonSets those of
+    kube-system are the first; ``daemon_set_count`` counts all. ``kept_away`` are the DaemonSets whose pods
+    the taint keeps away, or would, from the nodes ``kept_away_from``, by a list of DaemonSets: none where
+    only the pods of one node were listed.
     """
 
     taint: Taint
@@ -90,6 +92,8 @@ class IntolerantPods:
     daemon_sets: tuple[str, ...] = ()
     daemon_set_nodes: frozenset[str] = frozenset()
     daemon_set_count: int = field(default=0, compare=False)
+    kept_away: frozenset[str] = frozenset()
+    kept_away_from: frozenset[str] = frozenset()
     on_nodes: Mapping[str, OnNode] = field(default_factory=dict, compare=False)
 
 

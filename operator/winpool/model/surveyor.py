@@ -63,6 +63,8 @@ class TaintTally:
     examples: list[str] = field(default_factory=list)
     daemon_sets: set[str] = field(default_factory=set)
     daemon_set_nodes: set[str] = field(default_factory=set)
+    kept_away: set[str] = field(default_factory=set)
+    kept_away_from: set[str] = field(default_factory=set)
 
     def add(self, pod: Pod, *, node: str) -> None:
         """Count a pod on ``node`` that does not tolerate the taint."""
@@ -77,8 +79,8 @@ class TaintTally:
     def keep_away(self, daemon_set: DaemonSet, *, nodes: Collection[str]) -> None:
         """Count a DaemonSet that does not tolerate the taint, and is made for ``nodes``."""
         if nodes:
-            self.daemon_sets.add(daemon_set.name)
-            self.daemon_set_nodes.update(nodes)
+            self.kept_away.add(daemon_set.name)
+            self.kept_away_from.update(nodes)
 
     def result(self) -> IntolerantPods:
         """Return what was seen of the taint."""
@@ -90,6 +92,8 @@ class TaintTally:
             daemon_sets=tuple(sorted(self.daemon_sets, key=daemon_set_place)[:DAEMON_SETS_KEPT]),
             daemon_set_count=len(self.daemon_sets),
             daemon_set_nodes=frozenset(self.daemon_set_nodes),
+            kept_away=frozenset(self.kept_away),
+            kept_away_from=frozenset(self.kept_away_from),
             on_nodes=self.nodes,
         )
 
@@ -278,16 +282,10 @@ class Surveyor:
     """Gets every pod once, returns one survey for each question.
 
     ``budgets`` are all PodDisruptionBudgets of the cluster, None where they are not known: they matter to
-    questions that ask for workloads. ``daemon_sets`` are those that are made for Windows nodes.
+    questions that ask for workloads.
     """
 
-    def __init__(
-        self,
-        questions: Iterable[PoolQuestion],
-        *,
-        budgets: BudgetIndex | None = None,
-        daemon_sets: Iterable[DaemonSet] = (),
-    ) -> None:
+    def __init__(self, questions: Iterable[PoolQuestion], *, budgets: BudgetIndex | None = None) -> None:
         self._tallies = [_PoolTally(question) for question in questions]
         # The names are those of the questions, not of the pods: one string for all pods of a node.
         self._by_node: dict[str, tuple[str, tuple[_PoolTally, ...]]] = {}
@@ -300,6 +298,9 @@ class Surveyor:
         self._taints: frozenset[TaintKey] = frozenset().union(*(tally.intolerant for tally in self._tallies))
         self._judge = partial(_not_tolerated, self._taints)
         self._judge_once = lru_cache(maxsize=_SETS_KEPT)(self._judge)
+
+    def add_daemon_sets(self, daemon_sets: Iterable[DaemonSet]) -> None:
+        """Count those of ``daemon_sets``, which are made for Windows nodes, that do not tolerate a taint."""
         for each in daemon_sets:
             refused = self._judge(each.tolerations)
             for tally in self._tallies:

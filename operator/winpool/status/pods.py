@@ -248,6 +248,10 @@ def _agents_of(taint: Taint, evidence: Evidence, ours: Mapping[str, Node]) -> _A
             there |= seen
             found.update(agents.daemon_sets)
             count = max(count, agents.daemon_set_count)
+        names = agents.kept_away_from & ours.keys() if agents else ()
+        if agents and (seen := {name for name in names if survey.saw(ours[name])}):
+            there |= seen
+            found |= agents.kept_away
     shown = tuple(sorted(found, key=daemon_set_place)[:DAEMON_SETS_KEPT])
     return _Agents(written(taint), shown, max(count, len(found)), frozenset(there))
 

@@ -87,20 +87,20 @@ def test_daemon_sets_that_the_taint_keeps_away_are_named_on_the_nodes_that_they_
     labels = {"w1": {"os": "windows", "gpu": "no"}, "w2": {"os": "windows"}}
     question = a_question(NO_SCHEDULE, "os=windows:PreferNoSchedule", labels=labels)
     anything = Toleration(operator="Exists")
-    surveyor = Surveyor(
-        [question],
-        daemon_sets=[
+    surveyor = Surveyor([question])
+    surveyor.add_daemon_sets(
+        [
             DaemonSet("shop/agent", (("os", "windows"),)),
             DaemonSet("kube-system/gpu", (("gpu", "no"), ("os", "windows"))),
             DaemonSet("shop/patient", (("os", "windows"),), (anything,)),
             DaemonSet("shop/elsewhere", (("os", "windows"), ("gpu", "yes"))),
-        ],
+        ]
     )
     survey = surveyor.finish(started=NOON, finished=LATER)[question.pool_uid]
     found = intolerant(survey, NO_SCHEDULE)
-    assert (found.daemon_sets, {*found.daemon_set_nodes}) == (("kube-system/gpu", "shop/agent"), {"w1", "w2"})
+    assert ({*found.kept_away}, {*found.kept_away_from}) == ({"kube-system/gpu", "shop/agent"}, {"w1", "w2"})
     assert (found.pods, found.nodes) == (0, frozenset())
-    assert intolerant(survey, "os=windows:PreferNoSchedule").daemon_sets == ()
+    assert intolerant(survey, "os=windows:PreferNoSchedule").kept_away == frozenset()
 
 
 def test_intolerant_pods_are_counted_and_the_first_named() -> None:

@@ -71,7 +71,6 @@ class Stage:
         self.looks = NodePodLists(
             list_pods=self._list,
             list_budgets=self._list_budgets,
-            daemon_sets=tuple,
             pools=self.pools,
             nodes=self.nodes,
             answers=self.answers,

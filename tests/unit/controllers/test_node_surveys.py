@@ -66,7 +66,6 @@ class Stage:
         self.looks = NodePodLists(
             list_pods=self._list,
             list_budgets=_no_budgets,
-            daemon_sets=tuple,
             pools=self.pools,
             nodes=self.nodes,
             answers=Answers(detectors=None, results=Counter(), monotonic=loop.time),

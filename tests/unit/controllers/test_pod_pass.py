@@ -460,18 +460,17 @@ NO_DAEMON_SETS = (
 )
 
 
-def test_daemon_sets_are_listed_once_before_each_list_of_pods_of_a_pool_with_taints() -> None:
+def test_daemon_sets_are_listed_once_beside_each_list_of_pods_of_a_pool_with_taints() -> None:
     async def scene(stage: Stage) -> None:
         stage.daemon_sets = (AGENT,)
         await stage.play(3600)
         assert stage.daemon_set_lists == stage.lists
         found = stage.survey().intolerant_of(a_taint(TAINT))
         assert found is not None
-        assert (found.daemon_sets, {*found.daemon_set_nodes}) == ((AGENT.name,), {"w1"})
+        assert ({*found.kept_away}, {*found.kept_away_from}) == ({AGENT.name}, {"w1"})
         stage.questions = (a_question(),)
         await stage.play(1200)
         assert len(stage.daemon_set_lists) < len(stage.lists)
-        assert stage.passes.daemon_sets == ()
 
     played(scene, a_question(TAINT, labels={"w1": {"os": "windows"}, "w2": {}}))
 
@@ -486,14 +485,16 @@ def test_daemon_sets_that_cannot_be_listed_fail_no_pass_and_those_from_before_co
         for _ in range(2):
             stage.passes.ask()
             await stage.play(3)
-            assert stage.passes.daemon_sets == (AGENT,)
+            found = stage.survey().intolerant_of(a_taint(TAINT))
+            assert found is not None
+            assert found.kept_away == {AGENT.name}
             assert "may not list daemonsets.apps" in stage.passes.daemon_sets_forbidden
         stage.passes.ask()
         await stage.play(5)
         assert stage.passes.daemon_sets_forbidden == ""
         assert dict(stage.passes.stats.passes) == {"Success": 4}
 
-    played(scene, a_question(TAINT))
+    played(scene, a_question(TAINT, labels={"w1": {"os": "windows"}}))
 
 
 # Workloads and PodDisruptionBudgets

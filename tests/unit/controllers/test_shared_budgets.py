@@ -73,7 +73,6 @@ def lists_of(nodes: Sequence[Node], *, list_pods: ListPods, budgets: BudgetCache
     return NodePodLists(
         list_pods=list_pods,
         list_budgets=budgets.get,
-        daemon_sets=tuple,
         pools=pools,
         nodes={node.name: node for node in nodes},
         answers=eviction_answers(None, clock=clock),

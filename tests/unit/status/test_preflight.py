@@ -241,6 +241,21 @@ def test_agents_that_do_not_tolerate_a_startup_taint_or_ours_are_named_too() -> 
     assert "winpool.dev/reserved-memory-mismatch:NoSchedule" in messages
 
 
+def test_daemon_sets_that_never_had_a_pod_are_named_also_where_a_node_was_looked_at_since() -> None:
+    pool, nodes = a_pool(taints=[GENTLE]), [a_node("w1"), a_node("w2")]
+    survey = a_survey(pool, nodes)
+    assert survey
+    kept = {
+        key: replace(each, kept_away=frozenset({"kube-system/cni"}), kept_away_from=frozenset({"w2", "w3"}))
+        for key, each in survey.intolerant.items()
+    }
+    looks = [replace(survey, nodes={node.name: node.uid}, began=survey.began + 1) for node in nodes]
+    decision = decide(a_snapshot(pool, nodes, survey=replace(survey, intolerant=kept), looks=looks))
+    [(names, message, _)] = told(decision, "IntolerantNodeAgents")
+    assert names == ("w2",)
+    assert message.startswith("The DaemonSets kube-system/cni do not tolerate the taint")
+
+
 def test_agents_of_many_taints_are_told_together_with_how_many_more_there_are() -> None:
     taints = [f"example.com/t{number:02}:NoSchedule" for number in range(12)]
     pool, node = a_pool(taints=taints), a_node()
