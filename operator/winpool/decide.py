@@ -83,12 +83,7 @@ def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decisi
     pool = snapshot.pool
     has_taints = pool.spec is not None and bool(taints_of(pool.spec))
     pods_permission = snapshot.pods.forbidden if has_taints else ""
-    lacks = (
-        snapshot.missing_permission
-        or pods_permission
-        or (snapshot.pods.daemon_sets_forbidden if has_taints else "")
-        or missing_permission(snapshot)
-    )
+    lacks = snapshot.missing_permission or pods_permission or missing_permission(snapshot)
     snapshot = replace(snapshot, missing_permission=lacks)
     members = divide(snapshot)
     held = held_nodes(snapshot, members)

@@ -156,8 +156,8 @@ ISSUES: Final = {
     "`reservedMemory` declares.",
     IssueReason.MISPLACED_PODS: "Pods on the nodes cannot run there. They are for Linux, or none of their "
     "images is for Windows.",
-    IssueReason.INTOLERANT_NODE_AGENTS: "Pods of DaemonSets run on nodes of the pool and do not tolerate a "
-    "taint of the spec. Once they end, they do not come back.",
+    IssueReason.INTOLERANT_NODE_AGENTS: "DaemonSets do not tolerate a taint of the spec. On nodes with it "
+    "their pods never start, and those that run do not come back once they end.",
     IssueReason.PODS_UNREADABLE: "The operator cannot read some pods on the nodes, so it adds no NoExecute "
     "taint there.",
     IssueReason.BUILD_UNKNOWN: "The support matrix does not have the nodes' build of Windows or this "

@@ -139,12 +139,18 @@ def _of_pool(given: argparse.Namespace) -> Hosts:
 def _selectors(found: Sequence[Manifest], given: argparse.Namespace) -> NodeSelectors:
     """Return the node selectors of RuntimeClasses: of those in the files, and of others in the cluster."""
     of_files = node_selectors(Fields.of(each.content) for each in found if _is_runtime_class(each))
-    named = {workload.runtime_class for each in found if (workload := workload_of(each.content, {}))}
+    pods = [workload for each in found if (workload := workload_of(each.content, {}))]
+    named = {each.runtime_class for each in pods if not each.is_linux}
     if given.pool is None or not named - {"", *of_files}:
         return of_files
+    from winpool.cli.kubectl import NotAskedError
     from winpool.cli.reader import read_runtime_classes
 
-    return {**node_selectors(read_runtime_classes(given.flags)), **of_files}
+    try:
+        return {**node_selectors(read_runtime_classes(given.flags)), **of_files}
+    except NotAskedError as error:
+        note(f"RuntimeClasses are not read from the cluster: {error}")
+        return of_files
 
 
 def _is_runtime_class(manifest: Manifest) -> bool:
@@ -156,8 +162,8 @@ def _check(found: Sequence[Manifest], hosts: Hosts, given: argparse.Namespace) -
     selectors = _selectors(found, given)
     for each in found:
         workload, where = workload_of(each.content, selectors), f"{each.file}:{each.line}: "
-        is_read = each.content is None or _is_runtime_class(each)
-        if not is_read and (workload is None or workload.is_linux):
+        makes_no_pods = each.content is not None and not _is_runtime_class(each)
+        if makes_no_pods and (workload is None or workload.is_linux):
             what = "it is for Linux" if workload else "it creates no pods"
             note(f"{where}{workload.title if workload else 'an object'}: skipped, {what}")
             continue

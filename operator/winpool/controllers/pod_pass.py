@@ -251,7 +251,8 @@ class PodPass:
             await lists_daemon_sets
         finally:
             lists_daemon_sets.cancel()
-        surveyor.add_daemon_sets(self._daemon_sets)
+        for _ in surveyor.add_daemon_sets(self._daemon_sets):
+            await asyncio.sleep(0)
         finished = self.clock.now()
         self._surveys = surveyor.finish(
             started=started, finished=finished, began=began, unreadable=listed.unreadable_nodes

@@ -37,6 +37,8 @@ class Dispatcher:
     selections: Selections
     wake: Callable[[str], None]
     wake_later: Callable[[str], None]
+    _known: frozenset[str] = field(default=frozenset(), init=False)
+    """The UIDs of the pools at the last change of one."""
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Wake each pool that the node concerns, or did: it has something on it, or selects it.
@@ -59,21 +61,24 @@ class Dispatcher:
             self.selections.forget(old.name)
 
     def pool_changed(self, name: str, *, for_rivals: bool) -> None:
-        """Wake the pool; and all others, later, where the owner of a node may have changed.
+        """Wake the pool; and all others where the owner of a node may have changed.
 
-        A node that another pool gives up changes, which wakes the next one at once.
+        A new pool is the last in line for each node: the others can only report it, so they are woken later.
         """
         self.wake(name)
-        for pool in self.pools.all() if for_rivals else ():
+        pools, known = self.pools.all(), self._known
+        self._known = frozenset([each.uid for each in pools])
+        is_new = any(each.name == name and each.uid not in known for each in pools)
+        for pool in pools if for_rivals else ():
             if pool.name != name:
-                self.wake_later(pool.name)
+                (self.wake_later if is_new else self.wake)(pool.name)
 
 
 NOT_YET_SECONDS: Final = 0.2
 """How often a loop checks whether everything has been listed once. Before that, it does not begin."""
 
 LATER_SECONDS: Final = 5.0
-"""How long a pool waits with a pass that can only report. People who look at it do not notice."""
+"""How long a pool waits with a pass that can only report, before those that wait already."""
 
 LATER_APART_SECONDS: Final = 0.02
 """Between the pass of a pool that is woken so and the next. Each new pool wakes all others so. One pass at a
@@ -174,8 +179,6 @@ class PoolLoops:
                     await asyncio.sleep(0)
                 wake.clear()  # the pass takes its snapshot before it awaits anything, so no change is missed
                 seconds = await self._pass(name, reconciler, backoff, outage)
-                if name == self._late:
-                    self._wake_late_in(LATER_APART_SECONDS)
         finally:
             reconciler.close()
             del self._wakes[name]
@@ -185,8 +188,12 @@ class PoolLoops:
         self, name: str, reconciler: Reconciler, backoff: Backoff, outage: Outage
     ) -> float | None:
         try:
-            with self.services.stats.timed():
-                seconds = await reconciler.run()
+            try:
+                with self.services.stats.timed():
+                    seconds = await reconciler.run()
+            finally:
+                if name == self._late:  # before the pause after a failure
+                    self._wake_late_in(LATER_APART_SECONDS)
         except ApiError as error:
             outage.failed(error)
             await asyncio.sleep(backoff.next(asked=error.retry_after))

@@ -7,6 +7,7 @@ field that names Windows is left out: most such are made for Linux, and a taint 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -14,6 +15,7 @@ import msgspec
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS
 from winpool.kube import wire
+from winpool.kube.errors import Unavailable
 from winpool.kube.lists import Listing, ListPage, ListReader, Pager
 from winpool.kube.pods import placement_of
 from winpool.kube.request import Request
@@ -51,6 +53,10 @@ MOST_KEPT: Final = 128
 """DaemonSets for Windows nodes, those of kube-system first. Clusters have about ten. Each is compared with
 every node, so that anyone who may create DaemonSets could otherwise hold up the operator."""
 
+LIST_SECONDS: Final = 10.0
+"""For the whole list. The surveys of the pods that are listed meanwhile wait for it, and permit nothing after
+a minute (``model.evidence``)."""
+
 _list: Final = ListReader(
     msgspec.json.Decoder(ListOf[_DaemonSet]),
     resource="daemonsets",
@@ -81,6 +87,8 @@ def _daemon_set(item: _DaemonSet | msgspec.Raw) -> DaemonSet | None:
     if placement is None or metadata.deletion_timestamp is not None:
         return None
     labels, tolerations = placement
+    if any(each.operator == "Exists" and not each.key and not each.effect for each in tolerations):
+        return None  # it tolerates all, as most agents do
     if (OS_LABEL, OS_WINDOWS) not in labels and (os is None or os.name != OS_WINDOWS):
         return None
     return DaemonSet(f"{metadata.namespace}/{metadata.name}", labels, tolerations)
@@ -110,5 +118,10 @@ class DaemonSetLister:
                 del kept[name]
             return ()
 
-        await self._pager.collect(keep)
+        try:
+            async with asyncio.timeout(LIST_SECONDS):
+                await self._pager.collect(keep)
+        except TimeoutError:
+            said = f"list daemonsets: not all of them within {LIST_SECONDS:g} s"
+            raise Unavailable(said, reason="Timeout") from None
         return tuple(kept.values())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
@@ -271,6 +271,10 @@ def _place(shape: PodShape) -> tuple[object, ...]:
     return (-asked.memory, -asked.cpu_milli, shape.selector, shape.unclear, tolerations)
 
 
+MOST_COMPARED: Final = 500_000
+"""DaemonSets times nodes that are compared in a pass over all pods, a quarter of a second in all: ten of them
+for each node of ten pools of the largest clusters. They only warn."""
+
 _SETS_KEPT: Final = 256
 """Sets of tolerations that are judged once: the pods of one workload have the same."""
 
@@ -299,12 +303,18 @@ class Surveyor:
         self._judge = partial(_not_tolerated, self._taints)
         self._judge_once = lru_cache(maxsize=_SETS_KEPT)(self._judge)
 
-    def add_daemon_sets(self, daemon_sets: Iterable[DaemonSet]) -> None:
-        """Count those of ``daemon_sets``, which are made for Windows nodes, that do not tolerate a taint."""
+    def add_daemon_sets(self, daemon_sets: Iterable[DaemonSet]) -> Iterator[None]:
+        """Count those of ``daemon_sets``, which are made for Windows nodes, that do not tolerate a taint.
+
+        Between the nodes of two pools others may have their turn. After MOST_COMPARED none is counted.
+        """
+        left = MOST_COMPARED
         for each in daemon_sets:
             refused = self._judge(each.tolerations)
             for tally in self._tallies:
-                tally.add_daemon_set(each, refused=refused)
+                if left > 0 and tally.add_daemon_set(each, refused=refused):
+                    left -= len(tally.question.labels)
+                    yield
 
     def see(self, pod: Pod) -> None:
         """Count ``pod``."""
@@ -389,7 +399,8 @@ class _PoolTally:
         self.busy: set[str] = set()
         self.readiness = {node: ReadinessTally(question) for node in question.joining & question.nodes.keys()}
 
-    def add_daemon_set(self, daemon_set: DaemonSet, *, refused: Collection[TaintKey]) -> None:
+    def add_daemon_set(self, daemon_set: DaemonSet, *, refused: Collection[TaintKey]) -> bool:
+        """Count a DaemonSet; return whether it was compared with the nodes."""
         hard = [
             each
             for key in refused
@@ -398,6 +409,7 @@ class _PoolTally:
         nodes = [name for name, labels in self.question.labels.items() if hard and daemon_set.selects(labels)]
         for each in hard:
             each.keep_away(daemon_set, nodes=nodes)
+        return bool(hard)
 
     def add(self, pod: Pod, *, node: str, refused: Collection[TaintKey], why: str) -> None:
         for key in refused:

@@ -382,6 +382,14 @@ def pod_findings(snapshot: Snapshot, nodes: Assessed, unlisted: Blind) -> Iterat
     ours = _ours(nodes)
     yield from _intolerant_pods(_met(pool.spec, evidence, nodes.notable, ours))
     yield from _intolerant_agents(pool.spec, evidence, ours)
+    if snapshot.pods.daemon_sets_forbidden and taints_of(pool.spec):
+        yield Finding(
+            IssueReason.INTOLERANT_NODE_AGENTS,
+            (),
+            "It is not known which DaemonSets never got a pod on the nodes because of a taint of the pool.",
+            snapshot.pods.daemon_sets_forbidden,
+            cause="daemon sets are not listed",
+        )
     if unlisted and not snapshot.pods.forbidden:
         yield unlisted.finding
     seen = _newest(evidence, ours)

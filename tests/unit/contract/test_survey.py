@@ -88,19 +88,26 @@ def test_daemon_sets_that_the_taint_keeps_away_are_named_on_the_nodes_that_they_
     question = a_question(NO_SCHEDULE, "os=windows:PreferNoSchedule", labels=labels)
     anything = Toleration(operator="Exists")
     surveyor = Surveyor([question])
-    surveyor.add_daemon_sets(
-        [
-            DaemonSet("shop/agent", (("os", "windows"),)),
-            DaemonSet("kube-system/gpu", (("gpu", "no"), ("os", "windows"))),
-            DaemonSet("shop/patient", (("os", "windows"),), (anything,)),
-            DaemonSet("shop/elsewhere", (("os", "windows"), ("gpu", "yes"))),
-        ]
-    )
+    daemon_sets = [
+        DaemonSet("shop/agent", (("os", "windows"),)),
+        DaemonSet("kube-system/gpu", (("gpu", "no"), ("os", "windows"))),
+        DaemonSet("shop/patient", (("os", "windows"),), (anything,)),
+        DaemonSet("shop/elsewhere", (("os", "windows"), ("gpu", "yes"))),
+    ]
+    assert len([*surveyor.add_daemon_sets(daemon_sets)]) == 3
     survey = surveyor.finish(started=NOON, finished=LATER)[question.pool_uid]
     found = intolerant(survey, NO_SCHEDULE)
     assert ({*found.kept_away}, {*found.kept_away_from}) == ({"kube-system/gpu", "shop/agent"}, {"w1", "w2"})
     assert (found.pods, found.nodes) == (0, frozenset())
     assert intolerant(survey, "os=windows:PreferNoSchedule").kept_away == frozenset()
+
+
+def test_daemon_sets_beyond_a_limit_are_compared_with_no_node_and_others_have_their_turn() -> None:
+    nodes = [f"w{number}" for number in range(5000)]
+    question = a_question(NO_SCHEDULE, nodes=nodes, labels={name: {} for name in nodes})
+    surveyor = Surveyor([question, replace(question, pool_uid="other")])
+    turns = surveyor.add_daemon_sets(DaemonSet(f"shop/agent-{number}") for number in range(128))
+    assert len([*turns]) == 100
 
 
 def test_intolerant_pods_are_counted_and_the_first_named() -> None:

@@ -83,10 +83,15 @@ def test_a_node_that_is_gone_is_forgotten(world: World) -> None:
     assert world.dispatcher.selections._labels == {}
 
 
-def test_a_pool_that_changed_is_woken_and_rivals_later_where_it_matters_to_them(world: World) -> None:
+def test_a_pool_that_changed_is_woken_and_rivals_where_it_matters_to_them(world: World) -> None:
     world.dispatcher.pool_changed("red", for_rivals=False)
     assert (world.woken, world.later) == (["red"], [])
     world.woken.clear()
+    world.dispatcher.pool_changed("red", for_rivals=True)
+    assert (world.woken, world.later) == (["red", "blue"], [])
+
+
+def test_a_new_pool_is_last_in_line_and_wakes_its_rivals_later(world: World) -> None:
     world.dispatcher.pool_changed("red", for_rivals=True)
     assert (world.woken, world.later) == (["red"], ["blue"])
 
@@ -94,4 +99,4 @@ def test_a_pool_that_changed_is_woken_and_rivals_later_where_it_matters_to_them(
 def test_a_pool_that_is_gone_still_wakes_its_rivals(world: World) -> None:
     world.pools.forget(name="red", uid="uid-of-red", version="1")
     world.dispatcher.pool_changed("red", for_rivals=True)
-    assert world.later == ["blue"]
+    assert "blue" in world.woken

@@ -51,6 +51,7 @@ def affine(operator: str, *values: str) -> Object:
         pytest.param({}, False, id="without a word"),
         pytest.param(WINDOWS | affine("NotIn", "linux"), False, id="with affinity that says more"),
         pytest.param(WINDOWS | {"tolerations": [{"key": "x" * 5000}]}, False, id="with a long text"),
+        pytest.param(WINDOWS | {"tolerations": [{"operator": "Exists"}]}, False, id="that tolerates all"),
         pytest.param({"nodeSelector": 7}, False, id="unreadable"),
     ],
 )
