@@ -1,8 +1,8 @@
 """``kubectl winpool memory`` on a real API server: who leads, and with which rights and token a person reads.
 
 Simulated kubelets forward no ports, so a program of the test is in the place of kubectl port-forward. They
-listen on loopback addresses, which the API server refuses to proxy to, once it has permitted it: then the
-program asks the kubelet itself.
+listen on loopback addresses, which the API server refuses to proxy to, once it has permitted it: then
+``proxied_kubelet.py``, in the place of kubectl proxy, asks the kubelet itself.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Final
 
 import pytest
 
+from cluster import proxied_kubelet
 from cluster.door import a_transport
 from cluster.memory_pods import Pods, steady
 from cluster.memory_world import SEEING
@@ -27,6 +28,7 @@ from harness.served import serving
 from harness.waiting import eventually
 from harness.watched_memory import HEALTHY, Known, healthy
 from harness.world import World
+from winpool.cli.kubelet import FORBIDDEN
 from winpool.kube.reviews import Reviews
 from winpool.model.memory_report import SeenNode
 from winpool.serve.access import Access
@@ -68,11 +70,8 @@ class Person:
         listens = f"echo 'Forwarding from 127.0.0.1:{port} -> 8080'"
         forwards = f"*port-forward*) echo $* >> {self.calls}; {listens}; exec sleep 600;;"
         real = f'{world.testbed.kubectl_path} "$@"'
-        refused = f"{self._bin}/refused"
-        proxied = (
-            f"*/proxy/*) {real} 2> {refused} && exit; "
-            f"grep -q 'address not allowed' {refused} && exec sh {self.kubelet}; cat {refused} >&2; exit 1;;"
-        )
+        serves = f"{sys.executable} {proxied_kubelet.__file__} {self.kubelet}"
+        proxied = f"*--unix-socket=*) exec {serves} {real};;"
         kubectl.write_text(f'#!/bin/sh\ncase "$*" in\n{forwards}\n{proxied}\n*) exec {real};;\nesac\n')
         kubectl.chmod(0o755)
 
@@ -218,8 +217,7 @@ async def test_a_person_with_the_right_sees_the_pods_of_a_node_and_another_which
             code, out, err = await person.winpool("memory", node)
             assert (code, err) == (0, "")
             assert out.startswith(f"Node:      {node}, pool {pool}\n")
-            missing = '{apiGroups: [""], resources: ["nodes/proxy"], verbs: ["get"]}'
-            assert missing in " ".join(out.split())
+            assert FORBIDDEN in " ".join(out.split())
 
             with permitted(world, person):
                 code, out, err = await person.winpool("memory", node)

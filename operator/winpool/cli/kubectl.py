@@ -13,8 +13,9 @@ import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 
@@ -60,6 +61,9 @@ _OWN: Final = (
 )
 """How kubectl begins to say why it fails (k8s.io/kubectl, pkg/cmd/util/helpers.go, checkErr)."""
 _LISTENS: Final = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d{1,5}) ->")
+_SERVES: Final = re.compile(rb"Starting to serve on ")
+_NOT_GET: Final = "^([^G]|G[^E]|GE[^T]|GET.)"
+"""The methods that kubectl proxy does not pass on."""
 _QUOTED: Final = 4096
 """Characters of what kubectl says that a message has."""
 
@@ -173,16 +177,39 @@ class Kubectl:
         Raises KubectlError.
         """
         way = ("--namespace", namespace, "--address", "127.0.0.1", f"pod/{pod}", f":{port}")
-        with self._started("port-forward", *way, stdin=subprocess.DEVNULL) as it:
+        with self._listening("port-forward", *way, ready=_LISTENS) as found:
+            yield int(found[1])
+
+    @contextmanager
+    def proxied(self, path: str) -> Iterator[str]:
+        """Give a Unix socket that answers GET of ``path`` alone, as long as the ``with`` lasts.
+
+        What the API server answers is passed on as it is. ``get`` follows a redirect instead, and sends the
+        token of the person to wherever it leads. Only this user may connect. Raises NotAskedError.
+        """
+        try:
+            made = TemporaryDirectory()
+        except OSError as error:
+            raise NotAskedError(f"a temporary folder cannot be made: {error.strerror}") from None
+        with made as folder:
+            address = f"{folder}/s"
+            only = (f"--accept-paths=^{re.escape(unquote(path))}$", f"--reject-methods={_NOT_GET}")
+            with self._listening("proxy", f"--unix-socket={address}", *only, ready=_SERVES):
+                yield address
+
+    @contextmanager
+    def _listening(self, *arguments: str, ready: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+        """Run a command that listens, and give the line that says so. Raises KubectlError where none does."""
+        with self._started(*arguments, stdin=subprocess.DEVNULL) as it:
             words = _Words(it.stderr, is_live=False)
             output = _pipe(it.stdout)
-            found = next((match for line in output if (match := _LISTENS.search(line))), None)
+            found = next((match for line in output if (match := ready.search(line))), None)
             if found is None:
                 words.check(it.wait() or 1)
             assert found is not None
             # kubectl writes a line for each connection, and must not have to wait for us.
             threading.Thread(target=_drain, args=(output,), daemon=True).start()
-            yield int(found[1])
+            yield found
 
     def _output(self, arguments: Sequence[str], *, is_first: bool) -> bytes:
         with self._started(*arguments, stdin=None if is_first else subprocess.DEVNULL) as it:

@@ -11,7 +11,6 @@ import time
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 import msgspec
 
@@ -19,14 +18,13 @@ from winpool.api.memory_pressure import MemoryMode
 from winpool.cli.console import Ink, Look, Paper
 from winpool.cli.counts import NONE, amount, rate
 from winpool.cli.kubectl import Kubectl, NotAskedError, decoded
+from winpool.cli.kubelet import sampling
 from winpool.cli.reader import read_pools
 from winpool.features.memory.levels import missing
 from winpool.features.memory.settings import settings_of
 from winpool.features.memory.victims import Basis, Candidate, Exclusion, Protection, candidates_of, judge
 from winpool.kube.budgets import BUDGETS_PATH, decode_budgets
 from winpool.kube.pods import PodPage, decode_pod_page, node_request
-from winpool.kubelet.outcome import PollError
-from winpool.kubelet.samples import SUMMARY_PATH, parse_summary
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node_pods import NodePods
 from winpool.model.pressure import GROWTH_SECONDS, Axis, PodUsage, Reading, grown
@@ -41,19 +39,24 @@ if TYPE_CHECKING:
 APART_SECONDS: Final = 12.0
 """Between the two samples that show growth: a kubelet reads its counters anew every ten seconds."""
 
-ANSWER_SECONDS: Final = 30
-"""How long a kubelet may take: the API server sets no limit, and a node without memory may never answer."""
+PROTECTION_UNKNOWN: Final = (
+    f"EVICTABLE is {NONE} where it would be Yes if the namespace is not protected: the operator is older and "
+    "does not say which are."
+)
 
 WITH_URL: Final = "not read with --url, since kubectl may be set to another cluster: leave --url out"
 
 
 class PodMemory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The memory of a pod, in bytes. ``reason`` is why it would not be evicted. What is unknown is absent."""
+    """The memory of a pod, in bytes. ``reason`` is why it would not be evicted. What is unknown is absent.
+
+    ``evictable`` is unknown where only a protected namespace could keep the pod, and those are not known.
+    """
 
     namespace: str
     name: str
     request: int
-    evictable: bool
+    evictable: bool | None = None
     reason: str = ""
     commit: float | None = None
     working_set: float | None = None
@@ -76,17 +79,21 @@ def read_pods(
     kubectl: Kubectl,
     node: NodeReport,
     *,
-    protected: Collection[str],
+    protected: Collection[str] | None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> SeenPods:
-    """Return the pods of ``node`` by two samples; those in the namespaces ``protected`` are never evicted."""
+    """Return the pods of ``node`` by two samples; those in the namespaces ``protected`` are never evicted.
+
+    None: the operator does not say which these are.
+    """
     try:
-        first_at, first = _sample(kubectl, node.node)
-        sleep(APART_SECONDS)
-        reads_pools = kubectl.begin(partial(read_pools, kubectl))
-        lists_pods = kubectl.begin(partial(kubectl.get, node_request(node.node, with_failed=False).path))
-        lists_budgets = kubectl.begin(partial(kubectl.whole, BUDGETS_PATH, decode_budgets))
-        at, last = _sample(kubectl, node.node)
+        with sampling(kubectl, node.node) as sample:
+            first_at, first = sample()
+            sleep(APART_SECONDS)
+            reads_pools = kubectl.begin(partial(read_pools, kubectl))
+            lists_pods = kubectl.begin(partial(kubectl.get, node_request(node.node, with_failed=False).path))
+            lists_budgets = kubectl.begin(partial(kubectl.whole, BUDGETS_PATH, decode_budgets))
+            at, last = sample()
         page = decoded(partial(decode_pod_page, for_eviction=True), lists_pods.result())
         pressure = _pressure(reads_pools.result(), node.pool)
         budgets = BudgetIndex(each for found in lists_budgets.result() for each in found.items)
@@ -97,23 +104,10 @@ def read_pods(
     # A kubelet that cannot read its counters answers with the old values, and their old time.
     usage = grown(first, last, seconds=at - first_at) if at > first_at else last
     return SeenPods(
-        pods=judged(page, node, pressure, budgets=budgets, usage=usage, protected=frozenset(protected)),
+        pods=judged(page, node, pressure, budgets=budgets, usage=usage, protected=protected),
         pods_at=datetime.fromtimestamp(at, UTC),
         evicts=pressure.mode is MemoryMode.EVICT,
     )
-
-
-def _sample(kubectl: Kubectl, node: str) -> tuple[float, dict[str, PodUsage]]:
-    """Return what the kubelet says of its pods, and its time of that. Raises NotAskedError."""
-    path = f"/api/v1/nodes/{quote(node, safe='')}/proxy{SUMMARY_PATH}"
-    answer = kubectl.run("get", "--raw", path, f"--request-timeout={ANSWER_SECONDS}s")
-    try:
-        sample, usage = parse_summary(answer, node=node, pods=True)
-    except PollError as error:
-        raise NotAskedError(f"the kubelet cannot be understood: {error}") from None
-    if sample.taken_at is None or usage is None:
-        raise NotAskedError("the kubelet does not say of when its numbers are")
-    return sample.taken_at, usage
 
 
 def _pressure(pools: Collection[Pool], name: str) -> MemoryPressure:
@@ -133,7 +127,7 @@ def judged(
     *,
     budgets: BudgetIndex,
     usage: Mapping[str, PodUsage],
-    protected: frozenset[str],
+    protected: Collection[str] | None,
 ) -> tuple[PodMemory, ...]:
     """Return the pods of ``node`` as an eviction would judge them now, those that use most first."""
     now = datetime.now(UTC)
@@ -143,11 +137,11 @@ def judged(
         candidates_of(pods, usage=usage, rules=pressure.eviction.pod_rules, answers={}, now=now),
         axis=node.axis or Axis.COMMIT,
         missing=_missing(node, pressure),
-        protection=Protection(protected, pressure.eviction.min_pod_age_seconds),
+        protection=Protection(frozenset(protected or ()), pressure.eviction.min_pod_age_seconds),
         is_hard=node.level == "Hard",
     )
     found.sort(key=lambda each: (-(each[0].used(basis) or 0.0), each[0].pod.full_name))
-    return tuple(_row(candidate, exclusion, basis) for candidate, exclusion in found)
+    return tuple(_row(*each, basis, is_sure=protected is not None) for each in found)
 
 
 def _missing(node: NodeReport, pressure: MemoryPressure) -> float:
@@ -162,14 +156,14 @@ def _missing(node: NodeReport, pressure: MemoryPressure) -> float:
     return missing(reading, reading.whole, settings_of(pressure))
 
 
-def _row(candidate: Candidate, exclusion: Exclusion | None, basis: Basis) -> PodMemory:
+def _row(candidate: Candidate, exclusion: Exclusion | None, basis: Basis, *, is_sure: bool) -> PodMemory:
     usage = candidate.usage
     growth = usage.commit_growth if basis is Basis.COMMIT else usage.working_set_growth
     return PodMemory(
         namespace=candidate.pod.namespace,
         name=candidate.pod.name,
         request=candidate.facts.requests,
-        evictable=exclusion is None,
+        evictable=False if exclusion is not None else (True if is_sure else None),
         reason="" if exclusion is None else exclusion.name.title().replace("_", ""),
         commit=candidate.used(Basis.COMMIT),
         working_set=candidate.used(Basis.WORKING_SET),
@@ -187,6 +181,8 @@ def render_pods(seen: SeenPods, *, look: Look) -> str:
     paper.heading(f"Pods at {seen.pods_at:%H:%M:%S} UTC, by the clock of the node: {len(seen.pods)}")
     if seen.pods:
         paper.table([_cells(each) for each in seen.pods], dropped=("WORKING-SET",), indent="  ")
+    if any(each.evictable is None for each in seen.pods):
+        paper.line(f"  {PROTECTION_UNKNOWN}")
     if not seen.evicts:
         paper.line("  The mode of the pool is not Evict: EVICTABLE says what it would permit.")
     return paper.text
@@ -199,5 +195,5 @@ def _cells(pod: PodMemory) -> Mapping[str, str]:
         "WORKING-SET": amount(pod.working_set),
         "REQUEST": amount(pod.request),
         "GROWTH": NONE if pod.growth_bytes_per_second is None else rate(pod.growth_bytes_per_second),
-        "EVICTABLE": "Yes" if pod.evictable else pod.reason,
+        "EVICTABLE": NONE if pod.evictable is None else "Yes" if pod.evictable else pod.reason,
     }

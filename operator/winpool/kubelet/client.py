@@ -25,6 +25,7 @@ from winpool.kubelet.connection import (
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.samples import (
     CONFIGZ_PATH,
+    MAX_BODY_BYTES,
     SUMMARY_PATH,
     KubeletEviction,
     parse_configz,
@@ -66,9 +67,6 @@ class Acceptance:
         """Whether more kubelets refuse it than accept it."""
         return len(self._refusing) > len(self._accepting)
 
-
-MAX_BODY_BYTES: Final = 2**20
-"""Bytes of an answer. The summary of a node with 15 pods has 18 kB, and the largest nodes have 250 pods."""
 
 KEEP_ALIVE_SECONDS: Final = 80.0
 """How long an idle connection is kept: longer than the longest interval, and less than the 90 s after which

@@ -51,6 +51,9 @@ def number_in(text: str) -> float | None:
 SUMMARY_PATH: Final = "/stats/summary"
 """Needs the right to get nodes/stats."""
 
+MAX_BODY_BYTES: Final = 2**20
+"""Bytes of an answer. The summary of a node with 15 pods has 18 kB, and the largest nodes have 250 pods."""
+
 COMMIT_CONTAINER: Final = "windows-global-commit-memory"
 """The name of the system container, SystemContainerWindowsGlobalCommitMemory of the Summary API."""
 

@@ -100,14 +100,15 @@ class MemoryReport(_Reported, frozen=True):
     """All nodes whose memory is watched, the worst first, as they were ``at`` one moment.
 
     ``left_out`` is how many are not among ``nodes``, since there are more than MOST_NODES. ``v`` is VERSION.
-    ``protected_namespaces`` are those whose pods are never evicted by the operator's settings.
+    ``protected_namespaces`` are those whose pods are never evicted by the operator's settings; None where an
+    older operator does not say.
     """
 
     v: int
     at: Moment
     nodes: tuple[NodeReport, ...]
     left_out: int = 0
-    protected_namespaces: tuple[str, ...] = ()
+    protected_namespaces: tuple[str, ...] | None = None
 
 
 class SeenNode(NamedTuple):

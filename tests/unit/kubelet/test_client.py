@@ -31,9 +31,9 @@ from harness.polling import AMPLE, SOON, TOKEN, a_client, at, poll_once, refused
 from testbed.pki import Authority
 from winpool.kubelet import client as client_module
 from winpool.kubelet.addresses import Target
-from winpool.kubelet.client import MAX_BODY_BYTES, KubeletClient
+from winpool.kubelet.client import KubeletClient
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import KubeletEviction
+from winpool.kubelet.samples import MAX_BODY_BYTES, KubeletEviction
 from winpool.kubelet.trust import insecure_context
 
 WELL = answering(response(a_summary("w1")))

@@ -52,6 +52,7 @@ async def test_it_serves_the_nodes_as_json_in_a_version() -> None:
         status, text, headers = await served.answer("/memory")
     assert (status, headers["Content-Type"]) == (200, "application/json")
     found = json.loads(text)
+    assert found["protectedNamespaces"] == []
     assert (found["v"], [each["node"] for each in found["nodes"]]) == (
         VERSION,
         ["akswin000000", "akswin000001", "akswin000002"],
