@@ -184,9 +184,9 @@ class NodePodLists:
     """Lists the pods of single nodes until cancelled.
 
     ``pools`` and ``nodes`` (by name) are those that are known. ``list_budgets`` returns all
-    PodDisruptionBudgets, and raises ApiErrors.
-    ``on_listed`` is called with the name of a pool that has a new answer, or a new problem. ``ask_for_all``
-    asks for a list of all pods, which finds and reports which right is missing.
+    PodDisruptionBudgets, and raises ApiErrors. ``on_listed`` is called with the name of a pool that has a new
+    answer, or a new problem. ``ask_for_all`` asks for a list of all pods, which finds and reports which right
+    is missing.
     """
 
     list_pods: ListPods

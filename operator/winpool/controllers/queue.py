@@ -78,7 +78,7 @@ NOT_YET_SECONDS: Final = 0.2
 """How often a loop checks whether everything has been listed once. Before that, it does not begin."""
 
 LATER_SECONDS: Final = 5.0
-"""How long a pool waits with a pass that can only report, before those that wait already."""
+"""How long a pool waits at least with a pass that can only report."""
 
 LATER_APART_SECONDS: Final = 0.02
 """Between the pass of a pool that is woken so and the next. Each new pool wakes all others so. One pass at a

@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from winpool.kube.errors import StreamGarbled, Unavailable
+from winpool.kube.errors import StreamGarbled
 from winpool.kube.lists import Listing, ListPage, ListReader, Pager
 from winpool.kube.request import Request
 from winpool.kube.wire import Base, Bounded, ListOf
@@ -227,12 +227,7 @@ class BudgetLister:
     async def list(self) -> tuple[Budget, ...]:
         """Return all budgets, as of one moment, within LIST_SECONDS. Raises ApiErrors."""
         kept = _Kept()
-        try:
-            async with asyncio.timeout(LIST_SECONDS):
-                await self._pager.collect(lambda page: kept.keep(page.items))
-        except TimeoutError:
-            said = f"list poddisruptionbudgets: not all of them within {LIST_SECONDS:g} s"
-            raise Unavailable(said, reason="Timeout") from None
+        await self._pager.collect_within(LIST_SECONDS, lambda page: kept.keep(page.items))
         return kept.all()
 
 

@@ -7,7 +7,6 @@ field that names Windows is left out: most such are made for Linux, and a taint 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -15,7 +14,6 @@ import msgspec
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS
 from winpool.kube import wire
-from winpool.kube.errors import Unavailable
 from winpool.kube.lists import Listing, ListPage, ListReader, Pager
 from winpool.kube.pods import placement_of
 from winpool.kube.request import Request
@@ -118,10 +116,5 @@ class DaemonSetLister:
                 del kept[name]
             return ()
 
-        try:
-            async with asyncio.timeout(LIST_SECONDS):
-                await self._pager.collect(keep)
-        except TimeoutError:
-            said = f"list daemonsets: not all of them within {LIST_SECONDS:g} s"
-            raise Unavailable(said, reason="Timeout") from None
+        await self._pager.collect_within(LIST_SECONDS, keep)
         return tuple(kept.values())

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from winpool.kube.errors import Gone, StreamGarbled, TooLarge
+from winpool.kube.errors import Gone, StreamGarbled, TooLarge, Unavailable
 from winpool.kube.request import REPLY_LIMIT, Request
 from winpool.kube.wire import BROKEN, ListOf
 
@@ -211,6 +211,17 @@ class Pager(Generic[PageT]):
                     raise
                 continue
             return tuple(collected), version
+
+    async def collect_within(
+        self, seconds: float, items: Callable[[PageT], Iterable[ItemT]]
+    ) -> tuple[tuple[ItemT, ...], str]:
+        """Return the same within so many seconds. Raises Unavailable where it takes longer."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.collect(items)
+        except TimeoutError:
+            said = f"list {self._listing.resource}: not all of them within {seconds:g} s"
+            raise Unavailable(said, reason="Timeout") from None
 
     async def _page(self, token: str, take: Callable[[PageT], Iterable[None] | None]) -> tuple[str, str, int]:
         """Take a page; return the version of the list, the token of the next page, and the bytes of this one.
