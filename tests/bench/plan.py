@@ -74,7 +74,6 @@ def run_plan(*, nodes: int, rounds: int, report: Report) -> dict[str, Any]:
         times = _measured(one, full, pools, rounds=rounds, report=report)
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
     figures = plan_figures(times, nodes=nodes, pools=many)
     figures |= _checked(one.snapshots[0], nodes=nodes)
     report.table("CPU seconds", ("what", "median", "lowest", "highest"), plan_rows(times))

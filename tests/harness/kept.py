@@ -32,7 +32,9 @@ class Memory:
 @contextmanager
 def measured() -> Iterator[Memory]:
     memory = Memory()
+    # A worker that ran thousands of tests has a million objects: no collection here looks at them again.
     gc.collect()
+    gc.freeze()
     tracemalloc.start(FRAMES)
     try:
         yield memory

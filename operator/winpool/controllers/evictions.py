@@ -4,6 +4,14 @@ A refusal by a disruption budget concerns one pod: that pod waits, and the other
 an eviction that is not answered in time. A webhook, or a budget that many clients write, may delay one pod.
 Whether its eviction was carried out is not known, so the operator does not ask again before the API server
 has given up by itself.
+
+What a 429 of a disruption budget leads to:
+
+1. Here: ``Answers.failed`` keeps REFUSED with the words of the API server for REFUSED_SECONDS, and the pauses
+   of ``Evictor`` keep the same pod from being asked for again meanwhile.
+2. In the next pass ``features/memory/eviction.py`` (``state_of``) sees that the intent on the node is over.
+   It is removed, and another pod of the node is chosen: ``features/memory/victims.py`` excludes this one.
+3. Where no pod is left, ``features/memory/findings.py`` (``_blocked``) reports the issue EvictionBlocked.
 """
 
 from __future__ import annotations
