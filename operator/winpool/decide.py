@@ -27,7 +27,7 @@ from winpool.model.node_pods import PodListRequest
 from winpool.model.pool import KnownIssue
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import NodeDiff, diffs_of
-from winpool.ownership.members import divide, held_nodes
+from winpool.ownership.members import Claim, divide, held_nodes
 from winpool.ownership.trust import keys_to_remember, remembered_keys
 from winpool.plan_writes import Writes, contract_result, plan_writes
 from winpool.status.assessment import Assessed, Assessment, assessed
@@ -59,7 +59,8 @@ class Decision:
     ``keeps_status`` the present status stays until more is known. ``needs_pods`` asks for a list of all pods,
     soon, ``node_lists`` for a list of the pods of each of these nodes alone, ``pod_list_requests`` for those
     that evictions need, ``sampled`` are the nodes whose memory is to be watched. At ``look_again`` time alone
-    may lead to another decision. ``figures`` are for the metrics.
+    may lead to another decision. ``has_nodes`` says whether the pool has nodes, also those that it releases,
+    and ``figures`` are for the metrics.
     """
 
     writes: Writes
@@ -75,6 +76,7 @@ class Decision:
     sampled: tuple[Node, ...]
     pod_list_requests: tuple[PodListRequest, ...]
     look_again: datetime | None
+    has_nodes: bool
     figures: Figures
 
 
@@ -125,6 +127,7 @@ def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decisi
             :MOST_NODE_LISTS
         ],
         look_again=look_again_at(results, reported, hold_ends=holds_end_at(nodes.notable), now=snapshot.now),
+        has_nodes=any(each.claim in (Claim.OURS, Claim.LEFT) for each in members.all),
         figures=Figures()
         if pool.deleting
         else figures_of(nodes, overview_of(results), upgrade_figures(results)),

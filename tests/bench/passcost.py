@@ -57,7 +57,7 @@ class Parts:
         services = self.services
         await services.control_plane.ask()
         await self._look_at_guard()
-        listed = await services.writer.list_pools()
+        listed = await services.writer.list_pools(lambda page: map(services.pools.read, page))
         services.pools.replace(listed.items, resource_version=listed.resource_version, began=0.0)
         await services.nodes._list()
 

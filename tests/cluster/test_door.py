@@ -232,7 +232,7 @@ async def test_pools_are_listed_and_their_finalizers_and_status_written(
 ) -> None:
     name = await asyncio.to_thread(world.apply, world.pool())
     writer = Writer(transport)
-    listed = await writer.list_pools()
+    listed = await writer.list_pools(tuple)
     (pool,) = [each for each in listed.items if each["metadata"]["name"] == name]
     stale = pool["metadata"]["resourceVersion"]
     assert int(listed.resource_version) >= int(stale)
@@ -255,7 +255,7 @@ async def test_pools_are_listed_and_their_finalizers_and_status_written(
     assert again["metadata"]["resourceVersion"] == version, "an equal status writes nothing"
 
     await asyncio.to_thread(world.delete, name, wait=False)
-    going = next(p for p in (await writer.list_pools()).items if p["metadata"]["name"] == name)
+    going = next(p for p in (await writer.list_pools(tuple)).items if p["metadata"]["name"] == name)
     version = going["metadata"]["resourceVersion"]
     with pytest.raises(Invalid, match="finalizers"):
         await writer.patch_pool_finalizers(
@@ -266,7 +266,7 @@ async def test_pools_are_listed_and_their_finalizers_and_status_written(
         await writer.patch_pool_finalizers(name=name, resource_version=version, finalizers=[])
     with pytest.raises(NotFound):
         await writer.apply_pool_status(name=name, resource_version=version, status=status)
-    assert name not in {each["metadata"]["name"] for each in (await writer.list_pools()).items}
+    assert name not in {each["metadata"]["name"] for each in (await writer.list_pools(tuple)).items}
 
 
 async def test_a_warning_of_the_server_is_logged_once(

@@ -129,11 +129,11 @@ async def test_rights_that_come_late_are_enough(world: World, nobody: str) -> No
             ' {apiGroups: [""], resources: ["nodes"], verbs: ["list"]} to a ClusterRole that is bound to it.'
         )
         with pytest.raises(Forbidden, match="cannot list resource"):
-            await Writer(transport).list_pools()
+            await Writer(transport).list_pools(tuple)
         binding = ("create", "clusterrolebinding", f"late-{world.suffix}")
         await asyncio.to_thread(world.kubectl, *binding, "--clusterrole=winpool", f"--user={nobody}")
         await until(lambda: reflector.synced and reflector.last_error is None, what="it works")
-        await Writer(transport).list_pools()
+        await Writer(transport).list_pools(tuple)
 
 
 async def who_we_are(transport: Transport) -> dict[str, Any]:

@@ -81,7 +81,7 @@ async def test_a_list_of_pools_with_an_item_that_cannot_be_read_is_not_used_at_a
     """Without that item it would be a list that says of a pool that it is gone."""
     name = world.apply(world.pool())
     writer = Writer(transport)
-    listed = await writer.list_pools()
+    listed = await writer.list_pools(tuple)
     assert name in [each["metadata"]["name"] for each in listed.items]
 
     def list_of(*items: dict[str, Any]) -> bytes:
@@ -90,12 +90,12 @@ async def test_a_list_of_pools_with_an_item_that_cannot_be_read_is_not_used_at_a
         return json.dumps(body).encode()
 
     with proxy.add(on("list", PLURAL), answer(200, body=list_of(*listed.items, {"metadata": METADATA}))):
-        assert len((await writer.list_pools()).items) == len(listed.items) + 1, "this one can be read"
+        assert len((await writer.list_pools(tuple)).items) == len(listed.items) + 1, "this one can be read"
     with (
         proxy.add(on("list", PLURAL), answer(200, body=list_of(item, *listed.items))),
         pytest.raises(StreamGarbled, match="an item has no readable metadata"),
     ):
-        await writer.list_pools()
+        await writer.list_pools(tuple)
 
 
 async def test_pools_that_do_not_fit_one_page_are_listed(
@@ -112,7 +112,7 @@ async def test_pools_that_do_not_fit_one_page_are_listed(
     manifests = "\n".join(json.dumps(pool) for pool in pools)
     await asyncio.to_thread(world.kubectl, "create", "-f", "-", stdin=manifests)
     try:
-        listed = await Writer(transport).list_pools()
+        listed = await Writer(transport).list_pools(tuple)
     finally:
         await asyncio.to_thread(world.kubectl, "delete", "wnp", *names)
     assert names <= {pool["metadata"]["name"] for pool in listed.items}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -43,6 +43,7 @@ from winpool.loops import Clock
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
 from winpool.model.pods import DaemonSet, Pod
+from winpool.model.pool import Pool
 from winpool.model.survey import PoolQuestion
 
 NEVER = 1e9
@@ -272,9 +273,13 @@ class MemoryWriter(Writer):
     async def evict(self, eviction: Eviction) -> None:
         await self._cluster.asked("eviction", eviction.full_name)
 
-    async def list_pools(self) -> ListPage[dict[str, Any]]:
+    async def list_pools(
+        self, items: Callable[[tuple[Object, ...]], Iterable[Pool]], *, begin: Callable[[], object]
+    ) -> ListPage[Pool]:
         await asyncio.sleep(self._cluster.trouble.latency)
-        return ListPage(tuple(self._cluster.bodies.values()), str(self._cluster._version))
+        begin()
+        listed = items(tuple(self._cluster.bodies.values()))
+        return ListPage(tuple(listed), str(self._cluster._version))
 
 
 class _Told:
@@ -327,6 +332,10 @@ class _Counted:
         self._name = name
         self._reconciler = reconciler
         self._operator = operator
+
+    @property
+    def has_nodes(self) -> bool:
+        return self._reconciler.has_nodes
 
     async def run(self) -> float | None:
         self._operator.passes.append((self._operator.cluster.time, self._name))

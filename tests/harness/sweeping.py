@@ -99,7 +99,9 @@ class Stage:
     def list_pools(self, *bodies: dict[str, Any]) -> None:
         """List all pools."""
         began = asyncio.get_running_loop().time()
-        self.pools.replace(bodies, resource_version=self.cluster.next_version(), began=began)
+        self.pools.replace(
+            map(self.pools.read, bodies), resource_version=self.cluster.next_version(), began=began
+        )
         self.sweeper.sweep_soon()
 
     @property

@@ -27,7 +27,7 @@ from winpool.kube.lists import ListPage
 from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page
 from winpool.kube.pools import POOLS_PATH, PoolObject, decode_pool_page
 from winpool.kube.wire import server_version
-from winpool.model.pool import Pool, read_pool
+from winpool.model.pool import NO_ROOM, Pool, read_pool
 from winpool.ownership.selection import selects
 
 if TYPE_CHECKING:
@@ -56,9 +56,16 @@ def list_pools(kubectl: Kubectl, name: str | None = None) -> ListPage[Mapping[st
 def read_pools(kubectl: Kubectl) -> tuple[Pool, ...]:
     """Return all pools, read. Raises NotAskedError."""
     try:
-        return tuple(map(read_pool, list_pools(kubectl).items))
+        return tuple([read_pool(each, refusal=_no_room(each)) for each in list_pools(kubectl).items])
     except InvalidSpecError as error:
         raise NotAskedError(f"{GARBLED} ({error})") from error
+
+
+def _no_room(body: Mapping[str, Any]) -> str:
+    """Return that the operator does not read this spec for want of room, if it says so of this generation."""
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    said = {(each.get("observedGeneration"), each.get("message")) for each in conditions}
+    return NO_ROOM if (body["metadata"].get("generation"), NO_ROOM) in said else ""
 
 
 def list_nodes(kubectl: Kubectl, selector: str = "", *, name: str = "") -> Nodes:

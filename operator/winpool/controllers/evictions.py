@@ -7,10 +7,10 @@ has given up by itself.
 
 What a 429 of a disruption budget leads to:
 
-1. Here: ``Answers.failed`` keeps REFUSED with the words of the API server for REFUSED_SECONDS, and the pauses
-   of ``Evictor`` keep the same pod from being asked for again meanwhile.
+1. Here: ``Answers.failed`` keeps REFUSED with the words of the API server for REFUSED_SECONDS. Until then the
+   pod is not chosen again. The pauses of ``Evictor`` between two requests for one pod are shorter.
 2. In the next pass ``features/memory/eviction.py`` (``state_of``) sees that the intent on the node is over.
-   It is removed, and another pod of the node is chosen: ``features/memory/victims.py`` excludes this one.
+   Unless the node is held, it is removed, and another pod may be chosen (``features/memory/victims.py``).
 3. Where no pod is left, ``features/memory/findings.py`` (``_blocked``) reports the issue EvictionBlocked.
 """
 

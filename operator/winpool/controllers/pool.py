@@ -24,7 +24,7 @@ from typing import Final
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.controllers.backoff import ConflictBackoff, WriteBackoff
 from winpool.controllers.executor import Executor
-from winpool.controllers.observe import Observer
+from winpool.controllers.observe import Observer, owners_of
 from winpool.controllers.services import Services
 from winpool.controllers.status import Announcer, StatusWriter
 from winpool.decide import Decision, decide
@@ -161,6 +161,7 @@ class Reconciler:
     _written_generation: int = field(default=0, init=False)
     _missing_permission: str = field(default="", init=False)
     _status_problem: str = field(default="", init=False)
+    _had_nodes: bool | None = field(default=None, init=False)
     _has_written: bool = field(default=False, init=False)
     """Whether the pass before has tried to write, for the generation that is known now."""
 
@@ -172,6 +173,14 @@ class Reconciler:
         self._status = StatusWriter(services, self._announcer, self._conflicts)
         self._finalizers = Finalizers(services, self._announcer)
         self._backoff = WriteBackoff(monotonic=monotonic)
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether the pool had nodes in the last pass; before the first, whether records on nodes name it."""
+        if self._had_nodes is None:
+            pool = self.services.pools.get(self.pool_name)
+            return pool is not None and pool.uid in owners_of(self.services.nodes.objects.values())
+        return self._had_nodes
 
     def close(self) -> None:
         """Emit the events that still wait. Call it when no pass runs any more."""
@@ -304,6 +313,7 @@ class Reconciler:
         decision = decide(snapshot, self.services.features)
         self._ask(snapshot.pool, decision)
         self._executor.follow(decision)
+        self._had_nodes = decision.has_nodes
         self.services.stats.figures[self.pool_name] = decision.figures
         return decision
 

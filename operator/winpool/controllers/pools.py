@@ -12,10 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any, Final, Protocol
+
+import msgspec
 
 from winpool.api.keys import PLURAL
 from winpool.api.status import WindowsNodePoolStatus
@@ -26,7 +30,7 @@ from winpool.kube.wire import is_older, newer_of
 from winpool.kube.writer import Writer
 from winpool.loops import Clock, Faults, Wake
 from winpool.model.node import Keys
-from winpool.model.pool import Pool, PoolName, read_pool
+from winpool.model.pool import NO_ROOM, Pool, PoolName, read_pool
 from winpool.ownership.trust import keys_of
 
 KEPT: Final = 10_000
@@ -164,6 +168,74 @@ class Absences:
 
 log = logging.getLogger(__name__)
 
+MOST_OF_ALL: Final = 32 * 1024 * 1024
+"""Bytes in memory of the specs of all pools: of three thousand real ones, and of two hundred that are as
+large as the CRD admits. Anyone who may create pools could fill the memory of the operator (P7)."""
+
+ORDINARY: Final = 16 * 1024
+"""Bytes in memory of a spec, at most, which counts as no larger than others: real ones have 2 to 10 kB."""
+
+_PER_TEXT: Final = 100
+"""What Python needs for a text, in a tuple and in the set of a selector, beside its characters."""
+
+
+def _size_of(body: Mapping[str, Any]) -> int:
+    text = msgspec.json.encode([body.get("spec"), body["metadata"].get("finalizers")])
+    return len(text) + text.count(b'"') // 2 * _PER_TEXT
+
+
+@dataclass(slots=True)
+class _Room:
+    """Says which pools fit into MOST_OF_ALL: the smallest, and of equally large ones the oldest.
+
+    All that are ORDINARY count as equally large, so that no one can take the place of one that exists; and
+    the order in which they are seen is all the same.
+    """
+
+    _entries: dict[str, tuple[int, str, str, int]] = field(default_factory=dict, init=False)
+    """Of each pool by its UID: what it counts as, time of creation, UID, and bytes."""
+    _order: list[tuple[int, str, str, int]] = field(default_factory=list, init=False)
+    _fitting: int | None = field(default=None, init=False)
+    """How many of ``_order`` fit; None where that has to be counted again."""
+
+    def note(self, body: Mapping[str, Any]) -> None:
+        """Note the size of a pool."""
+        metadata, size = body["metadata"], _size_of(body)
+        uid = metadata["uid"]
+        self.forget(uid)
+        self._entries[uid] = entry = (max(size, ORDINARY), metadata.get("creationTimestamp") or "", uid, size)
+        insort(self._order, entry)
+
+    def forget(self, uid: str) -> None:
+        """Forget a pool that is gone."""
+        if entry := self._entries.pop(uid, None):
+            del self._order[bisect_left(self._order, entry)]
+        self._fitting = None
+
+    def keep(self, uids: Collection[str]) -> None:
+        """Forget all other pools."""
+        for uid in self._entries.keys() - uids:
+            self.forget(uid)
+
+    def has(self, uid: str) -> bool:
+        """Whether that pool fits; one that is not known yet does."""
+        entry = self._entries.get(uid)
+        return entry is None or bisect_left(self._order, entry) < self._fit()
+
+    def let_go(self, pools: dict[str, Pool]) -> list[str]:
+        """Replace those of ``pools`` that do not fit and have a spec; return their keys."""
+        left_out = {uid for _, _, uid, _ in self._order[self._fit() :]}
+        keys = [key for key, each in pools.items() if each.uid in left_out and each.spec] if left_out else []
+        for key in keys:
+            pools[key] = replace(pools[key], spec=None, refusal=NO_ROOM)
+        return keys
+
+    def _fit(self) -> int:
+        if self._fitting is None:
+            self._fitting = bisect_right([*accumulate(size for *_, size in self._order)], MOST_OF_ALL)
+        return self._fitting
+
+
 _GONE_KEPT: Final = 1000
 """Pools that are gone and remembered. Events are late by seconds, and no one deletes so many pools in that
 time."""
@@ -221,6 +293,7 @@ class Pools:
     _faults: Faults = field(default_factory=lambda: Faults("reading it", log), init=False)
     _gone: dict[str, _Gone] = field(default_factory=dict, init=False)
     """By the UIDs of pools that are gone, the latest last."""
+    _room: _Room = field(default_factory=_Room, init=False)
 
     @property
     def synced(self) -> bool:
@@ -268,19 +341,20 @@ class Pools:
             return gone.was_deleting
         return any(pool.deleting for pool in self._pools.values() if pool.uid == uid)
 
-    def accept(
-        self, body: Mapping[str, Any], *, even_older: bool = False, is_own_status: bool = False
-    ) -> None:
+    def accept(self, body: Mapping[str, Any], *, is_own_status: bool = False) -> None:
         """Store an object that was read, watched, or returned by a write of ours.
 
-        ``even_older`` is for a server that was restored to an earlier state. With ``is_own_status`` it is the
-        answer to our write of the status, which no pass has to follow: it says what a pass has just seen.
+        With ``is_own_status`` it is the answer to our write of the status, which no pass has to follow: it
+        says what a pass has just seen.
         """
-        pool = self._read(body)
+        self._take(self.read(body), is_own_status=is_own_status)
+        self._make_room()
+
+    def _take(self, pool: Pool, *, even_older: bool = False, is_own_status: bool = False) -> None:
         held = self._pools.get(pool.name)
         if pool.uid in self._gone:
             return
-        if held and not even_older and not _is_news(pool.resource_version, held.resource_version):
+        if held and not even_older and not _is_news(pool, held):
             return
         self._pools[pool.name] = pool
         self._newest = newer_of(pool.resource_version, self._newest)
@@ -288,14 +362,41 @@ class Pools:
         if for_rivals or not is_own_status:
             self.on_change(pool.name, for_rivals=for_rivals)
 
-    def _read(self, body: Mapping[str, Any]) -> Pool:
+    def _make_room(self) -> None:
+        """Let go of the specs that do not fit any more."""
+        for name in self._room.let_go(self._pools):
+            self.on_change(name, for_rivals=True)
+
+    def read(self, body: Mapping[str, Any], *, anew: bool = False) -> Pool:
+        """Return the pool of an object: the known one where it is of the same version, unless ``anew``.
+
+        Objects come as a watch, a list or an answer has them. Where there is no room for the spec, the pool
+        has a refusal in its place.
+        """
+        metadata = body["metadata"]
+        name, uid, version = metadata["name"], metadata["uid"], metadata["resourceVersion"]
+        held = None if anew else self._pools.get(name)
+        is_known = held is not None and (held.uid, held.resource_version) == (uid, version)
+        if held and is_known and (held.refusal != NO_ROOM or not self._room.has(uid)):
+            return held
         try:
-            pool = read_pool(body)
+            if not is_known and not (held and is_older(version, than=held.resource_version)):
+                self._room.note(body)
+            pool = read_pool(body, refusal="" if self._room.has(uid) else NO_ROOM)
         except Exception as error:  # noqa: BLE001 - a bug of ours must not keep all other pools from being listed
-            self._faults.failed(body["metadata"]["name"], error)
+            self._faults.failed(name, error)
             return _unread(body, error)
-        self._faults.ended(pool.name)
+        self._faults.ended(name)
         return pool
+
+    def read_page(
+        self, bodies: Iterable[Mapping[str, Any]], *, into: dict[str, Pool], anew: bool = False
+    ) -> None:
+        """Read a page of a list, by UID ``into`` what was read of it until now, of which no more is kept."""
+        for body in bodies:
+            pool = self.read(body, anew=anew)
+            into[pool.uid] = pool
+        self._room.let_go(into)
 
     def forget(self, *, name: str, uid: str, version: str) -> None:
         """Drop the pool, gone at ``version``, unless another of the same name has taken its place."""
@@ -308,36 +409,38 @@ class Pools:
             del self._gone[next(iter(self._gone))]
         if held and held.uid == uid:
             del self._pools[name]
+            self._room.forget(uid)
             self.on_change(name, for_rivals=True)
 
     def replace(
         self,
-        bodies: Iterable[Mapping[str, Any]],
+        pools: Iterable[Pool],
         *,
         resource_version: str,
         began: float,
         rewound: bool = False,
     ) -> None:
-        """Store a complete list, made at ``resource_version``: a pool that is not on it is gone.
+        """Store a complete list of ``pools``, made at ``resource_version``: one that is not on it is gone.
 
-        A pool that is known from a later moment than the list stays. ``began`` is the monotonic time at
-        which the list was requested; ``rewound`` says that the server was restored to an earlier state, so
-        that the list is right in any case.
+        They are as ``read`` returns them. A pool that is known from a later moment than the list stays.
+        ``began`` is the monotonic time at which the list was requested; ``rewound`` says that the server was
+        restored to an earlier state, so that the list, which was read anew, is right in any case.
         """
         self._newest = resource_version if rewound else newer_of(resource_version, self._newest)
         listed: set[str | PoolName] = set()
-        for body in bodies:
-            uid = body["metadata"]["uid"]
-            listed |= _identities(uid, body["metadata"]["name"])
-            gone = self._gone.get(uid)
+        for pool in pools:
+            listed |= _identities(pool.uid, pool.name)
+            gone = self._gone.get(pool.uid)
             if gone and (rewound or not is_older(resource_version, than=gone.version)):
-                del self._gone[uid]  # it exists again
-            self.accept(body, even_older=rewound)
+                del self._gone[pool.uid]  # it exists again
+            self._take(pool, even_older=rewound)
         for pool in self.all():
             known_later = is_older(resource_version, than=pool.resource_version) and not rewound
             if pool.uid not in listed and not known_later:
                 log.info("pool %s is gone: it is not on the list of all pools", pool.name)
                 self.forget(name=pool.name, uid=pool.uid, version=resource_version)
+        self._room.keep({each.uid for each in self._pools.values()})
+        self._make_room()
         self._synced = True
         self.absences.note_list(listed, began=began)
 
@@ -346,13 +449,15 @@ def _identities(uid: str, name: str) -> set[str | PoolName]:
     return {uid, PoolName(name)}
 
 
-def _claims(pool: Pool) -> tuple[str, int, bool]:
+def _claims(pool: Pool) -> tuple[str, int, bool, bool]:
     """Return what decides which pool has a node. A deletion usually raises the generation too."""
-    return (pool.uid, pool.generation, pool.deleting)
+    return (pool.uid, pool.generation, pool.deleting, pool.spec is None)
 
 
-def _is_news(version: str, held: str) -> bool:
-    return version != held and not is_older(version, than=held)
+def _is_news(pool: Pool, held: Pool) -> bool:
+    if pool.resource_version == held.resource_version:
+        return held.refusal == NO_ROOM != pool.refusal
+    return not is_older(pool.resource_version, than=held.resource_version)
 
 
 JITTER: Final = 0.1
@@ -448,12 +553,24 @@ class Relister:
     async def _list(self) -> None:
         began = self.monotonic()
         seen = self.pools.newest_version  # from before: what comes during the request may be newer
-        listed = await self.writer.list_pools()
-        version = listed.resource_version
+        listed, version = await self._pools()
         rewound = bool(seen and is_older(version, than=seen))
         if rewound:
             log.warning("%s: the cluster was restored from version %s to the older %s", PLURAL, seen, version)
-        self.pools.replace(listed.items, resource_version=version, began=began, rewound=rewound)
+            # Versions are used twice then: one that is known may be of another state.
+            listed, version = await self._pools(anew=True)
+        self.pools.replace(listed, resource_version=version, began=began, rewound=rewound)
+
+    async def _pools(self, *, anew: bool = False) -> tuple[Collection[Pool], str]:
+        """Return all pools, and the version of the list."""
+        found: dict[str, Pool] = {}
+
+        def take(bodies: Iterable[Mapping[str, Any]]) -> tuple[()]:
+            self.pools.read_page(bodies, into=found, anew=anew)
+            return ()
+
+        listed = await self.writer.list_pools(take, begin=found.clear)
+        return found.values(), listed.resource_version
 
 
 def _explained(error: ApiError) -> ApiError:

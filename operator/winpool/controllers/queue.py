@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -63,15 +64,18 @@ class Dispatcher:
     def pool_changed(self, name: str, *, for_rivals: bool) -> None:
         """Wake the pool; and all others where the owner of a node may have changed.
 
-        A new pool is the last in line for each node: the others can only report it, so they are woken later.
+        A new pool is the last in line for each node, and one whose spec is not read takes none: the others
+        can only report it, so they are woken later.
         """
         self.wake(name)
         pools, known = self.pools.all(), self._known
         self._known = frozenset([each.uid for each in pools])
-        is_new = any(each.name == name and each.uid not in known for each in pools)
+        takes_nothing = any(
+            each.name == name and (each.uid not in known or each.spec is None) for each in pools
+        )
         for pool in pools if for_rivals else ():
             if pool.name != name:
-                (self.wake_later if is_new else self.wake)(pool.name)
+                (self.wake_later if takes_nothing else self.wake)(pool.name)
 
 
 NOT_YET_SECONDS: Final = 0.2
@@ -106,6 +110,9 @@ class PoolLoops:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     """Between the passes of two pools the event loop serves all else that is ready, such as /healthz: a pass
     decides without a break, and a hundred of them in a row would take seconds (P7)."""
+    _line: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    """Pools without nodes wait here for their turn, one after the other. So a pool with nodes, which has
+    something to repair, waits for one of them at most, however many there are. A new pool has none yet."""
 
     def begin(self) -> None:
         """Start the loops of all pools, if this operator has stood by until now."""
@@ -175,7 +182,7 @@ class PoolLoops:
                     seconds = NOT_YET_SECONDS
                     continue
                 await asyncio.sleep(GATHER_SECONDS)
-                async with self._turn:
+                async with nullcontext() if reconciler.has_nodes else self._line, self._turn:
                     await asyncio.sleep(0)
                 wake.clear()  # the pass takes its snapshot before it awaits anything, so no change is missed
                 seconds = await self._pass(name, reconciler, backoff, outage)

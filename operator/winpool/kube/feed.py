@@ -29,6 +29,7 @@ from kopf._cogs.structs.references import Insights
 from winpool.api.keys import CRD_NAME, GROUP, KOPF_FINALIZER, PLURAL, VERSION
 from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.errors import without_passwords
+from winpool.kube.pools import PAGE_LIMIT
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +113,9 @@ def make_settings() -> kopf.OperatorSettings:
     settings.watching.connect_timeout = 10
     # Bookmarks come every minute, so 70 s of silence is a dead connection.
     settings.watching.inactivity_timeout = 70
-    settings.watching.chunk_size = 500
+    settings.watching.chunk_size = PAGE_LIMIT
+    # How long the last object of each pool stays in memory. Changes in a burst wait for each other elsewhere.
+    settings.queueing.idle_timeout = 0.5
     # kubectl describe does not show Kopf's events of cluster-scoped objects; we write our own.
     settings.posting.enabled = False
     settings.peering.standalone = True

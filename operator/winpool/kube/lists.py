@@ -192,15 +192,19 @@ class Pager(Generic[PageT]):
         self._grow(largest)
         return version
 
-    async def collect(self, items: Callable[[PageT], Iterable[ItemT]]) -> tuple[tuple[ItemT, ...], str]:
+    async def collect(
+        self, items: Callable[[PageT], Iterable[ItemT]], *, begin: Callable[[], object] = tuple
+    ) -> tuple[tuple[ItemT, ...], str]:
         """Return the items of all pages and their resourceVersion; complete or not at all.
 
-        Begins again where a page was too large, and where a token has expired. Raises ApiErrors.
+        Begins again where a page was too large, and where a token has expired; ``begin`` is called each time
+        before the first page. Raises ApiErrors.
         """
         collected: list[ItemT] = []
         expired = 0
         while True:
             collected.clear()
+            begin()
             try:
                 version = await self.show(lambda page: collected.extend(items(page)))
             except PageTooLarge:

@@ -24,9 +24,12 @@ from winpool.kube.wire import BROKEN, ListOf
 
 POOLS_PATH: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 
+PAGE_LIMIT: Final = 50
+"""Pools on a page: those of nearly every cluster. One has a few kB, and up to 70 kB by its selector alone."""
+
 PAGE_BYTES: Final = 32 * 1024 * 1024
-"""In memory at once. A pool has a few kB, but its annotations may have 256 KiB; where a page does not fit,
-the next list asks for smaller pages."""
+"""In memory at once. The annotations of a pool may have 256 KiB; where a page does not fit, the next list
+asks for smaller pages."""
 
 
 class Metadata(TypedDict, total=False):
@@ -93,6 +96,7 @@ LISTING: Final = Listing(
     resource=PLURAL,
     collection=POOLS_PATH,
     decode=decode_pool_page,
+    page_limit=PAGE_LIMIT,
     page_bytes=PAGE_BYTES,
 )
 

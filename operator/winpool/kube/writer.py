@@ -13,9 +13,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -39,6 +39,8 @@ from winpool.model.node import (
     NodePatch,
     Taint,
 )
+
+PoolT = TypeVar("PoolT")
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -238,12 +240,17 @@ class Writer:
         path = f"{_pool_path(name)}/status"
         return _decode_pool(await self._patch(f"{PLURAL}/status", name, path=path, body=body), name=name)
 
-    async def list_pools(self) -> ListPage[dict[str, Any]]:
-        """List all pools, complete or not at all.
+    async def list_pools(
+        self,
+        items: Callable[[tuple[dict[str, Any], ...]], Iterable[PoolT]],
+        *,
+        begin: Callable[[], object] = tuple,
+    ) -> ListPage[PoolT]:
+        """List all pools, complete or not at all: what ``items`` makes of each page, see ``Pager.collect``.
 
         Raises NotFound where the CRD is missing, and the other ApiErrors.
         """
-        return ListPage(*await self._pools.collect(lambda page: page.items))
+        return ListPage(*await self._pools.collect(lambda page: items(page.items), begin=begin))
 
     async def _patch(
         self,

@@ -19,6 +19,13 @@ from winpool.api.status import Issue, WindowsNodePoolStatus
 from winpool.api.v1alpha1 import ObjectMeta, WindowsNodePool, status_and_problem
 from winpool.model.node import Keys, NodePatch
 
+NO_ROOM: Final = (
+    "The specs of all pools together take more than 32 MiB of the operator's memory, so it reads neither the "
+    "largest nor, of those of usual size, the newest. This is one of them. Delete pools that are not needed, "
+    "or select nodes by fewer values. The next list of all pools, within some minutes, reads this spec then."
+)
+"""The refusal of a pool whose spec is not read for want of room (``controllers/pools.py``)."""
+
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -52,17 +59,17 @@ class Pool:
         return (self.created or _NEVER, self.name)
 
 
-def read_pool(body: Mapping[str, Any]) -> Pool:
-    """Make a Pool of the object as the API server gives it.
+def read_pool(body: Mapping[str, Any], *, refusal: str = "") -> Pool:
+    """Make a Pool of the object as the API server gives it; with a ``refusal``, its spec is not read.
 
     A spec that cannot be read (a CRD older or newer than this operator may permit one) is not an
     error here: it becomes a pool with a refusal, which is reported; the operator does nothing else with it.
     Raises InvalidSpecError where even its metadata cannot be read.
     """
     metadata = ObjectMeta.from_object(body)
-    spec, refusal = None, ""
+    spec = None
     try:
-        spec = WindowsNodePool.from_object(body).spec
+        spec = None if refusal else WindowsNodePool.from_object(body).spec
     except InvalidSpecError as error:
         refusal = str(error)
     status, status_problem = status_and_problem(body)

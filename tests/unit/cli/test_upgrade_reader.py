@@ -16,7 +16,7 @@ from harness.builders import a_body
 from winpool.cli.kubectl import LIST_ATTEMPTS, Kubectl, KubectlError, NoSuchPoolError
 from winpool.cli.reader import RENEWALS_SECONDS
 from winpool.cli.upgrades import Cluster, read_cluster
-from winpool.model.pool import Pool
+from winpool.model.pool import NO_ROOM, Pool
 
 Object = dict[str, Any]
 
@@ -179,6 +179,16 @@ def test_pods_and_budgets_are_read_where_a_pool_has_an_upgrade_block() -> None:
     assert workloads["w1"].budgets_known
     assert cluster.surveys["uid-of-win"].finished <= cluster.now
     assert (cluster.pods_problem, cluster.forbidden) == ("", False)
+
+
+def test_a_spec_that_the_operator_does_not_read_for_want_of_room_is_refused_here_too() -> None:
+    pools = []
+    for generation in (1, 2):
+        said = {"type": "Accepted", "status": "False", "observedGeneration": 1, "message": NO_ROOM}
+        body = a_body(f"pool-{generation}", generation=generation) | {"spec": UPGRADED}
+        pools.append(body | {"status": {"conditions": [said]}})
+    found = read(Server(pools=pools)).pools
+    assert [(each.spec is None, each.refusal) for each in found] == [(True, NO_ROOM), (False, "")]
 
 
 def test_only_pools_that_are_planned_have_their_pods_read() -> None:

@@ -16,6 +16,7 @@ from harness.builders import a_node, a_pool, a_record, a_snapshot, deleted, unre
 from harness.strategies import SELECTORS, haunted_nodes, nodes, pools
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.selector import NodeSelector
+from winpool.decide import decide
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.ownership import selection
@@ -307,3 +308,21 @@ def test_what_is_remembered_of_selectors_is_bounded_by_the_nodes_that_there_are(
         selections.forget(f"gone-{number}")
     assert (len(selections._found), len(selections._labels)) == (1, 1)
     assert len(selections._same) <= 3
+
+
+@pytest.mark.parametrize(
+    ("pool", "expected"),
+    [
+        (a_pool(), True),
+        (deleted(a_pool()), True),
+        (unreadable(a_pool()), True),
+        (a_pool(selector=BLUE), True),
+        (a_pool("other"), False),
+        (deleted(a_pool("other")), False),
+    ],
+    ids=["of its own", "to release", "kept", "left", "of another", "of another, deleted"],
+)
+def test_a_pool_has_nodes_as_long_as_something_of_it_is_on_one(pool: Pool, expected: bool) -> None:
+    node = a_node(labels={"agentpool": "red", POOL_LABEL: "pool"}, annotations=a_record())
+    rivals = [a_pool()] if pool.name == "other" else []
+    assert decide(a_snapshot(pool, [node], rivals=rivals)).has_nodes is expected

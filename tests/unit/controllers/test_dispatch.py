@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.builders import a_node, a_record
@@ -92,6 +94,16 @@ def test_a_pool_that_changed_is_woken_and_rivals_where_it_matters_to_them(world:
 
 
 def test_a_new_pool_is_last_in_line_and_wakes_its_rivals_later(world: World) -> None:
+    world.dispatcher.pool_changed("red", for_rivals=True)
+    assert (world.woken, world.later) == (["red"], ["blue"])
+
+
+def test_a_pool_whose_spec_is_not_read_any_more_wakes_its_rivals_later(world: World) -> None:
+    world.dispatcher.pool_changed("red", for_rivals=False)
+    world.woken.clear()
+    red, *others = sorted(world.pools.all(), key=lambda each: each.name, reverse=True)
+    unread = replace(red, resource_version="3", spec=None, refusal="no room")
+    world.pools.replace([unread, *others], resource_version="3", began=0.0)
     world.dispatcher.pool_changed("red", for_rivals=True)
     assert (world.woken, world.later) == (["red"], ["blue"])
 

@@ -398,7 +398,7 @@ async def test_a_pool_with_something_to_write_waits_for_one_pass_of_those_that_o
             if name == "3" and begun:
                 raise DOWN  # its pause is not that of the others
 
-        return part(close=lambda: None, run=run)
+        return part(close=lambda: None, run=run, has_nodes=True)
 
     begun = 0.0
     loops = PoolLoops(services_of(known), make_reconciler=reconciler)
@@ -432,7 +432,8 @@ async def test_between_the_passes_of_many_pools_the_loop_serves_all_else() -> No
         seen.append(turns)
 
     loops = PoolLoops(
-        services_of(known), make_reconciler=lambda _: cast(Any, part(close=lambda: None, run=run))
+        services_of(known),
+        make_reconciler=lambda _: cast(Any, part(close=lambda: None, run=run, has_nodes=True)),
     )
     loops.begin()
     while len(seen) < len(known):
@@ -440,3 +441,23 @@ async def test_between_the_passes_of_many_pools_the_loop_serves_all_else() -> No
         turns += 1
     await loops.stop()
     assert all(later > earlier for earlier, later in pairwise(seen)), seen
+
+
+@in_virtual_time
+async def test_a_pool_with_nodes_waits_for_one_pass_of_those_without() -> None:
+    part: Any = SimpleNamespace
+    known = [part(name=f"{number:02}") for number in range(20)]
+    passes = list[str]()
+
+    def reconciler(name: str) -> Any:
+        async def run() -> None:
+            passes.append(name)
+
+        return part(close=lambda: None, run=run, has_nodes=name == "19")
+
+    loops = PoolLoops(services_of(known), make_reconciler=reconciler)
+    loops.begin()
+    await asyncio.sleep(10)
+    assert passes[:2] == ["00", "19"]
+    assert sorted(passes) == [each.name for each in known]
+    await loops.stop()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any, Final
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import winpool.controllers.pools
-from harness.builders import Object, a_body
+from bench.hostile import rival
+from harness.builders import A_SPEC, Object, a_body
 from winpool.controllers.pools import Absences, Pools
 from winpool.loops import Clock
-from winpool.model.pool import Pool, PoolName, read_pool
+from winpool.model.pool import NO_ROOM, Pool, PoolName, read_pool
 
 
 class Changes:
@@ -159,7 +164,9 @@ def test_who_is_not_on_a_complete_list_is_dropped(pools: Pools, changes: Changes
     pools.accept(a_body("a", version=3))
     pools.accept(a_body("b", version=4))
     changes.taken()
-    pools.replace([a_body("b", version=4), a_body("c", version=6)], resource_version="7", began=0.0)
+    pools.replace(
+        map(pools.read, [a_body("b", version=4), a_body("c", version=6)]), resource_version="7", began=0.0
+    )
     assert {pool.name for pool in pools.all()} == {"b", "c"}
     assert sorted(changes.taken()) == [("a", True), ("c", True)]
 
@@ -167,27 +174,27 @@ def test_who_is_not_on_a_complete_list_is_dropped(pools: Pools, changes: Changes
 def test_who_is_newer_than_the_list_is_kept(pools: Pools) -> None:
     """Created after the list was made, and heard of before the list arrived."""
     pools.accept(a_body("young", version=12))
-    pools.replace([a_body("old", version=3)], resource_version="9", began=0.0)
+    pools.replace(map(pools.read, [a_body("old", version=3)]), resource_version="9", began=0.0)
     assert {pool.name for pool in pools.all()} == {"old", "young"}
 
 
 def test_a_list_does_not_bring_back_what_is_older(pools: Pools) -> None:
     pools.accept(a_body(version=12, generation=4))
-    pools.replace([a_body(version=8, generation=3)], resource_version="9", began=0.0)
+    pools.replace(map(pools.read, [a_body(version=8, generation=3)]), resource_version="9", began=0.0)
     assert version_of(pools) == "12"
 
 
 def test_a_list_that_says_nothing_new_wakes_nobody(pools: Pools, changes: Changes) -> None:
     bodies = [a_body("a", version=3), a_body("b", version=4)]
-    pools.replace(bodies, resource_version="7", began=0.0)
+    pools.replace(map(pools.read, bodies), resource_version="7", began=0.0)
     changes.taken()
-    pools.replace(bodies, resource_version="9", began=0.0)
+    pools.replace(map(pools.read, bodies), resource_version="9", began=0.0)
     assert changes.taken() == []
 
 
 def test_a_pool_on_the_list_that_cannot_be_read_is_not_dropped(pools: Pools) -> None:
     pools.accept(a_body(version=3))
-    pools.replace([a_body(version=5) | {"spec": {}}], resource_version="7", began=0.0)
+    pools.replace(map(pools.read, [a_body(version=5) | {"spec": {}}]), resource_version="7", began=0.0)
     found = pools.get("pool")
     assert found is not None
     assert (found.spec, found.resource_version) == (None, "5")
@@ -203,7 +210,9 @@ def test_what_is_said_late_does_not_bring_a_pool_back(pools: Pools, changes: Cha
     changes.taken()
     pools.accept(a_body(version=4))
     pools.accept(a_body(version=6))
-    pools.replace([a_body(version=4)], resource_version="4", began=0.0)  # asked for before it went
+    pools.replace(
+        map(pools.read, [a_body(version=4)]), resource_version="4", began=0.0
+    )  # asked for before it went
     assert pools.all() == ()
     assert changes.taken() == []
 
@@ -212,7 +221,7 @@ def test_a_pool_that_a_later_list_still_has_is_there(pools: Pools) -> None:
     """Only a server that was put back can have it; but then it is right."""
     pools.accept(a_body(version=3))
     pools.forget(name="pool", uid="uid-of-pool", version="5")
-    pools.replace([a_body(version=4)], resource_version="9", began=0.0)
+    pools.replace(map(pools.read, [a_body(version=4)]), resource_version="9", began=0.0)
     assert version_of(pools) == "4"
     pools.accept(a_body(version=10))
     assert version_of(pools) == "10"
@@ -228,7 +237,7 @@ def test_of_pools_that_went_only_so_many_are_remembered(pools: Pools) -> None:
 
 def test_the_newest_version_is_that_of_any_list_or_object(pools: Pools) -> None:
     assert pools.newest_version == ""
-    pools.replace([a_body(version=3)], resource_version="10", began=0.0)
+    pools.replace(map(pools.read, [a_body(version=3)]), resource_version="10", began=0.0)
     assert pools.newest_version == "10"
     pools.accept(a_body(version=12))
     pools.accept(a_body("other", version=11))
@@ -241,7 +250,8 @@ def test_a_list_of_a_server_that_was_put_back_is_right_in_everything(pools: Pool
     pools.accept(a_body("deleted-since", version=9))
     pools.forget(name="deleted-since", uid="uid-of-deleted-since", version="32")
     back = [a_body("kept", version=8, generation=2), a_body("deleted-since", version=9)]
-    pools.replace(back, resource_version="20", began=0.0, rewound=True)
+    anew = [pools.read(each, anew=True) for each in back]
+    pools.replace(anew, resource_version="20", began=0.0, rewound=True)
     assert {pool.name: (pool.resource_version, pool.generation) for pool in pools.all()} == {
         "kept": ("8", 2),
         "deleted-since": ("9", 1),
@@ -255,7 +265,7 @@ def test_a_list_of_a_server_that_was_put_back_is_right_in_everything(pools: Pool
 
 
 def listed(pools: Pools, *bodies: Object, version: int) -> None:
-    pools.replace(bodies, resource_version=str(version), began=0.0)
+    pools.replace(map(pools.read, bodies), resource_version=str(version), began=0.0)
 
 
 def test_an_unknown_pool_is_not_gone_before_two_complete_lists(pools: Pools) -> None:
@@ -350,17 +360,176 @@ def test_who_is_there_is_never_gone_and_never_doubled(story: list[str]) -> None:
 def test_a_pool_that_a_bug_keeps_from_being_read_is_refused_and_keeps_no_other_from_being_listed(
     pools: Pools, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(body: Object) -> Pool:
+    def broken(body: Object, **known: Any) -> Pool:
         if body["metadata"]["name"] == "a":
             raise OverflowError("date value out of range")
-        return read_pool(body)
+        return read_pool(body, **known)
 
     monkeypatch.setattr(winpool.controllers.pools, "read_pool", broken)
     for version in (3, 4):
-        pools.replace([a_body("a", version=version), a_body("b")], resource_version="9", began=0.0)
+        pools.replace(
+            map(pools.read, [a_body("a", version=version), a_body("b")]), resource_version="9", began=0.0
+        )
     found = pools.get("a")
     assert found is not None
     assert (found.spec, found.refusal) == (None, "the operator cannot read it: OverflowError")
     assert version_of(pools, "a") == "4"
     assert version_of(pools, "b") == "1"
     assert len([each for each in caplog.records if each.levelname == "ERROR"]) == 1
+
+
+# How much is kept
+
+
+def a_pool_body(name: str, *, values: int, minute: int = 0, **more: Any) -> Object:
+    """Return a pool that selects nodes by so many values, created at that minute."""
+    body = a_body(name, creationTimestamp=f"2026-11-01T12:{minute:02}:00Z", **more)
+    own = [{"key": "key", "operator": "NotIn", "values": [f"{each}" for each in range(values)]}]
+    return body | {"spec": {**A_SPEC, "nodeSelector": {"matchExpressions": own}}}
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for two pools with fifty values, or five with ten, which are of usual size."""
+    monkeypatch.setattr(winpool.controllers.pools, "MOST_OF_ALL", 14_000)
+    monkeypatch.setattr(winpool.controllers.pools, "ORDINARY", 3_000)
+
+
+def unread(pools: Pools) -> set[str]:
+    """Return the names of the pools whose spec is not kept."""
+    assert {each.refusal for each in pools.all() if each.spec is None} <= {NO_ROOM}
+    return {each.name for each in pools.all() if each.spec is None}
+
+
+FIVE: Final = {
+    "small": a_pool_body("small", values=10, minute=58),
+    "smaller": a_pool_body("smaller", values=5, minute=59),
+    "old": a_pool_body("old", values=50, minute=1),
+    "new": a_pool_body("new", values=50, minute=2),
+    "newest": a_pool_body("newest", values=50, minute=3),
+}
+
+
+@pytest.mark.usefixtures("room")
+@given(st.permutations([*FIVE]))
+def test_of_more_pools_than_there_is_room_for_the_largest_and_then_the_newest_are_refused(
+    order: list[str],
+) -> None:
+    changes = Changes()
+    pools = some_pools(changes)
+    for name in order:
+        changes.taken()
+        before = unread(pools)
+        pools.accept(FIVE[name])
+        assert {(each, True) for each in unread(pools) - before} <= {*changes.taken()}
+    assert unread(pools) == {"new", "newest"}
+    again = some_pools()
+    listed(again, *(FIVE[name] for name in order), version=2)
+    assert unread(again) == {"new", "newest"}
+
+
+@pytest.mark.usefixtures("room")
+def test_pools_of_usual_size_never_take_the_place_of_older_ones(pools: Pools) -> None:
+    pools.accept(a_pool_body("mine", values=12, minute=0))
+    for number in range(1, 30):
+        pools.accept(a_pool_body(f"theirs-{number}", values=2, minute=number))
+    assert 5 < len(unread(pools)) < 25
+    assert "mine" not in unread(pools)
+
+
+@pytest.mark.usefixtures("room")
+def test_a_pool_that_was_refused_for_want_of_room_is_read_once_there_is_some(
+    pools: Pools, changes: Changes
+) -> None:
+    bodies = [a_pool_body(name, values=50, minute=at, version=at) for at, name in enumerate("abc", start=1)]
+    listed(pools, *bodies, version=5)
+    assert unread(pools) == {"c"}
+    changes.taken()
+    listed(pools, *bodies, version=6)
+    assert changes.taken() == []
+    pools.forget(name="a", uid="uid-of-a", version="7")
+    listed(pools, *bodies[1:], version=8)
+    assert unread(pools) == set()
+    assert ("c", True) in changes.taken()
+
+
+@pytest.mark.usefixtures("room")
+def test_a_spec_for_which_there_is_room_again_and_that_cannot_be_read_says_that(pools: Pools) -> None:
+    whole = [a_pool_body(name, values=50, minute=at, version=at) for at, name in enumerate("ab", start=1)]
+    wrong = a_pool_body("c", values=50, minute=3, version=3)
+    wrong["spec"]["os"] = {"version": "a release of another planet"}
+    listed(pools, *whole, wrong, version=5)
+    assert unread(pools) == {"c"}
+    pools.forget(name="b", uid="uid-of-b", version="6")
+    listed(pools, whole[0], wrong, version=7)
+    found = pools.get("c")
+    assert found is not None
+    assert "spec.os.version" in found.refusal
+
+
+@pytest.mark.usefixtures("room")
+def test_a_pool_whose_selector_grows_or_shrinks_takes_and_makes_room(pools: Pools) -> None:
+    for at, name in enumerate("ab", start=1):
+        pools.accept(a_pool_body(name, values=50, minute=at, version=at))
+    pools.accept(a_pool_body("a", values=64, minute=1, version=3, generation=2))
+    assert unread(pools) == {"a"}
+    pools.accept(a_pool_body("a", values=50, minute=1, version=4, generation=3))
+    assert unread(pools) == set()
+
+
+@pytest.mark.usefixtures("room")
+def test_a_successor_that_the_list_has_and_whose_predecessor_is_still_known_counts(pools: Pools) -> None:
+    """The list is of another moment than the watch: its first page was read before the watch said DELETED."""
+    pools.accept(a_pool_body("x", values=50, version=1, uid="first"))
+    page: dict[str, Pool] = {}
+    pools.read_page([a_pool_body("x", values=50, minute=1, version=3, uid="second")], into=page)
+    pools.forget(name="x", uid="first", version="2")
+    pools.replace(page.values(), resource_version="4", began=0.0)
+    for at, name in enumerate("ab", start=5):
+        pools.accept(a_pool_body(name, values=50, minute=at, version=at))
+    pools.accept(a_pool_body("x", values=50, minute=1, version=9, uid="second"))
+    assert unread(pools) == {"b"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("largest", ["first", "last"])
+def test_of_very_many_large_pools_only_so_much_is_kept_also_while_they_are_listed(
+    pools: Pools, monkeypatch: pytest.MonkeyPatch, largest: str
+) -> None:
+    most, count = 8 * 1024 * 1024, 90
+    monkeypatch.setattr(winpool.controllers.pools, "MOST_OF_ALL", most)
+
+    def bodies() -> Iterator[Object]:
+        for number in range(count):
+            fewer = number if largest == "first" else count - number
+            body = rival(number) | {"metadata": a_body(f"rival-{number}", version=number + 1)["metadata"]}
+            body["spec"]["nodeSelector"]["matchExpressions"][0]["values"][: fewer // 2] = []
+            yield body
+
+    page: dict[str, Pool] = {}
+    tracemalloc.start()
+    try:
+        for each in bodies():
+            pools.read_page([each], into=page)
+        pools.replace(page.values(), resource_version="400", began=0.0)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most // 2 < kept < peak < most + count * 16 * 1024
+    assert count // 3 < len(unread(pools)) < count * 2 // 3
+
+
+def test_what_is_known_of_a_pool_is_not_read_again(pools: Pools, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of pools with a thousand values each are listed every five minutes."""
+    known, read = a_body(version=5), list[str]()
+
+    def noted(body: Object, *, refusal: str) -> Pool:
+        read.append(body["metadata"]["resourceVersion"])
+        return read_pool(body, refusal=refusal)
+
+    monkeypatch.setattr(winpool.controllers.pools, "read_pool", noted)
+    pools.accept(known)
+    listed(pools, known, version=7)
+    assert read == ["5"]
+    pools.accept(a_body(version=9))
+    assert read == ["5", "9"]

@@ -209,7 +209,7 @@ async def test_a_pool_that_was_heard_of_during_a_list_is_not_gone_for_not_being_
 
 @in_virtual_time
 async def test_an_older_list_is_of_a_cluster_that_was_restored(caplog: pytest.LogCaptureFixture) -> None:
-    restored = pool_list(a_body("a", version=2), version=5)
+    restored = pool_list(a_body("a", version=3, generation=7), version=5)
     server = ScriptedTransport(lists=[BOTH, restored])
     async with a_relister(server) as running:
         await asyncio.sleep(100)
@@ -219,9 +219,9 @@ async def test_an_older_list_is_of_a_cluster_that_was_restored(caplog: pytest.Lo
         assert "the cluster was restored from version 10 to the older 5" in caplog.text
         found = running.pools.get("a")
         assert found is not None
-        assert found.resource_version == "2"
+        assert (found.resource_version, found.generation) == ("3", 7), "a version that was used before"
         caplog.clear()
         running.relister.ask()
         await asyncio.sleep(2)
-        assert len(server.listed) == 3
+        assert len(server.listed) == 4, "such a list is made twice, and read anew"
         assert not caplog.messages, "from here on it is the state of the cluster"

@@ -180,7 +180,8 @@ OF_ADMINS: Final = {
     "validatingadmissionpolicies": "one name, of an admin",
     "validatingadmissionpolicybindings": "one name, of an admin",
     "leases": "one name, in the namespace of the operator",
-    "windowsnodepools": "the CRD bounds spec and status; finalizers are kept whole, to be written back",
+    "windowsnodepools": "the CRD bounds spec and status, test_pools.py has the bound of all specs; "
+    "finalizers are kept whole, to be written back",
 }
 """What else is read, and why it is not in the tables."""
 
