@@ -35,7 +35,7 @@ from winpool.kube.control_plane import ControlPlane
 from winpool.kube.errors import ApiError, Conflict, NoAnswer, NotFound
 from winpool.kube.events import EventRecord, EventRecorder
 from winpool.kube.guard import Guard
-from winpool.kube.lists import ListPage
+from winpool.kube.lists import ItemT, ListPage
 from winpool.kube.pods import ListedPods, PodPage
 from winpool.kube.watch import ListWatch, Store
 from winpool.kube.writer import Writer
@@ -43,7 +43,6 @@ from winpool.loops import Clock
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
 from winpool.model.pods import DaemonSet, Pod
-from winpool.model.pool import Pool
 from winpool.model.survey import PoolQuestion
 
 NEVER = 1e9
@@ -274,8 +273,11 @@ class MemoryWriter(Writer):
         await self._cluster.asked("eviction", eviction.full_name)
 
     async def list_pools(
-        self, items: Callable[[tuple[Object, ...]], Iterable[Pool]], *, begin: Callable[[], object]
-    ) -> ListPage[Pool]:
+        self,
+        items: Callable[[tuple[Object, ...]], Iterable[ItemT]],
+        *,
+        begin: Callable[[], object] = tuple,
+    ) -> ListPage[ItemT]:
         await asyncio.sleep(self._cluster.trouble.latency)
         begin()
         listed = items(tuple(self._cluster.bodies.values()))

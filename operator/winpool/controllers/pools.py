@@ -565,7 +565,7 @@ class Relister:
         """Return all pools, and the version of the list."""
         found: dict[str, Pool] = {}
 
-        def take(bodies: Iterable[Mapping[str, Any]]) -> tuple[()]:
+        def take(bodies: Iterable[Mapping[str, Any]]) -> Iterable[Pool]:
             self.pools.read_page(bodies, into=found, anew=anew)
             return ()
 

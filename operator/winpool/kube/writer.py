@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -24,7 +24,7 @@ from winpool.api.keys import API_VERSION, FIELD_MANAGER, KIND, PLURAL
 from winpool.api.text import written_moment
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, Conflict, Forbidden, NotFound, StreamGarbled, Unavailable
-from winpool.kube.lists import ListPage, Pager
+from winpool.kube.lists import ItemT, ListPage, Pager
 from winpool.kube.nodes import NODES_PATH, decode_node, decode_written
 from winpool.kube.pools import LISTING, POOLS_PATH
 from winpool.kube.request import APPLY_PATCH, JSON, MERGE_PATCH, Request
@@ -39,8 +39,6 @@ from winpool.model.node import (
     NodePatch,
     Taint,
 )
-
-PoolT = TypeVar("PoolT")
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -242,10 +240,10 @@ class Writer:
 
     async def list_pools(
         self,
-        items: Callable[[tuple[dict[str, Any], ...]], Iterable[PoolT]],
+        items: Callable[[tuple[dict[str, Any], ...]], Iterable[ItemT]],
         *,
         begin: Callable[[], object] = tuple,
-    ) -> ListPage[PoolT]:
+    ) -> ListPage[ItemT]:
         """List all pools, complete or not at all: what ``items`` makes of each page, see ``Pager.collect``.
 
         Raises NotFound where the CRD is missing, and the other ApiErrors.

@@ -382,6 +382,30 @@ _OF_ISSUES = {
 """Issues that their nodes have an event of."""
 
 
+_OF_ONE: Final = (
+    ("These nodes have", "This node has"),
+    ("These nodes are", "This node is"),
+    ("These nodes", "This node"),
+    ("these nodes", "this node"),
+    ("The kubelets reserve", "The kubelet reserves"),
+    ("their kubelets show", "its kubelet shows"),
+    ("each of their pods", "each of its pods"),
+    ("no pod of them", "no pod of it"),
+    ("because they wait", "because it waits"),
+    ("that they can commit", "that it can commit"),
+    ("and do little but page", "and does little but page"),
+    ("of RAM, and page", "of RAM, and pages"),
+)
+"""What the issues of _OF_ISSUES say of nodes, and the same of one."""
+
+
+def of_one_node(message: str) -> str:
+    """Return the message of an issue as it is said of a single node."""
+    for many, one in _OF_ONE:
+        message = message.replace(many, one)
+    return message
+
+
 def of_issues(
     pool: Pool,
     before: WindowsNodePoolStatus,
@@ -417,7 +441,9 @@ def of_issues(
     uids = {each.node.name: each.node.uid for each in assessed} if new else {}
     for event, issue, name in new:
         if uid := uids.get(name):
-            yield Announcement(event, f"Pool {pool.name}: {issue.message}", name, uid, Regarding.NODE)
+            yield Announcement(
+                event, f"Pool {pool.name}: {of_one_node(issue.message)}", name, uid, Regarding.NODE
+            )
 
 
 def cleared(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from winpool.api.events import NODES_WITH_OWN_EVENTS, EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.api.status import Issue, WindowsNodePoolStatus
 from winpool.features.contract.feature import NOTHING_FOUND
+from winpool.features.memory import findings
 from winpool.ownership.members import Claim
 from winpool.status.assessment import Assessment
 from winpool.status.events import Announcement, NodeEvent, announced, of_issues, shared_by_many
@@ -211,3 +214,30 @@ def test_of_a_cause_a_transition_has_three_events_of_nodes_at_most_or_one_of_the
             assert not (of_nodes and of_pool)
         assert said(after, after) == []
         before = after
+
+
+BY_THE_NODES: Final = (
+    FRIDAY,
+    "Someone repeatedly undoes what the pool sets on these nodes: taint a:NoSchedule.",
+    "These nodes did not pass validation in time, because they wait for pods.",
+    "The kubelets reserve 1Gi of memory, but the pool declares 2.5Gi.",
+    *findings._WHAT.values(),
+    findings._ENDING,
+    *findings._UNATTRIBUTED.values(),
+    *(message for _, (message, _), _ in findings._BLOCKS),
+)
+"""What issues say whose nodes have an event of their own."""
+
+
+def test_an_event_of_one_node_speaks_of_one_node() -> None:
+    plural = re.compile(
+        r"these nodes|(the|their) kubelets|of them |they wait|they can|their pods|and page\b|do little",
+        re.IGNORECASE,
+    )
+    assert all(plural.search(each) for each in BY_THE_NODES)
+    found = [said([], [issue(["w00"], message=each)])[0].note for each in BY_THE_NODES]
+    assert [each for each in found if plural.search(each)] == []
+    assert "This node has hardly any RAM left, and does little but page" in "".join(found)
+    assert "this node: not on Fridays" in found[0]
+    [of_many] = said([], [issue(NAMES)])
+    assert "these nodes: not on Fridays" in of_many.note
