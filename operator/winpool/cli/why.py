@@ -429,7 +429,7 @@ def _write_node(paper: Paper, why: Why) -> None:
 
 def _about_node(why: Why) -> Iterator[str]:
     node, due = why.node, why.due
-    if is_held(node, now=why.cluster.now) and (due is None or not due.stops):
+    if is_held(node, now=why.cluster.now):
         end = hold_end(node)
         yield f"Someone holds it ({HOLD_ANNOTATION})" + (f" until {written_moment(end)}." if end else ".")
     if node.deleting:

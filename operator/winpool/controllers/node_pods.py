@@ -32,6 +32,7 @@ from winpool.loops import Clock, Faults, Wake
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Node
 from winpool.model.node_pods import KnownEvictions, NodePods, PodListRequest
+from winpool.model.pods import BlockedBy
 from winpool.model.pool import Pool
 from winpool.model.survey import PodListProblem, Survey
 from winpool.model.surveyor import Surveyor
@@ -348,6 +349,7 @@ class NodePodLists:
         """List the pods, and after them the budgets, which others may have asked for before."""
         started, began = self.clock.now(), self.clock.monotonic()
         rights, blocked = self.answers.rights, None
+        unread = set[str]()
         with rights.noting("pods"):
             pods = (await self.list_pods(look.node.name, for_eviction=True)).pods
         if look.with_budgets:
@@ -355,12 +357,15 @@ class NodePodLists:
                 budgets = await self.list_budgets()
             found = set()
             for number, pod in enumerate(pods, start=1):
-                if budgets.block_of(pod) is not None:
+                if (block := budgets.block_of(pod)) is not None:
                     found.add(pod.uid)
+                    if block.why is BlockedBy.UNREADABLE:
+                        unread.add(pod.uid)
                 if number % PODS_A_TURN == 0:
                     await asyncio.sleep(0)
             blocked = frozenset(found)
-        return NodePods(started, began, pods, blocked, seconds=self.clock.monotonic() - began)
+        seconds = self.clock.monotonic() - began
+        return NodePods(started, began, pods, blocked, frozenset(unread), seconds=seconds)
 
     def _failed(self, request: _Request, error: ApiError) -> None:
         self._outage.failed(error)

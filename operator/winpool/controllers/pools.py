@@ -188,8 +188,8 @@ def _size_of(body: Mapping[str, Any]) -> int:
 class _Room:
     """Says which pools fit into MOST_OF_ALL: the smallest, and of equally large ones the oldest.
 
-    All that are ORDINARY count as equally large, so that no one can take the place of one that exists; and
-    the order in which they are seen is all the same.
+    All that are ORDINARY count as equally large, so that no one can take the place of one that exists. The
+    order in which they are seen makes no difference.
     """
 
     _entries: dict[str, tuple[int, str, str, int]] = field(default_factory=dict, init=False)

@@ -18,13 +18,15 @@ class NodePods:
 
     ``started`` and ``began`` are when the list began, by the wall clock and by the clock of
     ``model.pressure``. ``blocked`` are the UIDs of those of which a PodDisruptionBudget permits no eviction
-    now, by budgets that were listed after that; None where none were. All of it took so many ``seconds``.
+    now, by budgets that were listed after that; None where none were. ``unread`` are those among them of
+    which it is not known, since their budgets are too large or too many. All of it took so many ``seconds``.
     """
 
     started: datetime
     began: float
     pods: tuple[Pod, ...] = ()
     blocked: frozenset[str] | None = None
+    unread: frozenset[str] = frozenset()
     seconds: float = 0.0
 
     @property

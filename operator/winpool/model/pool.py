@@ -24,7 +24,7 @@ NO_ROOM: Final = (
     "largest nor, of those of usual size, the newest. This is one of them. Delete pools that are not needed, "
     "or select nodes by fewer values. The next list of all pools, within some minutes, reads this spec then."
 )
-"""The refusal of a pool whose spec is not read for want of room (``controllers/pools.py``)."""
+"""The refusal of a pool whose spec is not read since there is no room (``controllers/pools.py``)."""
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 

@@ -153,6 +153,29 @@ def test_what_cannot_be_planned_is_said(cluster: Cluster, said: str) -> None:
     assert said in squeezed(cluster)
 
 
+DOWN = "No operator leads: op-1 does not renew its Lease (last renewal: 2026-11-01T09:00:00Z)."
+
+
+@pytest.mark.parametrize(
+    "pool", [upgrade_pool(), a_pool(), a_pool(deleting=True), a_pool(refusal="spec.os: must be given.")]
+)
+def test_it_begins_with_the_leader_that_does_not_renew_its_lease(
+    planned: Callable[..., Ended], pool: Pool
+) -> None:
+    cluster = a_cluster(pool, nodes=[a_machine("w1")], leader_problem=DOWN)
+    shown = planned(cluster, pool.name)
+    assert (shown.code, shown.err) == (0, [])
+    assert shown.out[0].startswith("Pool:")
+    assert shown.out[1].startswith("Leader:")
+    assert DOWN in " ".join(" ".join(shown.out).split())
+    assert json.loads("\n".join(planned(cluster, pool.name, "-o", "json").out))["operatorProblem"] == DOWN
+
+
+def test_it_says_nothing_of_a_leader_that_renews_its_lease(planned: Callable[..., Ended]) -> None:
+    assert "Leader:" not in "".join(planned(fleet(1), "win-2022").out)
+    assert "operatorProblem" not in json.loads("\n".join(planned(fleet(1), "win-2022", "-o", "json").out))
+
+
 def test_a_pool_that_does_not_exist_is_refused(planned: Callable[..., Ended]) -> None:
     ended = planned(fleet(1), "other")
     assert (ended.code, ended.out) == (1, [])

@@ -117,6 +117,27 @@ def test_what_only_the_operator_checks_is_refused_too(plugin: Plugin) -> None:
     )
 
 
+def test_what_only_the_operator_checks_is_told_at_once_however_much_it_is(plugin: Plugin) -> None:
+    windows = """\
+  upgrade:
+    maintenanceWindows:
+    - {schedule: "0 25 * * 6", durationSeconds: 3600, timeZone: Europe/Berlim}
+    - {schedule: "0 2 * * 6", durationSeconds: 3600, timeZone: Europe/Berlim}
+"""
+    ended = plugin("validate", "-f", "-", stdin=GOOD.replace("2022", "2023") + windows)
+    assert ended.code == 1
+    places = (
+        "6: document 1 (win-2023): spec.os.version is 2023",
+        "9: document 1 (win-2023): spec.upgrade.maintenanceWindows[0].schedule: ",
+        "9: document 1 (win-2023): spec.upgrade.maintenanceWindows[0].timeZone: ",
+        "10: document 1 (win-2023): spec.upgrade.maintenanceWindows[1].timeZone: ",
+    )
+    assert len(ended.out) == len(places)
+    for line, place in zip(ended.out, places, strict=True):
+        assert line.startswith(f"stdin:{place}")
+    assert ended.err[0] == "4 errors"
+
+
 def test_what_the_api_server_drops_or_ignores_is_no_fault(plugin: Plugin) -> None:
     pool = {
         "apiVersion": "winpool.dev/v1alpha1",

@@ -11,6 +11,7 @@ import pytest
 
 from harness.builders import NOON, a_node, a_pool, a_record, deleted, with_status
 from unit.cli.upgrades import LARGE, SMALL, WHOLE_DAY_OFF, a_cluster, a_machine, upgrade_pool
+from winpool.api.issues import IssueReason
 from winpool.api.keys import MEMORY_PRESSURE_TAINT, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.maintenance import Gate
 from winpool.api.status import WindowsNodePoolStatus
@@ -381,6 +382,35 @@ def test_issues_of_the_pool_that_name_the_node_are_shown() -> None:
     cluster = a_cluster(pool, nodes=[a_machine("w1"), a_machine("w2")])
     assert "Issue SurpriseReboot: The machine was started again. Find out why." in squeezed(cluster)
     assert "SurpriseReboot" not in squeezed(cluster, "w2")
+
+
+@pytest.mark.parametrize(
+    "reason", [IssueReason.INTOLERANT_PODS, IssueReason.VALIDATION_TIMED_OUT, IssueReason.NODES_HELD]
+)
+def test_what_is_wrong_with_the_node_comes_before_what_is_due(reason: IssueReason) -> None:
+    """A taint that is held back, a validation that has failed, a hold, as the operator reports them."""
+    issue = {
+        "reason": reason,
+        "nodes": ["w1"],
+        "nodeCount": 1,
+        "since": "2026-11-01T11:00:00Z",
+        "message": "This is first.",
+        "fix": "",
+    }
+    pool = with_status(upgrade_pool(), WindowsNodePoolStatus.model_validate({"issues": [issue]}))
+    hold = {"winpool.dev/hold": ""} if reason is IssueReason.NODES_HELD else {}
+    said = squeezed(a_cluster(pool, nodes=[a_machine("w1", annotations=hold), a_machine("w2")]))
+    before, due, _ = said.partition("Due:")
+    assert due
+    assert f"Issue {reason}: This is first." in before
+
+
+def test_a_hold_comes_before_all_that_could_be_done() -> None:
+    """Also where nothing is due, so that no gate names it."""
+    node = a_machine("w1", annotations={"winpool.dev/hold": ""}, behind=False)
+    before, found, _ = squeezed(a_cluster(upgrade_pool(), nodes=[node])).partition("Next:")
+    assert found
+    assert "Someone holds it (winpool.dev/hold)." in before
 
 
 def test_what_the_operator_has_not_said_is_told() -> None:

@@ -14,10 +14,14 @@ import pytest
 
 from harness.builders import NOON, a_body, a_node, a_pool
 from harness.evicting import a_pod
-from harness.virtual_time import run_virtually
+from harness.loops import MemoryCluster, MemoryOperator
+from harness.memory_fleet import Fleet, Machine, a_watched_node
+from harness.stage import issues_of
+from harness.virtual_time import in_virtual_time, run_virtually
 from winpool.controllers.evictions import Answers
 from winpool.controllers.node_pods import NodePodLists
 from winpool.controllers.pools import Absences, Pools
+from winpool.features.memory.eviction import LISTED_SECONDS
 from winpool.kube.errors import ApiError, Forbidden, Unavailable
 from winpool.kube.pods import PodPage
 from winpool.loops import Clock
@@ -171,6 +175,21 @@ def test_budgets_are_listed_only_where_an_eviction_is_next() -> None:
         await asyncio.sleep(1)
         assert stage.budget_lists == 1
         assert stage.looks.evictions_of(POOL).pods["uid-of-w00"].blocked == frozenset({"uid-hog"})
+
+    on_stage(scene)
+
+
+def test_which_pods_stay_since_their_budgets_are_not_read_is_known_beside_those_that_budgets_protect() -> (
+    None
+):
+    async def scene(stage: Stage) -> None:
+        stage.pods = (a_pod("hog"), a_pod("theirs", namespace="theirs"), a_pod("free", namespace="free"))
+        stage.budgets = (Budget("shop", "web"), Budget("theirs", "huge", is_too_large=True))
+        stage.want("w00", with_budgets=True)
+        await asyncio.sleep(1)
+        pods = stage.looks.evictions_of(POOL).pods["uid-of-w00"]
+        assert pods.blocked == frozenset({"uid-hog", "uid-theirs"})
+        assert pods.unread == frozenset({"uid-theirs"})
 
     on_stage(scene)
 
@@ -388,3 +407,42 @@ def test_other_tasks_run_while_the_pods_of_a_node_are_compared_with_budgets(
         assert max(Counter(compared_at).values()) == 32
 
     on_stage(scene)
+
+
+@pytest.mark.parametrize("is_too_large", [False, True], ids=["permits none", "too large"])
+@in_virtual_time
+async def test_a_node_of_which_no_pod_may_be_evicted_costs_no_write_while_its_pods_are_listed_again(
+    *, is_too_large: bool
+) -> None:
+    """An issue that ended with each list would be two writes of the status in half a minute (P7)."""
+    fleet, cluster = Fleet(), MemoryCluster()
+    for node in map(a_watched_node, range(5)):
+        fleet.machines[node.name] = Machine()
+        cluster.put_node(node)
+    body = a_body()
+    cluster.put_pool({**body, "spec": {**body["spec"], "memoryPressure": {"mode": "Evict"}}})
+    cluster.budgets = [Budget("shop", "web", is_too_large=is_too_large)]
+    operator = MemoryOperator(cluster, connections=fleet.connections())
+    lists: list[float] = []
+
+    async def list_pods(name: str, /, *, for_eviction: bool = False) -> PodPage:
+        lists.append(cluster.time)
+        await asyncio.sleep(0.5)
+        return PodPage((a_pod("hog", node=name),), (), "9", "")
+
+    operator.node_pods.list_pods = list_pods
+    operator.start()
+    await asyncio.sleep(600)
+    fleet.machines["w002"] = Machine(
+        committed=lambda now: 23.5 + now * 7 // 10 % 11 / 50, pods=(("uid-hog", 20.0, 10.0),)
+    )
+    await asyncio.sleep(300)
+    assert ("w002", "EvictionBlocked") in issues_of(cluster)
+    begun, before = cluster.time, cluster.bodies["pool"]["status"]
+    await asyncio.sleep(600)
+    assert len([each for each in lists if each >= begun]) >= 600 // (LISTED_SECONDS + 2)
+    assert [(each.kind, each.name) for each in cluster.writes if each.at >= begun] == []
+    assert cluster.bodies["pool"]["status"] == before
+    [issue] = [each for each in before["issues"] if each["reason"] == "EvictionBlocked"]
+    assert ("Namespaces: shop." in issue["message"]) is is_too_large
+    await operator.stop()

@@ -7,6 +7,7 @@ from typing import Any, Final
 import yaml
 
 from harness.documents import ROOT
+from winpool.api.keys import LEASE
 
 Object = dict[str, Any]
 
@@ -51,3 +52,27 @@ def test_no_role_but_view_gets_rights_on_pools_by_itself() -> None:
         if key.startswith(prefix)
     }
     assert joined == {("winpool-viewer", "view")}
+
+
+def reads_of_leases(role: str) -> list[tuple[object, object]]:
+    """Return which Leases a role may read, by name, and how."""
+    return [
+        (rule.get("resourceNames"), rule["verbs"])
+        for rule in ROLES[role]["rules"]
+        if rule.get("apiGroups") == ["coordination.k8s.io"] and rule.get("resources") == ["leases"]
+    ]
+
+
+def test_who_views_pools_may_read_the_lease_of_the_operator_by_name() -> None:
+    """Else `kubectl winpool why` says yes to no upgrade: it would not know whether an operator leads."""
+    assert reads_of_leases("winpool-viewer") == [([LEASE], ["get"])]
+
+
+def test_the_account_of_the_example_for_rancher_may_read_the_lease_too() -> None:
+    plan = ROOT / "docs" / "upgrades" / "examples" / "plan.yaml"
+    [bound] = [
+        each["roleRef"]["name"]
+        for each in yaml.safe_load_all(plan.read_text())
+        if each["kind"] == "ClusterRoleBinding"
+    ]
+    assert reads_of_leases(bound) == [([LEASE], ["get"])]

@@ -15,7 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.builders import a_node
 from harness.virtual_time import in_virtual_time
+from winpool.features.memory.eviction import EvictionState, Step
+from winpool.features.memory.findings import eviction_findings
+from winpool.features.memory.victims import Basis, Choice
 from winpool.kube.budgets import (
     LARGEST,
     LIST_SECONDS,
@@ -27,7 +31,8 @@ from winpool.kube.budgets import (
 from winpool.kube.errors import StreamGarbled, Unavailable
 from winpool.kube.pods import PodLister, decode_pod_page
 from winpool.kube.request import Request
-from winpool.model.budgets import MOST_TERMS, OF_EACH, Budget, BudgetIndex, Requirement
+from winpool.model.budgets import MOST_COMPARED, MOST_TERMS, OF_EACH, Budget, BudgetIndex, Requirement
+from winpool.model.node_pods import KnownEvictions
 from winpool.model.pods import BlockedBy, EvictionFacts, Pod
 
 Object = dict[str, Any]
@@ -491,6 +496,21 @@ async def test_where_all_budgets_together_are_too_many_those_with_the_most_are_l
     found = await BudgetLister(answer).list()
     assert [each.is_too_large for each in found if each.namespace == "good"] == [False]
     assert {each.namespace for each in found if each.is_too_large} < {f"n{place}" for place in range(99)}
+
+
+def test_the_issue_of_budgets_that_are_not_read_has_the_limits() -> None:
+    choice = Choice(None, None, Basis.COMMIT, "", {}, frozenset({"shop"}))
+    [found] = eviction_findings(
+        [Step(a_node("w1"), EvictionState.BLOCKED, None, choice=choice)], KnownEvictions()
+    )
+    for limit in (
+        f"One may take {LARGEST // 1024} KiB",
+        f"of a namespace {MOST_OF_NAMESPACE // 1024**2} MiB",
+        f"all together {MOST_OF_ALL // 1024**2} MiB",
+        f"{MOST_TERMS:,} labels and requirements",
+        f"{MOST_COMPARED:,} steps",
+    ):
+        assert limit in found.message
 
 
 def test_of_a_pod_with_huge_labels_nothing_is_kept() -> None:

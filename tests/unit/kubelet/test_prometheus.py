@@ -33,7 +33,7 @@ from harness.listener import an_authority
 from testbed.pki import Authority
 from winpool.kubelet import prometheus as prometheus_module
 from winpool.kubelet.exporter import MOST_SERIES, Query
-from winpool.kubelet.outcome import Outcome, PollError
+from winpool.kubelet.outcome import PROMETHEUS_SENTENCES, Outcome, PollError
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
 from winpool.kubelet.trust import Trust
 
@@ -150,6 +150,32 @@ async def test_an_answer_that_is_no_vector_has_its_outcome(
     authority: Authority, tls: ssl.SSLContext, answer: Answer, outcome: Outcome
 ) -> None:
     assert await refused(authority, tls, answer) is outcome
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (
+            "401 Unauthorized",
+            (
+                "credentials are missing or not valid",
+                "token file, basicAuth or headers",
+                "put a proxy before",
+            ),
+        ),
+        (
+            "403 Forbidden",
+            ("refuses the query", "the right to query it", "has neither, set one", "put a proxy before"),
+        ),
+        ("422 Unprocessable Entity", ("answers queries", "a Prometheus Agent answers none")),
+    ],
+)
+async def test_what_is_said_of_a_refusal_names_what_is_missing(
+    authority: Authority, tls: ssl.SSLContext, status: str, words: tuple[str, ...]
+) -> None:
+    """Also where the data source has neither a token nor a password: then there is none to be corrected."""
+    said = PROMETHEUS_SENTENCES[await refused(authority, tls, answering(response(b"{}", status=status)))]
+    assert [each for each in words if each not in said] == []
 
 
 async def test_one_query_that_fails_makes_the_others_worthless(

@@ -10,9 +10,11 @@ import pytest
 from harness.builders import GUARD, a_node, a_pool, a_spec, edited
 from harness.evicting import READ_AT, an_intent, answered, listed
 from harness.house import House
+from harness.memory import GIB, Watched, committed
 from harness.views import CALM, HARD, JUST_STARTED, STALE, a_view, all_of
 from winpool.api.keys import MEMORY_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION
 from winpool.features.contract.feature import contract
+from winpool.features.memory.detector import eviction_begun, eviction_gone
 from winpool.features.memory.feature import REQUEST, memory
 from winpool.features.memory.intents import written
 from winpool.model.node_pods import Answer, KnownEvictions
@@ -63,6 +65,69 @@ def test_a_node_from_which_pods_were_evicted_is_to_be_upgraded_too() -> None:
     see(house, a_view(Level.HARD, guard=Guard.INEFFECTIVE))
     assert asked(house) == REQUEST
     assert MEMORY_ANNOTATION in house.nodes["w1"].annotations
+
+
+class Leak:
+    """A node of which no pod's commit is known, whose every sample is followed by a pass."""
+
+    def __init__(self) -> None:
+        self.house = a_house(mode="Evict")
+        self.node = Watched()
+        self.requests = set[str | None]()
+        self.guards = set[Guard | None]()
+
+    def commits(self, gib: float, *, samples: int) -> None:
+        for _ in range(samples):
+            view = self.node.poll(**committed(gib, pods_commit=None))
+            see(self.house, view)
+            self.requests.add(asked(self.house))
+            self.guards.add(view.guard)
+
+    def evict(self, number: int, *, left: float, share: float | None = 8 * GIB) -> None:
+        """Evict a pod, after which ``left`` GiB are committed, and let its memory come back."""
+        uid = f"uid-{number}"
+        self.node.state = eviction_begun(self.node.state, uid=uid, share=share)
+        self.node.state = eviction_gone(self.node.state, uid=uid, at=self.node.now)
+        self.commits(left, samples=8)
+
+
+def test_a_node_whose_pressure_each_eviction_has_ended_is_not_to_be_upgraded() -> None:
+    """While the level is held for five minutes more, and when another pod leaks (issue 1941 of Azure/AKS)."""
+    leak = Leak()
+    for number in range(3):
+        leak.commits(23.5, samples=3)
+        assert leak.house.memory.told["uid-of-w1"].is_signalled
+        leak.evict(number, left=12.0)
+        leak.commits(12.0, samples=36)
+    assert (leak.requests, leak.guards) == ({None}, {None})
+
+
+@pytest.mark.parametrize(("share", "guard"), [(None, Guard.BLIND), (8.0 * GIB, Guard.INEFFECTIVE)])
+def test_one_whose_pressure_two_evictions_have_not_ended_is_only_until_it_has_ended(
+    share: float | None, guard: Guard
+) -> None:
+    leak = Leak()
+    leak.commits(23.5, samples=3)
+    for number in range(2):
+        assert leak.requests == {None}
+        leak.evict(number, left=23.4, share=share)
+    assert (leak.guards, asked(leak.house)) == ({None, guard}, REQUEST)
+    leak.commits(12.0, samples=36)
+    assert asked(leak.house) is None
+    leak.requests.clear()
+    leak.guards.clear()
+    leak.commits(12.0, samples=30)
+    assert leak.node.state.settled == 2, "which is remembered for an hour"
+    assert (leak.requests, leak.guards) == ({None}, {None})
+
+
+@pytest.mark.parametrize("guard", list(Guard), ids=lambda each: each.value)
+def test_what_kept_pods_from_being_evicted_requests_nothing_once_the_node_is_calm(guard: Guard) -> None:
+    house = a_house()
+    see(house, a_view(Level.HARD, guard=guard))
+    assert asked(house) == REQUEST
+    see(house, a_view(guard=guard))
+    assert asked(house) is None
 
 
 def test_it_comes_with_the_taint_in_one_patch() -> None:

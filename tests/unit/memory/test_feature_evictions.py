@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -25,12 +26,18 @@ from winpool.api.events import EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.api.keys import HOLD_ANNOTATION, MEMORY_ANNOTATION
 from winpool.api.node_keys import PRESSURE_TAINT
+from winpool.api.status import Issue
 from winpool.controllers.executor import evicted_pods
+from winpool.controllers.status import Announcer
 from winpool.decide import FEATURES, Decision
+from winpool.features.feature import Finding
 from winpool.features.memory.eviction import LISTED_SECONDS, EvictionState, Step
 from winpool.features.memory.findings import eviction_findings
 from winpool.features.memory.intents import written
-from winpool.model.node import Taint
+from winpool.features.memory.victims import Basis, Choice, Exclusion
+from winpool.kube.client import Transport
+from winpool.kube.events import BURST, NOTE_BYTES, EventRecorder
+from winpool.model.node import Eviction, Taint
 from winpool.model.node_pods import Answer, Answered, KnownEvictions
 from winpool.model.pods import Pod
 from winpool.model.pressure import Hold, KnownMemory, Level, NodePressure
@@ -63,10 +70,17 @@ def press(house: House, view: NodePressure | None = None) -> None:
     )
 
 
-def listing(house: House, *pods: Pod, is_hog_blocked: bool = False, **answers: Answered) -> None:
-    """Let the pods of the node be listed; a budget may permit no eviction of HOG."""
+def listing(
+    house: House, *pods: Pod, is_hog_blocked: bool = False, unread: Iterable[Pod] = (), **answers: Answered
+) -> None:
+    """Let the pods of the node be listed; a budget may permit no eviction of HOG.
+
+    Of ``unread`` pods the budgets are too large or too many.
+    """
+    uids = frozenset(each.uid for each in unread)
+    blocked = [HOG.uid, *uids] if is_hog_blocked else uids
     house.evictions = KnownEvictions(
-        pods={UID: listed(*pods, blocked=[HOG.uid] if is_hog_blocked else [])},
+        pods={UID: replace(listed(*pods, blocked=blocked), unread=uids)},
         answers={f"uid-{name}": each for name, each in answers.items()},
         read_at=READ_AT,
     )
@@ -267,8 +281,82 @@ def test_what_keeps_pods_from_being_evicted_is_told_with_what_to_do(pods: list[P
     house = a_house()
     press(house)
     listing(house, *pods, is_hog_blocked=HOG in pods)
-    [issue] = [each for each in house.decide().status.issues if each.reason == IssueReason.EVICTION_BLOCKED]
+    [issue] = blocked(house)
     assert to_do in issue.fix
+
+
+def blocked(house: House) -> list[Issue]:
+    """Return the issues that say why no pod of the node is evicted."""
+    return [each for each in house.decide().status.issues if each.reason == IssueReason.EVICTION_BLOCKED]
+
+
+def test_budgets_that_are_too_large_or_too_many_are_told_with_their_namespace_and_what_to_do() -> None:
+    house = a_house()
+    press(house)
+    listing(house, HOG, a_pod("agent", controller_kind="DaemonSet"), unread=[HOG])
+    [issue] = blocked(house)
+    assert issue.nodes == ("w1",)
+    assert "too large or too many to be read" in issue.message
+    assert issue.message.endswith(" Namespaces: shop.")
+    assert "kubectl get pdb -n NAMESPACE" in issue.fix
+    listing(house, HOG, is_hog_blocked=True)
+    [issue] = blocked(house)
+    assert "PodDisruptionBudgets permit no eviction" in issue.message, "which says nothing of how many"
+
+
+@pytest.mark.parametrize(
+    ("other", "to_do"),
+    [(HOG, "add replicas"), (a_pod("silent"), "Add the source Kubelet")],
+    ids=["budget", "unknown usage"],
+)
+def test_budgets_of_one_namespace_that_are_not_read_hide_no_reason_of_another(other: Pod, to_do: str) -> None:
+    house = a_house()
+    press(house)
+    theirs = a_pod("theirs", namespace="theirs")
+    listing(house, other, theirs, unread=[theirs], is_hog_blocked=True)
+    first, second = sorted(blocked(house), key=lambda each: "Namespaces:" in each.message)
+    assert to_do in first.fix
+    assert second.message.endswith(" Namespaces: theirs.")
+
+
+def test_a_node_on_which_another_pod_may_be_evicted_has_no_issue_of_budgets() -> None:
+    house = a_house()
+    press(house)
+    theirs = a_pod("theirs", namespace="theirs")
+    listing(house, HOG, theirs, unread=[theirs])
+    assert blocked(house) == []
+
+
+def unread_finding(*namespaces: tuple[str, ...]) -> Finding:
+    """Return what is said of nodes with pods in these namespaces whose budgets are not read."""
+    steps = [
+        Step(
+            a_node(f"w{number}"),
+            EvictionState.BLOCKED,
+            None,
+            choice=Choice(None, None, Basis.COMMIT, "", {Exclusion.BUDGETS_UNREAD: 1}, frozenset(names)),
+        )
+        for number, names in enumerate(namespaces)
+    ]
+    [finding] = eviction_findings(steps, KnownEvictions())
+    return finding
+
+
+def test_of_many_namespaces_the_first_three_are_named_in_one_order() -> None:
+    nodes = [("d", "b"), ("c",), ("a", "b")]
+    found = unread_finding(*nodes)
+    assert found.message.endswith(" The first of these namespaces are a, b, c.")
+    assert unread_finding(*reversed(nodes)).message == found.message
+    assert unread_finding(*nodes[:2]).message.endswith(" Namespaces: b, c, d.")
+    assert unread_finding(*nodes[:2]).key == found.key, "so the issue goes on, whatever its namespaces"
+    longest = unread_finding(tuple(f"{letter * 62}{number}" for letter in "ab" for number in range(9)))
+    assert len(f"Pool {'x' * 63}: {longest.message}") < NOTE_BYTES, "or its event would be cut"
+
+
+@pytest.mark.parametrize("name", ["", "Press here: evil.example", "a\nb", "x" * 64, "team.shop"])
+def test_a_name_that_no_namespace_can_have_is_not_repeated(name: str) -> None:
+    assert unread_finding((name, "shop")).message.endswith(" Namespaces: shop.")
+    assert unread_finding((name,)).message.endswith(" steps.")
 
 
 def test_a_node_of_which_no_pod_may_be_evicted_has_one_event() -> None:
@@ -302,6 +390,22 @@ def test_the_event_of_an_eviction_says_why_this_pod() -> None:
         f"Pool win-2022: the operator evicted pod shop/hog. {why}",
         f"The operator evicted this pod from node w1 of the pool win-2022. {why}",
     ]
+
+
+def test_events_about_evicted_pods_take_from_the_budget_of_their_pool_alone() -> None:
+    """Two for each pod: however many are evicted, the API server gets no more events of a pool."""
+    recorder = EventRecorder(
+        cast("Transport", None), reporting_instance="me", now=lambda: NOON, monotonic=lambda: 0.0
+    )
+    evictions = [
+        Eviction("shop", f"pod-{number}", f"uid-{number}", node="w1", why="It leaks.", node_uid=UID)
+        for number in range(BURST)
+    ]
+    for name in ("one", "two"):
+        before = recorder.dropped["RateLimited"]
+        Announcer(recorder, name).announce(evicted_pods(name, evictions))
+        assert recorder.dropped["RateLimited"] - before == BURST
+    assert recorder.dropped.keys() == {"RateLimited"}
 
 
 def test_a_stuck_eviction_is_told_for_as_long_as_it_lasts() -> None:

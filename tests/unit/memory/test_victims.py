@@ -119,6 +119,7 @@ def test_the_order_of_pods(first: Candidate, second: Candidate) -> None:
         ({"age_seconds": 119}, Exclusion.TOO_YOUNG),
         ({"age_seconds": math.nan}, Exclusion.TOO_YOUNG),
         ({"is_blocked": True}, Exclusion.BUDGET),
+        ({"is_blocked": True, "is_unread": True}, Exclusion.BUDGETS_UNREAD),
         ({"commit": None}, Exclusion.UNKNOWN_USAGE),
         ({"commit": 0.0}, Exclusion.UNKNOWN_USAGE),
         ({"commit": 2.0**63}, Exclusion.UNKNOWN_USAGE),
@@ -137,6 +138,16 @@ def test_a_pod_is_left_alone(changes: dict[str, Any], exclusion: Exclusion) -> N
     )
     assert found.reason == "No pod of the node may be evicted."
     assert name_of(chosen(pod, a_pod("instead"), namespaces=frozenset({"protected"}))) == "instead"
+
+
+def test_the_namespaces_are_known_in_which_pods_stay_only_since_their_budgets_cannot_be_read() -> None:
+    found = chosen(
+        a_pod("stays", namespace="shop", is_unread=True),
+        a_pod("agent", namespace="agents", is_unread=True, controller_kind="DaemonSet"),
+        a_pod("budgeted", namespace="vault", is_blocked=True),
+    )
+    assert found.victim is None
+    assert found.unread == frozenset({"shop"})
 
 
 @pytest.mark.parametrize("is_hard", [False, True])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.builders import NOON, a_pool, a_record, unreadable
-from harness.gate_scenes import blocked
+from harness.gate_scenes import SCENES, GateScenes, blocked
 from harness.upgrade_feature import (
     DAY,
     HOUR,
@@ -23,10 +23,11 @@ from harness.upgrade_feature import (
     wishes,
 )
 from winpool.api.issues import IssueReason
-from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION
+from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.text import written_moment
 from winpool.api.upgrade import UpgradeState
 from winpool.features.feature import AllowedActions
+from winpool.features.upgrade.gates.table import NODE_GATES
 from winpool.features.upgrade.records import NO_UPGRADES
 from winpool.model.node import Node
 from winpool.model.pods import BlockedBy
@@ -37,6 +38,7 @@ SECOND = timedelta(seconds=1)
 AS_ASKED = {"version": "2022"}
 STOPPED = (AllowedActions.NOTHING, AllowedActions.FINISH)
 PAUSE = {"pauseRequests": [{"owner": "sre", "reason": "incident 4711"}]}
+OWN_GATES = [each for each in SCENES if each.gate in {gate.gate for gate in NODE_GATES}]
 
 
 def held(name: str = "w1", *, until: str = "", **more: Any) -> Node:
@@ -251,6 +253,15 @@ def test_a_permission_is_taken_back_at_once_and_given_again_once_a_minute(
     if permitted and standing == "Gated" and target == "open":
         wish = "Gated"
     assert wishes(replace(snapshot, attempts=attempts)) == {"w1": wish}
+
+
+@pytest.mark.parametrize("scenes", OWN_GATES, ids=lambda scenes: str(scenes.gate))
+def test_a_gate_of_the_node_that_closes_takes_back_a_permission_of_a_moment_ago(scenes: GateScenes) -> None:
+    snapshot = scenes.closed.snapshot()
+    labels = {UPGRADE_STATE_LABEL: "Required"}
+    nodes = tuple(replace(node, labels={**node.labels, **labels}) for node in snapshot.nodes)
+    attempts = replace(snapshot.attempts, permitted=frozenset(node.uid for node in nodes))
+    assert wishes(replace(snapshot, nodes=nodes, attempts=attempts))["w1"] == "Gated"
 
 
 def test_no_node_gets_a_permission_while_the_operator_lacks_one_itself() -> None:

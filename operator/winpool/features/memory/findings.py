@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from heapq import nsmallest
 from typing import Final
 
-from winpool.api.fields import DNS_SUBDOMAIN_PATTERN
+from winpool.api.fields import DNS_SUBDOMAIN_PATTERN, is_pool_name
 from winpool.api.issues import IssueReason
 from winpool.api.keys import MEMORY_ANNOTATION, MEMORY_PRESSURE_TAINT
 from winpool.api.memory_pressure import MemoryMode
@@ -22,16 +22,31 @@ from winpool.features.memory.eviction import EvictionState, Step
 from winpool.features.memory.intents import Intent
 from winpool.features.memory.overview import Overview, numbers_of, worst_axis
 from winpool.features.memory.victims import Exclusion
+from winpool.model.budgets import MOST_COMPARED, MOST_TERMS
 from winpool.model.node_pods import KnownEvictions
 from winpool.model.pressure import Axis, AxisPressure, Guard, Level, NodePressure, Reading
 
 _PODS_NAMED: Final = 3
 """Pods that a message names, as many as an issue names nodes. Each name has at most 317 characters."""
 
+_NAMESPACES_NAMED: Final = 3
+"""Namespaces that a message names. Each name has at most 63 characters."""
+
 SLOW_LIST_SECONDS: Final = 10.0
 """How long a list may take, in seconds. A node whose memory is short is sampled as often, by default."""
 
 _POD: Final = re.compile(f"{DNS_SUBDOMAIN_PATTERN}/{DNS_SUBDOMAIN_PATTERN}", re.ASCII)
+
+_BY_UNREAD_BUDGETS: Final = (
+    "These nodes are short of memory, and no pod of them may be evicted. In some namespaces the "
+    "PodDisruptionBudgets are too large or too many to be read, so the operator evicts no pod there. One may "
+    "take 16 KiB of the operator's memory, those of a namespace 4 MiB, and all together 32 MiB. In a "
+    f"namespace, their selectors may have {MOST_TERMS:,} labels and requirements, and their comparison with "
+    f"pods may take {MOST_COMPARED:,} steps.",
+    "Make the selectors of these PodDisruptionBudgets smaller, or delete those that are not needed. List "
+    "them: kubectl get pdb -n NAMESPACE",
+)
+"""The sizes are those of ``kube.budgets``, which no feature imports."""
 
 _BY_A_BUDGET: Final = (
     "These nodes are short of memory, and no pod of them may be evicted now. PodDisruptionBudgets permit no "
@@ -65,7 +80,8 @@ _BLOCKS: Final = (
     (Exclusion.ASKS_TO_STAY, _BY_REQUEST, "request"),
     (None, _BY_RULE, "rule"),
 )
-"""Why no pod of a node is evicted. Of several reasons, the first is reported."""
+"""Why no pod of a node is evicted. Of several reasons, the first is reported. Budgets that are too large or
+too many are reported besides (``_unread``): those of one namespace hide no reason that another has."""
 
 
 def eviction_findings(steps: Collection[Step], known: KnownEvictions) -> Iterator[Finding]:
@@ -153,6 +169,7 @@ def _pod(intent: Intent) -> str:
 
 def _blocked(steps: Collection[Step]) -> Iterator[Finding]:
     left = [each for each in steps if each.state is EvictionState.BLOCKED and each.choice is not None]
+    yield from _unread(left)
     for exclusion, (message, fix), cause in _BLOCKS:
         nodes = [each.node.name for each in left if _excludes(each, exclusion)]
         left = [each for each in left if not _excludes(each, exclusion)]
@@ -160,9 +177,32 @@ def _blocked(steps: Collection[Step]) -> Iterator[Finding]:
             yield Finding(IssueReason.EVICTION_BLOCKED, nodes, message, fix, cause)
 
 
+def _unread(blocked: Collection[Step]) -> Iterator[Finding]:
+    """Yield that budgets are too large or too many to be read, with the first of their namespaces.
+
+    Their names alone decide about the message, and no order of nodes or pods.
+    """
+    there = {each.node.name: each.choice.unread for each in blocked if each.choice and each.choice.unread}
+    if there:
+        message, fix = _BY_UNREAD_BUDGETS
+        said = f"{message}{_namespaces(name for names in there.values() for name in names)}"
+        yield Finding(IssueReason.EVICTION_BLOCKED, list(there), said, fix, "unread")
+
+
+def _namespaces(names: Iterable[str]) -> str:
+    """Return a sentence that names the first namespaces, without what can be no name of one."""
+    found = {each for each in names if is_pool_name(each)}  # the form of both is that of RFC 1123 labels
+    first = ", ".join(nsmallest(_NAMESPACES_NAMED, found))
+    if len(found) > _NAMESPACES_NAMED:
+        return f" The first of these namespaces are {first}."
+    return f" Namespaces: {first}." if found else ""
+
+
 def _excludes(step: Step, exclusion: Exclusion | None) -> bool:
-    """Whether a pod of the node is not evicted for that; None is for any."""
-    return exclusion is None or (step.choice is not None and exclusion in step.choice.excluded)
+    """Whether a pod of the node is not evicted for that; None is for any, where all budgets could be read."""
+    if step.choice is None:
+        return False
+    return not step.choice.unread if exclusion is None else exclusion in step.choice.excluded
 
 
 _WHAT: Final = {

@@ -67,6 +67,7 @@ class Exclusion(Enum):
     RULE = "rule"
     NO_CONTROLLER = "no controller"
     TOO_YOUNG = "too young"
+    BUDGETS_UNREAD = "PodDisruptionBudgets that are too large or too many to be read"
     BUDGET = "PodDisruptionBudget"
     UNKNOWN_USAGE = "unknown usage"
     ASKS_TO_STAY = "asks not to be disrupted"
@@ -86,8 +87,9 @@ class Candidate:
     """A ``pod`` on the node, with the ``facts`` about it, and what it uses.
 
     ``age_seconds`` is negative where it is not known. ``is_blocked``: a PodDisruptionBudget permits no
-    eviction now, or has refused this one. ``behavior`` is what the rules of the pool say of it, None where
-    none matches.
+    eviction now, or has refused this one. ``is_unread``: that is not known, since the budgets of its
+    namespace are too large or too many. ``behavior`` is what the rules of the pool say of it, None where none
+    matches.
     """
 
     pod: Pod
@@ -95,6 +97,7 @@ class Candidate:
     usage: PodUsage = _UNKNOWN
     age_seconds: float = 0.0
     is_blocked: bool = False
+    is_unread: bool = False
     behavior: EvictionBehavior | None = None
 
     @property
@@ -167,6 +170,7 @@ def protected_because(candidate: Candidate, protection: Protection) -> Exclusion
         Exclusion.RULE: candidate.behavior is EvictionBehavior.NEVER,
         Exclusion.NO_CONTROLLER: not pod.controller_kind,
         Exclusion.TOO_YOUNG: not candidate.age_seconds >= protection.min_pod_age_seconds,
+        Exclusion.BUDGETS_UNREAD: candidate.is_unread,
         Exclusion.BUDGET: candidate.is_blocked,
     }
     return next((exclusion for exclusion, is_true in reasons.items() if is_true), None)
@@ -190,6 +194,7 @@ def candidates_of(
             # One whose age is not known, or that is from the future, is too young.
             age_seconds=-1.0 if facts.created is None else (now - facts.created).total_seconds(),
             is_blocked=pod.uid in refused or pod.uid in (pods.blocked or ()),
+            is_unread=pod.uid in pods.unread,
             behavior=next((rule.behavior for rule in rules if _matches(rule, pod)), None),
         )
         for pod in pods.pods
@@ -209,6 +214,7 @@ class Choice:
 
     ``usage`` is what it uses by the ``basis``, in bytes. ``reason`` is a sentence for people. ``excluded``
     counts the others by why they are not evicted; those that only rank after the victim are not in it.
+    ``unread`` are the namespaces of those whose budgets are too large or too many to be read.
     """
 
     victim: Candidate | None
@@ -216,6 +222,7 @@ class Choice:
     basis: Basis
     reason: str
     excluded: Mapping[Exclusion, int]
+    unread: frozenset[str] = frozenset()
 
 
 def judge(
@@ -267,9 +274,10 @@ def choose(
     """Return which of the pods of a node to evict so that ``missing`` bytes become free on ``axis``."""
     basis, judged = judge(candidates, axis=axis, missing=missing, protection=protection, is_hard=is_hard)
     excluded = Counter(exclusion for _, exclusion in judged if exclusion is not None)
+    unread = frozenset(each.pod.namespace for each, why in judged if why is Exclusion.BUDGETS_UNREAD)
     eligible = [(each.used(basis) or 0.0, each) for each, exclusion in judged if exclusion is None]
     if not eligible:
-        return Choice(None, None, basis, "No pod of the node may be evicted.", dict(excluded))
+        return Choice(None, None, basis, "No pod of the node may be evicted.", dict(excluded), unread)
     first = min(each.tier(basis) for _, each in eligible)
     equals = [(used, each) for used, each in eligible if each.tier(basis) == first]
     sufficient = [(used, each.rank(basis), each) for used, each in equals if used >= missing]
@@ -278,7 +286,7 @@ def choose(
     else:
         used, found = min(equals, key=lambda each: each[1].rank(basis))
     reason = _reason(found, used, basis, missing, is_sufficient=bool(sufficient))
-    return Choice(found, used, basis, reason, dict(excluded))
+    return Choice(found, used, basis, reason, dict(excluded), unread)
 
 
 def _reason(found: Candidate, used: float, basis: Basis, missing: float, *, is_sufficient: bool) -> str:

@@ -113,7 +113,7 @@ def unusable(upgrade: Upgrade, os: OperatingSystem, *, layers: Layered, now: dat
                 )
             )
         except UnusableWindowError as error:
-            yield f"spec.upgrade.maintenanceWindows[{place}].{error}"
+            yield from (f"spec.upgrade.maintenanceWindows[{place}].{fault}" for fault in error.args)
     if len(windows) < len(upgrade.maintenance_windows):
         return
     found = opening(windows, upgrade.maintenance_exclusions, now=now)

@@ -53,7 +53,7 @@ def _minute_of(moment: datetime) -> datetime:
 
 
 class UnusableWindowError(ValueError):
-    """A window that cannot be used: a sentence that begins with the field, and says what to write."""
+    """A window that cannot be used. ``args`` are sentences that begin with a field and say what to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,38 +96,43 @@ def window_of(*, schedule: str, duration_seconds: int, time_zone: str = "Etc/UTC
 
     ``schedule`` has the five fields of cron, ``time_zone`` is a name of the IANA database.
     """
+    zone = _zone(time_zone)
+    faults = [fault] if (fault := _fault_of(schedule)) else []
     if duration_seconds < LEAST_SECONDS:
-        raise UnusableWindowError(f"durationSeconds: {duration_seconds} is less than {LEAST_SECONDS}.")
-    return Window(_schedule(schedule), duration_seconds, _zone(time_zone))
+        faults.append(f"durationSeconds: {duration_seconds} is less than {LEAST_SECONDS}.")
+    if zone is None:
+        faults.append(
+            f"timeZone: {time_zone[:64]!r} is no time zone. Write a name of the IANA database, such as "
+            "Europe/Berlin or Etc/UTC."
+        )
+    if zone is None or faults:
+        raise UnusableWindowError(*faults)
+    return Window(schedule, duration_seconds, zone)
 
 
-def _schedule(text: str) -> str:
+def _fault_of(schedule: str) -> str:
+    """Return what is wrong with a schedule; empty for nothing."""
     asks = "Write minute, hour, day of the month, month and day of the week, such as '0 22 * * 6'."
-    shown = f"schedule: {text[:MAX_SCHEDULE_LENGTH]!r}"
-    if len(text) > MAX_SCHEDULE_LENGTH:
-        raise UnusableWindowError(f"{shown} is longer than {MAX_SCHEDULE_LENGTH} characters. {asks}")
-    if not has_five_fields(text):
-        raise UnusableWindowError(f"{shown} does not have the five fields of cron. {asks}")
+    shown = f"schedule: {schedule[:MAX_SCHEDULE_LENGTH]!r}"
+    if len(schedule) > MAX_SCHEDULE_LENGTH:
+        return f"{shown} is longer than {MAX_SCHEDULE_LENGTH} characters. {asks}"
+    if not has_five_fields(schedule):
+        return f"{shown} does not have the five fields of cron. {asks}"
     try:
-        begins = next(CronSim(text, _ANY_TIME), None)
+        begins = next(CronSim(schedule, _ANY_TIME), None)
     except CronSimError as error:
-        raise UnusableWindowError(f"{shown} cannot be read: {error}. {asks}") from error
-    if begins is None:
-        raise UnusableWindowError(f"{shown} never begins: no day matches all of its fields.")
-    return text
+        return f"{shown} cannot be read: {error}. {asks}"
+    return "" if begins else f"{shown} never begins: no day matches all of its fields."
 
 
-def _zone(name: str) -> ZoneInfo:
-    wrong = UnusableWindowError(
-        f"timeZone: {name[:64]!r} is no time zone. Write a name of the IANA database, such as "
-        "Europe/Berlin or Etc/UTC."
-    )
+def _zone(name: str) -> ZoneInfo | None:
+    """Return the zone of that name; None where there is none."""
     if name in _OF_THIS_MACHINE or name.startswith(_OF_ANOTHER_CLOCK):
-        raise wrong
+        return None
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # a folder of the database: OSError
-        raise wrong from error
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder of the database: OSError
+        return None
 
 
 def _offset(wall: datetime) -> timedelta:

@@ -324,7 +324,7 @@ def _excluded(exclusions: list[MaintenanceExclusion]) -> str:
 def opening_of(upgrade: Upgrade, *, now: datetime) -> Opening:
     """Return whether the windows of a spec are open at ``now``.
 
-    Raises UnusableWindowError with a sentence that begins with the field of the window.
+    Raises UnusableWindowError.
     """
     windows = [
         window_of(schedule=each.schedule, duration_seconds=each.duration_seconds, time_zone=each.time_zone)
