@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -128,7 +129,8 @@ class PoolLoops:
         elif self.services.pools.get(name):
             self._wakes[name] = wake = Wake()
             wake.set()
-            task = asyncio.create_task(self._run(name, wake), name=f"pool {name}")
+            # Kopf's context has the object of its event, which would stay in memory as long as the pool.
+            task = asyncio.create_task(self._run(name, wake), name=f"pool {name}", context=Context())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 

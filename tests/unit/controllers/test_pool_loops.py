@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -460,4 +461,23 @@ async def test_a_pool_with_nodes_waits_for_one_pass_of_those_without() -> None:
     await asyncio.sleep(10)
     assert passes[:2] == ["00", "19"]
     assert sorted(passes) == [each.name for each in known]
+    await loops.stop()
+
+
+async def test_a_loop_keeps_nothing_of_the_event_that_began_it() -> None:
+    """Kopf's context has the whole object: one of each pool stayed in memory, as large as it gets."""
+    part: Any = SimpleNamespace
+    variable = ContextVar[str]("the object of the event")
+    seen = asyncio.get_running_loop().create_future()
+
+    async def run() -> None:
+        seen.set_result(variable.get(""))
+
+    loops = PoolLoops(
+        services_of([part(name="a")]),
+        make_reconciler=lambda _: cast(Any, part(close=lambda: None, run=run, has_nodes=True)),
+    )
+    variable.set("a thousand values")
+    loops.begin()
+    assert await seen == ""
     await loops.stop()
