@@ -90,6 +90,9 @@ def make_registry(
             forget(event["object"])
         else:
             accept(event["object"])
+        # What Kopf makes of an event refers to itself, so it stays until garbage is collected, which counts
+        # objects and not bytes. Kopf needs no more of it than the metadata now.
+        event["object"].pop("spec", None)
 
     return registry
 
