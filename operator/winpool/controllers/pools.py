@@ -367,15 +367,15 @@ class Pools:
         for name in self._room.let_go(self._pools):
             self.on_change(name, for_rivals=True)
 
-    def read(self, body: Mapping[str, Any], *, anew: bool = False) -> Pool:
-        """Return the pool of an object: the known one where it is of the same version, unless ``anew``.
+    def read(self, body: Mapping[str, Any], *, rewound: bool = False) -> Pool:
+        """Return the pool of an object: the known one where it is of the same version, unless ``rewound``.
 
         Objects come as a watch, a list or an answer has them. Where there is no room for the spec, the pool
         has a refusal in its place.
         """
         metadata = body["metadata"]
         name, uid, version = metadata["name"], metadata["uid"], metadata["resourceVersion"]
-        held = None if anew else self._pools.get(name)
+        held = None if rewound else self._pools.get(name)
         is_known = held is not None and (held.uid, held.resource_version) == (uid, version)
         if held and is_known and (held.refusal != NO_ROOM or not self._room.has(uid)):
             return held
@@ -390,11 +390,11 @@ class Pools:
         return pool
 
     def read_page(
-        self, bodies: Iterable[Mapping[str, Any]], *, into: dict[str, Pool], anew: bool = False
+        self, bodies: Iterable[Mapping[str, Any]], *, into: dict[str, Pool], rewound: bool = False
     ) -> None:
         """Read a page of a list, by UID ``into`` what was read of it until now, of which no more is kept."""
         for body in bodies:
-            pool = self.read(body, anew=anew)
+            pool = self.read(body, rewound=rewound)
             into[pool.uid] = pool
         self._room.let_go(into)
 
@@ -424,7 +424,7 @@ class Pools:
 
         They are as ``read`` returns them. A pool that is known from a later moment than the list stays.
         ``began`` is the monotonic time at which the list was requested; ``rewound`` says that the server was
-        restored to an earlier state, so that the list, which was read anew, is right in any case.
+        restored to an earlier state, so that the list, which was read whole, is right in any case.
         """
         self._newest = resource_version if rewound else newer_of(resource_version, self._newest)
         listed: set[str | PoolName] = set()
@@ -558,15 +558,15 @@ class Relister:
         if rewound:
             log.warning("%s: the cluster was restored from version %s to the older %s", PLURAL, seen, version)
             # Versions are used twice then: one that is known may be of another state.
-            listed, version = await self._pools(anew=True)
+            listed, version = await self._pools(rewound=True)
         self.pools.replace(listed, resource_version=version, began=began, rewound=rewound)
 
-    async def _pools(self, *, anew: bool = False) -> tuple[Collection[Pool], str]:
+    async def _pools(self, *, rewound: bool = False) -> tuple[Collection[Pool], str]:
         """Return all pools, and the version of the list."""
         found: dict[str, Pool] = {}
 
         def take(bodies: Iterable[Mapping[str, Any]]) -> Iterable[Pool]:
-            self.pools.read_page(bodies, into=found, anew=anew)
+            self.pools.read_page(bodies, into=found, rewound=rewound)
             return ()
 
         listed = await self.writer.list_pools(take, begin=found.clear)

@@ -250,8 +250,8 @@ def test_a_list_of_a_server_that_was_put_back_is_right_in_everything(pools: Pool
     pools.accept(a_body("deleted-since", version=9))
     pools.forget(name="deleted-since", uid="uid-of-deleted-since", version="32")
     back = [a_body("kept", version=8, generation=2), a_body("deleted-since", version=9)]
-    anew = [pools.read(each, anew=True) for each in back]
-    pools.replace(anew, resource_version="20", began=0.0, rewound=True)
+    whole = [pools.read(each, rewound=True) for each in back]
+    pools.replace(whole, resource_version="20", began=0.0, rewound=True)
     assert {pool.name: (pool.resource_version, pool.generation) for pool in pools.all()} == {
         "kept": ("8", 2),
         "deleted-since": ("9", 1),

@@ -223,5 +223,5 @@ async def test_an_older_list_is_of_a_cluster_that_was_restored(caplog: pytest.Lo
         caplog.clear()
         running.relister.ask()
         await asyncio.sleep(2)
-        assert len(server.listed) == 4, "such a list is made twice, and read anew"
+        assert len(server.listed) == 4, "such a list is made twice"
         assert not caplog.messages, "from here on it is the state of the cluster"
