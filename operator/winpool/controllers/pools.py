@@ -553,15 +553,15 @@ class Relister:
     async def _list(self) -> None:
         began = self.monotonic()
         seen = self.pools.newest_version  # from before: what comes during the request may be newer
-        listed, version = await self._pools()
+        listed, version = await self._whole_list()
         rewound = bool(seen and is_older(version, than=seen))
         if rewound:
             log.warning("%s: the cluster was restored from version %s to the older %s", PLURAL, seen, version)
             # Versions are used twice then: one that is known may be of another state.
-            listed, version = await self._pools(rewound=True)
+            listed, version = await self._whole_list(rewound=True)
         self.pools.replace(listed, resource_version=version, began=began, rewound=rewound)
 
-    async def _pools(self, *, rewound: bool = False) -> tuple[Collection[Pool], str]:
+    async def _whole_list(self, *, rewound: bool = False) -> tuple[Collection[Pool], str]:
         """Return all pools, and the version of the list."""
         found: dict[str, Pool] = {}
 

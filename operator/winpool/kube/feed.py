@@ -117,8 +117,6 @@ def make_settings() -> kopf.OperatorSettings:
     # Bookmarks come every minute, so 70 s of silence is a dead connection.
     settings.watching.inactivity_timeout = 70
     settings.watching.chunk_size = PAGE_LIMIT
-    # How long the last object of each pool stays in memory. Changes in a burst wait for each other elsewhere.
-    settings.queueing.idle_timeout = 0.5
     # kubectl describe does not show Kopf's events of cluster-scoped objects; we write our own.
     settings.posting.enabled = False
     settings.peering.standalone = True

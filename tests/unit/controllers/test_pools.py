@@ -428,6 +428,10 @@ def test_of_more_pools_than_there_is_room_for_the_largest_and_then_the_newest_ar
     assert unread(again) == {"new", "newest"}
 
 
+def test_the_refusal_for_want_of_room_has_the_limit() -> None:
+    assert f"{winpool.controllers.pools.MOST_OF_ALL // 2**20} MiB" in NO_ROOM
+
+
 @pytest.mark.usefixtures("room")
 def test_pools_of_usual_size_never_take_the_place_of_older_ones(pools: Pools) -> None:
     pools.accept(a_pool_body("mine", values=12, minute=0))
