@@ -233,8 +233,14 @@ bench = PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench $(if $(BENCH_DIR),--di
 # Of bench-takeover: how often each fault; of bench-hostile: how many times as many objects.
 RUNS ?= 3
 SCALE ?= 1
+# Of bench-pressure: machines of each family and the first seed, families to be raced (all if empty), and their directory.
+SEEDS ?= 20
+FIRST_SEED ?= 1000
+FAMILY ?=
+FAMILIES ?=
+MAX_PODS ?= 3
 
-.PHONY: bench-contract bench-fence bench-hostile bench-join bench-memory bench-plan bench-storm bench-takeover bench-testbed
+.PHONY: bench-contract bench-fence bench-hostile bench-join bench-memory bench-plan bench-pressure bench-storm bench-takeover bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
 	@$(BIN)/python -m testbed build
 	@$(bench) contract --nodes $(N) --pods $(PODS) --rounds $(ROUNDS) --steady-seconds $(STEADY_SECONDS) \
@@ -255,6 +261,10 @@ bench-memory: $(INSTALLED) ## The memory of N nodes is watched, 5 % of them hot:
 # The default of N is for benches with a cluster; this one needs none.
 bench-plan: $(INSTALLED) ## The plan of upgrades of N nodes (5000 if not given) with pods: its CPU, without a cluster
 	@$(bench) plan --nodes $(if $(filter file,$(origin N)),5000,$(N)) --rounds $(ROUNDS)
+
+bench-pressure: $(INSTALLED) ## How well memory pressure is met, on SEEDS machines of each family in virtual time, without a cluster
+	@$(bench) pressure --seeds $(SEEDS) --first-seed $(FIRST_SEED) --max-pods $(MAX_PODS) \
+	  $(FAMILY:%=--family %) $(if $(FAMILIES),--families $(abspath $(FAMILIES)))
 
 bench-fence: $(INSTALLED) ## The cost of the fence on a node with LABELS: a kubelet's status, a patch of the operator
 	@$(BIN)/python -m testbed build

@@ -20,6 +20,7 @@ from bench.hostile import run_hostile
 from bench.join import run_join
 from bench.memory import MemoryOptions, run_memory
 from bench.plan import run_plan
+from bench.pressure.run import PressureOptions, run_pressure
 from bench.report import Report
 from bench.storm import run_storm
 from bench.takeover import run_takeover
@@ -64,6 +65,15 @@ def _bench(given: argparse.Namespace) -> Callable[[Path, Report], dict[str, Any]
         return lambda directory, report: run_takeover(runs=given.runs, directory=directory, report=report)
     if given.bench == "plan":
         return lambda _directory, report: run_plan(nodes=given.nodes, rounds=given.rounds, report=report)
+    if given.bench == "pressure":
+        pressure = PressureOptions(
+            seeds=range(given.first_seed, given.first_seed + given.seeds),
+            names=given.family,
+            max_pods=given.max_pods,
+            contenders=given.contender,
+            **({} if given.families is None else {"directory": given.families}),
+        )
+        return lambda _directory, report: run_pressure(pressure, report=report)
     if given.bench == "join":
         return lambda directory, report: run_join(
             nodes=given.nodes, pods=given.pods, directory=directory, report=report
@@ -123,6 +133,15 @@ def _parser() -> argparse.ArgumentParser:
     plan = benches.add_parser("plan", help="what the plan of upgrades costs; needs no cluster")
     plan.add_argument("--nodes", type=_positive, default=5000)
     plan.add_argument("--rounds", type=_positive, default=5)
+    pressure = benches.add_parser("pressure", help="how well memory pressure is met; needs no cluster")
+    pressure.add_argument("--seeds", type=_positive, default=20, help="how many machines of each family")
+    pressure.add_argument("--first-seed", type=_count, default=1000)
+    pressure.add_argument("--max-pods", type=_positive, default=3, help="maxPodsPerNode of the operator")
+    pressure.add_argument(
+        "--families", type=Path, help="a directory of families; default: those of the bench"
+    )
+    pressure.add_argument("--family", action="append", default=[], help="only this family, by its name")
+    pressure.add_argument("--contender", action="append", default=[], help="only this one, by its name")
     takeover = benches.add_parser("takeover", help="how long no operator leads when the leader fails")
     takeover.add_argument("--runs", type=_positive, default=3)
     testbed = benches.add_parser("testbed", help="what the simulated nodes themselves cost")

@@ -1,0 +1,483 @@
+"""The operator on the node of a scene, in virtual time: the code that it runs, without a cluster.
+
+What decides is the product's: the schedule of polls, the detector, and ``steps_of``. What is here is the
+world around it: samples of what a kubelet and windows_exporter would report, the writes to the node, the
+lists of pods, and the answers to evictions. The other nodes of the pool are calm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, Final
+
+from bench.pressure.actors import KubeletHard, Wish, pods_in
+from bench.pressure.scene import GRACE_SECONDS, NAMESPACE, Guest, Scene
+from bench.pressure.world import World
+from testbed.memory.demand import seed_of
+from testbed.memory.pages import GIB
+from testbed.memory.reading import MemoryReading
+from winpool.api.keys import MEMORY_ANNOTATION
+from winpool.api.memory_pressure import MemoryPressure
+from winpool.controllers.watched_nodes import News, Series, Wanted, WatchedNode
+from winpool.features.memory import detector
+from winpool.features.memory.eviction import Pass, Step, steps_of
+from winpool.features.memory.overview import Breaker
+from winpool.features.memory.settings import settings_of
+from winpool.kubelet.outcome import Outcome
+from winpool.kubelet.schedule import Schedule
+from winpool.model.node import Node, NodeMemory
+from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
+from winpool.model.pods import EvictionFacts, Pod
+from winpool.model.pressure import (
+    Axis,
+    AxisPressure,
+    Hold,
+    KnownMemory,
+    Level,
+    MemorySample,
+    NodePressure,
+    PodUsage,
+    Reading,
+)
+from winpool.ownership.desired import KEEP
+
+BEGAN: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""The start of every scene. The clocks of operator and node agree."""
+
+_KUBELET: Final = "Kubelet"
+_EXPORTER: Final = "Prometheus/main"
+_NAME: Final = "node-0"
+
+QUIET_NODES: Final = 19
+"""The other nodes of the pool."""
+
+SCRAPE_SECONDS: Final = 30.0
+"""Between two scrapes of windows_exporter: kube-prometheus-stack's own interval."""
+QUERY_SECONDS: Final = (30.0, 10.0)
+"""Between two sets of queries, and while a node is hot."""
+ANSWER_SECONDS: Final = 1.0
+"""What a kubelet on Windows takes to answer (kubernetes/kubernetes#74991), and a scrape takes. On a node that
+pages it is so much longer as its programs are slower."""
+TIMEOUT_SECONDS: Final = 10.0
+WRITE_SECONDS: Final = 1.0
+"""From a decision to the pass that sees it on the node, or in a list of pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What the operator can read: its sources, the preferred first, and ``pods_commit`` of kubelets."""
+
+    name: str
+    sources: tuple[str, ...]
+    pods_commit: bool = False
+
+
+VARIANTS: Final = (
+    Variant("kubelets", (_KUBELET,)),
+    Variant("pods-commit", (_KUBELET,), pods_commit=True),
+    Variant("exporter-first", (_EXPORTER, _KUBELET)),
+    Variant("kubelets-first", (_KUBELET, _EXPORTER)),
+    Variant("both", (_EXPORTER, _KUBELET), pods_commit=True),
+)
+
+
+def pressure_of(scene: Scene, variant: Variant, *, max_pods: int) -> MemoryPressure:
+    """Return what the pool of this node asks for."""
+    sources: dict[str, dict[str, Any]] = {
+        _KUBELET: {"type": "Kubelet"},
+        _EXPORTER: {"type": "Prometheus", "prometheus": {"dataSource": "main"}},
+    }
+    page_file: dict[str, Any] = {"type": scene.declared}
+    if scene.declared != "Unknown":
+        page_file["maxSize"] = str(scene.page_file_bytes)
+    return MemoryPressure.model_validate(
+        {
+            "mode": "Evict",
+            "sources": [sources[each] for each in variant.sources],
+            "pageFile": page_file,
+            "eviction": {"maxPodsPerNode": max_pods},
+        }
+    )
+
+
+@dataclass(slots=True)
+class Told:
+    """What the operator has said of the node."""
+
+    flips: int = 0
+    unattributed_seconds: float = 0.0
+    stale_decisions: int = 0
+    _signalled: bool | None = None
+    _guarded_since: float | None = None
+
+    def note(self, memory: NodePressure, now: float) -> None:
+        """Take note of what is known now."""
+        if memory.is_signalled is not None:
+            self.flips += self._signalled is not None and memory.is_signalled is not self._signalled
+            self._signalled = memory.is_signalled
+        if self._guarded_since is not None:
+            self.unattributed_seconds += now - self._guarded_since
+        self._guarded_since = now if memory.guard is not None else None
+
+
+class OperatorNode:
+    """The operator as an actor. ``kubelet`` is the kubelet's own eviction beside it, where that is armed."""
+
+    def __init__(
+        self, scene: Scene, variant: Variant, *, max_pods: int, kubelet: KubeletHard | None = None
+    ) -> None:
+        self.due = 0.0
+        self.told = Told()
+        self._scene = scene
+        self._variant = variant
+        self._kubelet = kubelet
+        random = Random(seed_of("polls", scene.family.name, scene.seed))
+        pressure = pressure_of(scene, variant, max_pods=max_pods)
+        self._limits = pressure.eviction
+        self._node = _node(_NAME, scene.hardware.ram_bytes)
+        self._watched = WatchedNode(
+            self._node,
+            Wanted(
+                pool="pool",
+                pool_uid="uid-pool",
+                generation=1,
+                settings=settings_of(pressure),
+                evicts=True,
+                sources={
+                    each: None if each == _KUBELET else Series("main", "node") for each in variant.sources
+                },
+            ),
+            began=0.0,
+        )
+        self._others = _Quiet(random)
+        self._schedule = Schedule(jitter=random.random)
+        self._schedule.set_nodes((_NAME,), now=0.0)
+        self._exporter = (
+            _Exporter(random.uniform(0, SCRAPE_SECONDS)) if _EXPORTER in variant.sources else None
+        )
+        self._query_due = random.uniform(0, QUERY_SECONDS[0])
+        self._pending: tuple[float, MemoryReading] | None = None
+        """The answer of the kubelet that is under way: when it arrives, and what it says."""
+        self._failing_until: float | None = None
+        self._pass_due: float | None = None
+        self._list: tuple[float, PodListRequest] | None = None
+        self._pods: NodePods | None = None
+        self._answers: dict[str, Answered] = {}
+        self._shares: dict[str, float | None] = {}
+
+    # Time.
+
+    def look(self, world: World) -> Sequence[Wish]:
+        """Do what is due: polls, scrapes, queries, lists of pods, and passes."""
+        now = world.now
+        if self._exporter is not None:
+            self._exporter.scrape(world)
+        self._poll(world)
+        if self._exporter is not None and now >= self._query_due:
+            self._query(now)
+        if now >= self._watched.changes_at:
+            self._updated(now)
+        if self._list is not None and now >= self._list[0]:
+            self._listed(world)
+        wishes: Sequence[Wish] = ()
+        if self._pass_due is not None and now >= self._pass_due:
+            self._pass_due = None
+            wishes = self._decide(world)
+        self.due = max(now + 0.5, min(self._times(now)))
+        return wishes
+
+    def _times(self, now: float) -> Iterator[float]:
+        if self._pending is not None:
+            yield self._pending[0]
+        if self._failing_until is not None:
+            yield self._failing_until
+        following = self._schedule.next_due(now=now)
+        if following is not None and self._pending is None and self._failing_until is None:
+            yield following
+        if self._exporter is not None:
+            yield self._exporter.due
+            yield self._query_due
+        if self._list is not None:
+            yield self._list[0]
+        if self._pass_due is not None:
+            yield self._pass_due
+        yield self._watched.changes_at + 0.001
+        yield now + TIMEOUT_SECONDS * 6
+
+    # Samples.
+
+    def _poll(self, world: World) -> None:
+        now = world.now
+        if self._failing_until is not None and now >= self._failing_until:
+            self._failing_until = None
+            self._watched.failed(_KUBELET, Outcome.TIMEOUT)
+            self._schedule.done(_NAME, now=now, sampled=False)
+            self._updated(now)
+        if self._pending is not None and now >= self._pending[0]:
+            reading, self._pending = self._pending[1], None
+            self._took_kubelet(reading, now)
+            self._schedule.done(_NAME, now=now, sampled=True)
+        if self._pending is None and self._failing_until is None:
+            for poll in self._schedule.due(now=now):
+                seconds = answer_seconds(world.stall)
+                if seconds > poll.deadline:
+                    self._failing_until = now + poll.deadline
+                else:
+                    self._pending = (now + seconds, world.reading())
+
+    def _took_kubelet(self, reading: MemoryReading, now: float) -> None:
+        is_hot, interval = self._watched.is_hot, self._schedule.interval(_NAME)
+        usage = {
+            each.uid: PodUsage(
+                commit=each.commit_bytes if self._variant.pods_commit else None,
+                working_set=each.private_working_set_bytes,
+            )
+            for each in pods_in(reading)
+        }
+        commits = [each.commit for each in usage.values()]
+        sample = MemorySample(
+            taken_at=reading.time,
+            commit_total=reading.commit_total_bytes,
+            commit_limit=reading.commit_limit_bytes,
+            proxy_available=reading.physical_total_bytes - reading.private_working_set_bytes,
+            pods_commit=sum(each or 0 for each in commits) if is_hot and self._variant.pods_commit else None,
+        )
+        arrived = sample.arrived(
+            source=_KUBELET, at=now, interval=interval, ram=self._scene.hardware.ram_bytes
+        )
+        self._watched.took(arrived, cold_interval=60.0)
+        if is_hot:
+            self._watched.pods = self._watched.pods.listed(usage, at=now)
+        self._updated(now)
+
+    def _query(self, now: float) -> None:
+        assert self._exporter is not None, "the caller has checked it"
+        self._query_due = now + QUERY_SECONDS[self._watched.is_hot]
+        sample = self._exporter.sample(now)
+        if sample is None:
+            self._watched.failed(_EXPORTER, Outcome.NO_SERIES)
+        else:
+            self._watched.took(
+                sample.arrived(
+                    source=_EXPORTER, at=now, interval=SCRAPE_SECONDS, ram=self._scene.hardware.ram_bytes
+                )
+            )
+        self._updated(now)
+
+    def _updated(self, now: float) -> None:
+        news = self._watched.update(now)
+        self._schedule.set_priority(_NAME, self._watched.priority, now=now)
+        self.told.note(self._watched.memory, now)
+        if news is News.PRESSURE:
+            self._pass_due = now
+
+    # Passes.
+
+    def _decide(self, world: World) -> Sequence[Wish]:
+        now = world.now
+        if self._kubelet is not None:
+            is_pressed = self._kubelet.state.memory_pressure_at(now)
+            self._node = replace(self._node, kubelet_pressure="True" if is_pressed else "False")
+        step = self._step(now)
+        if step is None:
+            return ()
+        text = self._node.annotations.get(MEMORY_ANNOTATION)
+        if step.annotation is not KEEP and step.annotation != text:
+            annotations = {} if step.annotation is None else {MEMORY_ANNOTATION: str(step.annotation)}
+            self._node = replace(self._node, annotations=annotations)
+            self._pass_due = now + WRITE_SECONDS
+        if step.look is not None and self._list is None:
+            self._list = (now + WRITE_SECONDS, step.look)
+        if step.again_at is not None:
+            at = (step.again_at - BEGAN).total_seconds() + 0.01
+            self._pass_due = at if self._pass_due is None else min(self._pass_due, at)
+        if step.eviction is None:
+            return ()
+        if not any(each.hold is None for each in self._watched.memory_at(now).axes.values()):
+            self.told.stale_decisions += 1
+        self._shares[step.eviction.uid] = step.eviction.share
+        guest = next((each for each in world.pods() if each.uid == step.eviction.uid), None)
+        if guest is None:
+            self._gone(step.eviction.uid, now)
+            return ()
+        return [Wish(guest, by_api=True)]
+
+    def _step(self, now: float) -> Step | None:
+        view = self._watched.memory_at(now)
+        views = {self._node.uid: view, **self._others.views(now, self._watched.ready_since)}
+        nodes = [self._node, *self._others.nodes]
+        if self._scene.family.many:
+            views = dict.fromkeys(views, view)
+        found = steps_of(
+            nodes,
+            Pass(
+                memory=KnownMemory(
+                    views=views,
+                    pods={self._node.uid: self._watched.pods.usage(now=now)},
+                    read_at=now,
+                ),
+                known=KnownEvictions(
+                    pods={} if self._pods is None else {self._node.uid: self._pods},
+                    answers=self._answers,
+                    read_at=now,
+                ),
+                limits=self._limits,
+                evicts=True,
+                breaker=Breaker(nodes, views, self._limits.max_pressured_nodes),
+                now=_time(now),
+            ),
+        )
+        return found.get(self._node.uid)
+
+    def answered(self, wish: Wish, *, done: bool, world: World) -> None:
+        """Note the answer of the API server."""
+        uid, now = wish.guest.uid, world.now
+        self._answers[uid] = Answered(
+            Answer.ACCEPTED if done else Answer.REFUSED, now, node_uid=self._node.uid
+        )
+        if done:
+            self._watched.changed(
+                detector.eviction_begun(self._watched.memory, uid=uid, share=self._shares.get(uid))
+            )
+            self._updated(now)
+        self._pass_due = now + WRITE_SECONDS
+        self.due = min(self.due, self._pass_due)
+
+    def _listed(self, world: World) -> None:
+        """Take the list of pods that a pass has asked for, as it was when it was asked."""
+        assert self._list is not None, "the caller has checked it"
+        _, asked = self._list
+        self._list = None
+        now, guests = world.now, list(world.pods())
+        self._pods = NodePods(
+            _time(now),
+            now,
+            tuple(_pod(each, is_terminating=world.is_ending(each)) for each in guests),
+            frozenset(each.uid for each in guests if each.budget_blocks) if asked.with_budgets else None,
+            seconds=WRITE_SECONDS,
+        )
+        for uid, known in list(self._answers.items()):
+            if known.answer is Answer.ACCEPTED and self._pods.of(uid) is None:
+                self._gone(uid, now)
+        self._pass_due = now
+
+    def _gone(self, uid: str, now: float) -> None:
+        self._answers[uid] = Answered(Answer.GONE, now, node_uid=self._node.uid)
+        self._watched.changed(detector.eviction_gone(self._watched.memory, uid=uid, at=now))
+        self._updated(now)
+        self._pass_due = now
+
+
+def answer_seconds(stall: float) -> float:
+    """Return what a program of the node takes to answer, where that part of its time is lost to paging."""
+    return ANSWER_SECONDS / max(1e-3, 1.0 - stall)
+
+
+class _Exporter:
+    """windows_exporter and the Prometheus that scrapes it: what the last scrape says, and rates of two."""
+
+    def __init__(self, due: float) -> None:
+        self.due = due
+        self._scrapes: list[MemoryReading] = []
+
+    def scrape(self, world: World) -> None:
+        """Scrape, where that is due; one that takes too long is lost."""
+        if world.now < self.due:
+            return
+        self.due += SCRAPE_SECONDS
+        if answer_seconds(world.stall) <= TIMEOUT_SECONDS:
+            self._scrapes = [*self._scrapes[-1:], world.reading()]
+
+    def sample(self, now: float) -> MemorySample | None:
+        """Return what a set of queries says; None where there is no scrape of the last five minutes."""
+        if not self._scrapes or now - self._scrapes[-1].time > 300:
+            return None
+        last = self._scrapes[-1]
+        before = self._scrapes[0] if len(self._scrapes) > 1 else None
+
+        def rate(name: str) -> float | None:
+            if before is None:
+                return None
+            return float(getattr(last, name) - getattr(before, name)) / (last.time - before.time)
+
+        return MemorySample(
+            taken_at=last.time,
+            age=now - last.time,
+            commit_total=last.commit_total_bytes,
+            commit_limit=last.commit_limit_bytes,
+            physical_total=last.physical_total_bytes,
+            physical_available=last.available_bytes,
+            hard_reads_per_second=rate("page_reads_total"),
+            write_out_per_second=rate("pages_written_total"),
+            repurposed_per_second=rate("transition_pages_repurposed_total"),
+            pool_nonpaged=last.pool_nonpaged_bytes,
+        )
+
+
+class _Quiet:
+    """The other nodes: calm, and each polled in its turn, or soon where an eviction waits for it."""
+
+    def __init__(self, random: Random) -> None:
+        self.nodes = [_node(f"quiet-{number}", 16 * GIB) for number in range(QUIET_NODES)]
+        self._phases = [random.uniform(0, 60) for _ in self.nodes]
+
+    def views(self, now: float, ready_since: float) -> Mapping[str, NodePressure]:
+        """Return what is known of them."""
+        found = {}
+        for number, (node, phase) in enumerate(zip(self.nodes, self._phases, strict=True)):
+            sampled_at = now - (now - phase) % 60
+            soon = ready_since + 0.5 * number
+            found[node.uid] = _calm(max(sampled_at, soon) if soon <= now else sampled_at)
+        return found
+
+
+def _calm(at: float) -> NodePressure:
+    axis = AxisPressure(
+        Axis.COMMIT,
+        level=Level.NORMAL,
+        sampled_at=at,
+        reading=Reading(Axis.COMMIT, left=12 * GIB, whole=24 * GIB, at=at),
+        hold=Hold.NO_PRESSURE,
+        fresh_seconds=120.0,
+    )
+    return NodePressure(axes={Axis.COMMIT: axis, Axis.PHYSICAL: AxisPressure(Axis.PHYSICAL)})
+
+
+def _time(now: float) -> datetime:
+    return BEGAN + timedelta(seconds=now)
+
+
+def _node(name: str, ram: int) -> Node:
+    return Node(
+        name=name,
+        uid=f"uid-{name}",
+        resource_version="1",
+        labels={},
+        annotations={},
+        taints=(),
+        unschedulable=False,
+        ready="True",
+        memory=NodeMemory(capacity=ram),
+    )
+
+
+def _pod(guest: Guest, *, is_terminating: bool) -> Pod:
+    return Pod(
+        namespace=NAMESPACE,
+        name=guest.name,
+        node=_NAME,
+        uid=guest.uid,
+        controller_kind=guest.owner,
+        controller=guest.name,
+        is_ready=True,
+        is_terminating=is_terminating,
+        eviction=EvictionFacts(
+            created=_time(guest.begins),
+            grace_seconds=GRACE_SECONDS,
+            requests=guest.request_bytes,
+            asks_to_stay=guest.owner == "Job",
+        ),
+    )

@@ -1,0 +1,171 @@
+"""One machine of a family under everybody: who meets the pressure how well.
+
+All contenders begin in one world, since nothing differs until one of them evicts a pod. Then it gets a copy
+of its own. So a healthy machine is simulated once, however many watch it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import nan
+from typing import Final
+
+from bench.pressure.actors import Actor, KubeletHard, KubeletSoft, NoOne, RamLine
+from bench.pressure.operator_node import VARIANTS, OperatorNode, Told
+from bench.pressure.scene import Family, Guest, Scene, scene_of
+from bench.pressure.world import Evicted, Harm, World
+
+BESIDE = " + kubelet"
+"""Ends the name of a variant of the operator that has an armed kubelet beside it."""
+NO_ONE, ORACLE = "no one", "oracle"
+KUBELETS = ("kubelet hard", "kubelet soft")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one contender has done on one machine.
+
+    ``lead`` is how many seconds before the harm that comes where no one acts it began its first eviction; NaN
+    where there is no harm, or it evicted nothing. ``unattributed`` are the seconds in which the operator said
+    that the memory belongs to no pod, though nothing outside of pods has grown.
+    """
+
+    family: str
+    contender: str
+    seed: int
+    seconds: int
+    thrashing: int
+    denied: int
+    evictions: int
+    innocent: int
+    lead: float = nan
+    flips: int = 0
+    unattributed: float = 0.0
+    stale_decisions: int = 0
+    violations: int = 0
+
+    @property
+    def harm(self) -> int:
+        """Seconds of harm."""
+        return self.thrashing + self.denied
+
+
+@dataclass
+class _Team:
+    """A contender: those who act together on one node."""
+
+    name: str
+    actors: Sequence[Actor]
+    world: World
+    told: Told | None = None
+
+
+def _teams(scene: Scene, world: World, *, max_pods: int) -> Iterator[_Team]:
+    yield _Team(NO_ONE, (NoOne(),), world)
+    yield _Team("kubelet hard", (KubeletHard(),), world)
+    yield _Team("kubelet soft", (KubeletSoft(), KubeletHard()), world)
+    yield _Team("RAM line", (RamLine(),), world)
+    for variant in VARIANTS:
+        alone = OperatorNode(scene, variant, max_pods=max_pods)
+        yield _Team(variant.name, (alone,), world, alone.told)
+        kubelet = KubeletHard()
+        beside = OperatorNode(scene, variant, max_pods=max_pods, kubelet=kubelet)
+        yield _Team(variant.name + BESIDE, (beside, kubelet), world, beside.told)
+
+
+def race(family: Family, seed: int, *, max_pods: int = 3, only: Sequence[str] = ()) -> list[Result]:
+    """Return how each contender does on this machine; ``only`` names those that are wanted."""
+    scene = scene_of(family, seed)
+    shared = World(scene)
+    teams = [each for each in _teams(scene, shared, max_pods=max_pods) if not only or each.name in only]
+    end = float(scene.seconds)
+    worlds: dict[tuple[Evicted, ...], World] = {(): shared}
+    while (now := min((actor.due for team in teams for actor in team.actors), default=end)) < end:
+        for team in teams:
+            for actor in team.actors:
+                if actor.due <= now:
+                    _act(team, actor, now, worlds)
+    for team in teams:
+        team.world.step(end)
+    harmed_at = next((each.world.harmed_at for each in teams if each.name == NO_ONE), None)
+    results = [_result(scene, team.name, team.world, harmed_at, team.told) for team in teams]
+    if not only or ORACLE in only:
+        results.append(_result(scene, ORACLE, _oracle(scene, harmed_at), harmed_at))
+    return results
+
+
+def _act(team: _Team, actor: Actor, now: float, worlds: dict[tuple[Evicted, ...], World]) -> None:
+    """Let an actor look, and carry out what it wants in a world in which that has happened."""
+    team.world.step(now)
+    for wish in actor.look(team.world):
+        world = team.world.copy()
+        done = world.evict(wish.guest, by_api=wish.by_api, at_once=wish.at_once)
+        if done:
+            # Contenders that have evicted the same pods at the same times live in the same world.
+            team.world = worlds.setdefault(tuple(world.evicted), world)
+            team.world.step(now)
+        actor.answered(wish, done=done, world=team.world)
+
+
+def _result(
+    scene: Scene, name: str, world: World, harmed_at: float | None, told: Told | None = None
+) -> Result:
+    harm, evicted = world.harm, world.evicted
+    has_lead = bool(evicted) and harmed_at is not None
+    is_outside = scene.windows is not None or any(each.outside for each in scene.guests)
+    return Result(
+        family=scene.family.name,
+        contender=name,
+        seed=scene.seed,
+        seconds=scene.seconds,
+        thrashing=harm.thrashing,
+        denied=harm.denied,
+        evictions=len(evicted),
+        innocent=sum(not each.guest.is_culprit for each in evicted),
+        lead=(harmed_at or 0.0) - evicted[0].at if has_lead else nan,
+        flips=told.flips if told else 0,
+        unattributed=told.unattributed_seconds if told and not is_outside else 0.0,
+        stale_decisions=told.stale_decisions if told else 0,
+        violations=sum(each.violates for each in evicted),
+    )
+
+
+# The oracle knows what comes, and evicts the fewest pods, shortly before the harm, that leave none.
+
+_ORACLE_LEAD_SECONDS: Final = 120.0
+"""Four times the longest grace."""
+_LOOK_SECONDS: Final = 30.0
+
+
+def _oracle(scene: Scene, harmed_at: float | None) -> World:
+    """Return the world after the fewest evictions that end the harm; without any, where none do.
+
+    Fewest are those of the pods that would have most memory in the end: no others would free more.
+    """
+    before = World(scene)
+    if harmed_at is not None:
+        before.step(max(0.0, harmed_at - _ORACLE_LEAD_SECONDS))
+        pods = [each for each in before.pods() if each.owner != "DaemonSet" and not each.budget_blocks]
+        pods.sort(key=lambda each: -_in_the_end(scene, each))
+        for most in range(1, len(pods) + 1):
+            world = _after(before, pods[:most])
+            if world.harm == Harm():
+                return world
+    before.step(scene.seconds)
+    return before
+
+
+def _in_the_end(scene: Scene, guest: Guest) -> float:
+    """Return what the pod would have at the end of the run, in bytes."""
+    return guest.demand(scene.seconds, seed=scene.seed).commit_bytes
+
+
+def _after(before: World, evicted: Sequence[Guest]) -> World:
+    """Return the world after these evictions, up to the first harm."""
+    world = before.copy()
+    for guest in evicted:
+        world.evict(guest, by_api=True)
+    while world.now < world.scene.seconds and world.harm == Harm():
+        world.step(min(world.now + _LOOK_SECONDS, world.scene.seconds))
+    return world
