@@ -197,6 +197,14 @@ class Node:
     allocatable: Allocatable = Allocatable()
 
 
+def is_available(node: Node) -> bool:
+    """Whether the scheduler may give pods to ``node``: it is Ready, not cordoned and not being deleted.
+
+    One whose Ready is Unknown is not available.
+    """
+    return node.ready == "True" and not node.unschedulable and not node.deleting
+
+
 def is_held(node: Node, *, now: datetime) -> bool:
     """Whether someone holds ``node`` now."""
     if HOLD_ANNOTATION not in node.annotations:

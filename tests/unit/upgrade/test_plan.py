@@ -18,7 +18,6 @@ from harness.due import CLOSED, DUE, HELD, due, due_nodes, moving
 from winpool.api.maintenance import Gate, Override
 from winpool.api.upgrade import Method
 from winpool.features.upgrade.capacity import Fit
-from winpool.features.upgrade.gates.pool import is_unavailable
 from winpool.features.upgrade.plan import (
     EVICTION_SECONDS,
     MACHINE_SECONDS,
@@ -28,7 +27,7 @@ from winpool.features.upgrade.plan import (
     upgrade_plan,
 )
 from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stand, Stop, UpgradeOverview
-from winpool.model.node import Node
+from winpool.model.node import Node, is_available
 from winpool.model.pods import Block, BlockedBy
 
 OPEN: Final = GateFinding(Gate.SUPPORT_MATRIX, Stand.OPEN, "The target is supported.")
@@ -254,7 +253,7 @@ def test_a_plan_has_each_due_node_once_and_keeps_budget_and_zones(
     asked, pool = fields["maxUnavailable"], [*(each.node for each in nodes), *others]
     is_percent = isinstance(asked, str)
     budget = max(int(asked[:-1]) * len(pool) // 100, 1 if asked != "0%" else 0) if is_percent else asked
-    free = budget - sum(is_unavailable(each) for each in pool)
+    free = budget - sum(not is_available(each) for each in pool)
     if budget == 0:
         assert not plan.batches
     else:

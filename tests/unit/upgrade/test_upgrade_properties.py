@@ -35,9 +35,8 @@ from winpool.api.spec import Mode
 from winpool.api.text import written_moment
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.features.feature import AllowedActions
-from winpool.features.upgrade.gates.pool import is_unavailable
 from winpool.features.upgrade.records import OPEN_WHEN_UNKNOWN, Stand, UpgradeOverview
-from winpool.model.node import Node, NodeMemory
+from winpool.model.node import Node, NodeMemory, is_available
 from winpool.model.pods import NO_WORKLOAD, BlockedBy, Workload
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import KEEP
@@ -210,7 +209,7 @@ def test_the_worlds_reach_what_the_properties_are_about(happens: Callable[[Snaps
 
 def is_in_work(node: Node) -> bool:
     """Whether a node has the permission, and has become unavailable since: it may keep it."""
-    return node.labels.get(UPGRADE_STATE_LABEL) == "Required" and is_unavailable(node)
+    return node.labels.get(UPGRADE_STATE_LABEL) == "Required" and not is_available(node)
 
 
 @given(any_world)

@@ -19,14 +19,13 @@ from winpool.features.upgrade.eligible import (
     FreeCapacity,
     certain_capacity,
     grid_of,
-    is_available,
     possible_capacity,
     roomiest_first,
     rounded_down,
     rounded_up,
     slots_on,
 )
-from winpool.model.node import Node
+from winpool.model.node import Node, is_available
 from winpool.model.pods import WORKLOAD_EXAMPLES_KEPT, PodShape, Workload
 
 MOST_STEPS: Final = 4096

@@ -23,13 +23,6 @@ UNLIMITED: Final = 2**80
 """The room at most of a node that does not report how much it has: more than any sum of what nodes report,
 which are numbers of 64 bits."""
 
-READY: Final = "True"
-
-
-def is_available(node: Node) -> bool:
-    """Whether the scheduler may give pods to ``node``: it is Ready, not cordoned and not being deleted."""
-    return node.ready == READY and not node.unschedulable and not node.deleting
-
 
 def certain_capacity(number: int, node: Node, workload: Workload | None) -> FreeCapacity | None:
     """Return the room that ``node`` certainly has; None where that is not known, or is none."""

@@ -19,9 +19,9 @@ from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import LAST
 from winpool.api.upgrade import Canary, Method, Upgrade
-from winpool.features.upgrade.gates.pool import FAILED, is_unavailable, max_unavailable
+from winpool.features.upgrade.gates.pool import FAILED, max_unavailable
 from winpool.features.upgrade.records import GateFinding, NodeUpgrade, UpgradeOverview
-from winpool.model.node import Node
+from winpool.model.node import Node, is_available
 from winpool.model.pods import Workload
 from winpool.ownership.selection import selects
 
@@ -243,7 +243,7 @@ def upgrade_plan(
     if block is None:
         raise ValueError("the spec has no upgrade, so there is nothing to plan")
     allowed = max_unavailable(block.max_unavailable, nodes=len(nodes_of_pool))
-    unavailable = sum(map(is_unavailable, nodes_of_pool))
+    unavailable = sum(not is_available(node) for node in nodes_of_pool)
     size = max(allowed - unavailable, LEAST_BATCH) if allowed else 0
     placed = in_order(overview.due, block, up_to_date=overview.up_to_date, operator_node=operator_node)
     together = list(_together(placed, size)) if size else []

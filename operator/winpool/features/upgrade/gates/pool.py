@@ -15,7 +15,7 @@ from winpool.api.upgrade import Upgrade, is_budget
 from winpool.features.upgrade.gates.world import World, closed, opened, unknown
 from winpool.features.upgrade.records import GateFinding, at, because
 from winpool.features.upgrade.windows import Opening, UnusableWindowError, covers, opening, window_of
-from winpool.model.node import Node
+from winpool.model.node import Node, is_available
 from winpool.support.servicing import class_reason, ended_reasons, revision_reasons
 from winpool.support.verdicts import Layer
 from winpool.support.versions import WindowsVersion
@@ -215,7 +215,7 @@ def budget(world: World) -> GateFinding:
             f"spec.upgrade.maxUnavailable is {asked}, which permits no upgrade.",
             "Raise spec.upgrade.maxUnavailable.",
         )
-    if sum(1 for node in world.nodes if is_unavailable(node)) >= allowed:
+    if sum(not is_available(node) for node in world.nodes) >= allowed:
         return closed(
             gate,
             f"As many nodes of the pool are unavailable as spec.upgrade.maxUnavailable ({asked}) permits: "
@@ -232,13 +232,8 @@ def may_continue(world: World) -> frozenset[str]:
     that it has, as long as fewer others are unavailable than the budget permits.
     """
     allowed = max_unavailable(world.upgrade.max_unavailable, nodes=len(world.nodes))
-    found = frozenset(node.uid for node in world.nodes if is_unavailable(node))
+    found = frozenset(node.uid for node in world.nodes if not is_available(node))
     return found if allowed and len(found) - 1 < allowed else frozenset()
-
-
-def is_unavailable(node: Node) -> bool:
-    """Whether ``node`` counts as unavailable. One whose Ready is Unknown does."""
-    return node.ready != "True" or node.unschedulable or node.deleting
 
 
 def max_unavailable(asked: int | str, *, nodes: int) -> int | None:
