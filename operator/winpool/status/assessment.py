@@ -15,7 +15,7 @@ from winpool.features.contract.taints import Held
 from winpool.features.contract.validation import Startup
 from winpool.features.feature import FeatureResult, Progress, Stage
 from winpool.features.reserved_memory import Reserved
-from winpool.model.node import Node
+from winpool.model.node import Node, is_available
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import NO_DIFF, NodeDiff
 from winpool.ownership.members import Claim, Members
@@ -341,11 +341,6 @@ def _progress(
 def is_ready(node: Node) -> bool:
     """Whether the kubelet reports Ready; a node that nothing is heard of is not ready."""
     return node.ready == "True"
-
-
-def is_available(node: Node) -> bool:
-    """Whether new pods can run there: ready, not cordoned, not on its way out."""
-    return is_ready(node) and not node.unschedulable and not node.deleting
 
 
 def enumerate_names(names: Iterable[str]) -> str:
