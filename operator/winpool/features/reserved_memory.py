@@ -49,9 +49,7 @@ class Reserved:
     """
 
     verdict: ReservedVerdict
-    declared: int
     capacity: int | None
-    allocatable: int | None
     actual: int | None
     is_too_large: bool
 
@@ -62,20 +60,14 @@ def judge_reserved(*, declared: int, capacity: int | None, allocatable: int | No
     Numbers that no kubelet reports (no memory at all, or more allocatable than there is) count as not known.
     """
     if capacity is None or capacity <= 0:
-        return Reserved(ReservedVerdict.UNKNOWN, declared, None, allocatable, None, is_too_large=False)
+        return Reserved(ReservedVerdict.UNKNOWN, None, None, is_too_large=False)
     is_too_large = declared * 2 > capacity
     if allocatable is None or not 0 <= allocatable <= capacity:
-        return Reserved(ReservedVerdict.UNKNOWN, declared, capacity, None, None, is_too_large=is_too_large)
+        return Reserved(ReservedVerdict.UNKNOWN, capacity, None, is_too_large=is_too_large)
     actual = capacity - allocatable
-    return Reserved(
-        # A kubelet that is to reserve more than the node has reports no allocatable memory.
-        _compared(actual, min(declared, capacity)),
-        declared,
-        capacity,
-        allocatable,
-        actual,
-        is_too_large=is_too_large,
-    )
+    # A kubelet that is to reserve more than the node has reports no allocatable memory.
+    verdict = _compared(actual, min(declared, capacity))
+    return Reserved(verdict, capacity, actual, is_too_large=is_too_large)
 
 
 def _compared(actual: int, wanted: int) -> ReservedVerdict:
