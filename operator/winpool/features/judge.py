@@ -213,37 +213,22 @@ def rows_of(rows: Iterable[MatrixRow]) -> tuple[Row, ...]:
 
 
 def contradictory_rows(
-    spec: WindowsNodePoolSpec, *, matrix: Matrix, cluster_rows: tuple[Row, ...] = ()
-) -> tuple[str, ...]:
-    """Return what is wrong with the pool's rows and target, by rules that CEL cannot check.
+    spec: WindowsNodePoolSpec, *, matrix: Matrix, cluster_rows: tuple[Row, ...]
+) -> Iterator[str]:
+    """Yield what is wrong with the pool's rows and target, by rules that CEL cannot check.
 
     Each are sentences that begin with the field, without the last full stop.
     """
-    return (*_wrong_rows(spec, matrix, cluster_rows), *_unreachable_target(spec, matrix, cluster_rows))
-
-
-def _unreachable_target(
-    spec: WindowsNodePoolSpec, matrix: Matrix, cluster_rows: tuple[Row, ...]
-) -> Iterator[str]:
-    """Say that a floor of the layers below is above the pool's target; CEL checks its own rows."""
-    floor = layered(matrix, cluster_rows).override(matrix.judged_as(spec.os.version)).min_revision
-    target = spec.os.target_revision
+    release, target = matrix.judged_as(spec.os.version), spec.os.target_revision
+    for row in rows_of(spec.support_matrix):
+        for said in contradictions(
+            row, matrix=matrix, os_version=release, target_revision=target, below=cluster_rows
+        ):
+            yield f"spec.supportMatrix: {said}"
+    # A floor of the layers below: CEL checks the pool's own rows.
+    floor = layered(matrix, cluster_rows).override(release).min_revision
     if floor and target is not None and floor[0] > target:
         yield (
             f"spec.os.targetRevision: {target} is below revision {floor[0]}, the lowest that {floor[1].rows} "
             "allows. Nodes that reach the target would still be unsupported. Raise the target"
         )
-
-
-def _wrong_rows(spec: WindowsNodePoolSpec, matrix: Matrix, cluster_rows: tuple[Row, ...]) -> tuple[str, ...]:
-    return tuple(
-        f"spec.supportMatrix: {said}"
-        for row in rows_of(spec.support_matrix)
-        for said in contradictions(
-            row,
-            matrix=matrix,
-            os_version=matrix.judged_as(spec.os.version),
-            target_revision=spec.os.target_revision,
-            below=cluster_rows,
-        )
-    )

@@ -125,7 +125,7 @@ def unusable(
             "spec.labels, spec.taints and spec.startupTaints: the ownership record could exceed "
             f"{MAX_BYTES} bytes on a node. Use fewer or shorter keys",
         )
-    return contradictory_rows(spec, matrix=matrix, cluster_rows=cluster_rows)
+    return tuple(contradictory_rows(spec, matrix=matrix, cluster_rows=cluster_rows))
 
 
 def _unknown_data_sources(spec: WindowsNodePoolSpec, known: frozenset[str] | None) -> str:
