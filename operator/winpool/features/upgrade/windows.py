@@ -9,8 +9,8 @@ or DisruptionBudgets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -166,11 +166,10 @@ class Overrides:
 
     in_force: tuple[Override, ...] = ()
     expired: tuple[Override, ...] = ()
-    _by_gate: Mapping[Gate, Override] = field(default_factory=dict)
 
     def on(self, finding: GateFinding) -> GateFinding:
         """Return ``finding`` with the override that is in force for its gate, if there is one."""
-        override = self._by_gate.get(finding.gate)
+        override = next((each for each in self.in_force if each.gate is finding.gate), None)
         return finding if override is None else msgspec.structs.replace(finding, override=override)
 
     @property
@@ -185,11 +184,9 @@ def overrides_of(upgrade: Upgrade, *, now: datetime) -> Overrides:
         (each for each in upgrade.overrides if each.gate not in NEVER_OVERRIDDEN),
         key=lambda each: _GATES.index(each.gate),
     )
-    in_force = tuple(each for each in able if each.is_in_force(now))
     return Overrides(
-        in_force=in_force,
+        in_force=tuple(each for each in able if each.is_in_force(now)),
         expired=tuple(each for each in able if not each.is_in_force(now)),
-        _by_gate={each.gate: each for each in in_force},
     )
 
 
