@@ -85,11 +85,6 @@ def as_it_is(standing: str | None) -> Desired:
     return NOTHING_DESIRED if standing is None else _IN_STATE.get(standing, _LEFT)
 
 
-def desired_in(node: Node, state: UpgradeState | None) -> Desired:
-    """Return what is wanted of the label of ``node``, which is to say ``state``."""
-    return as_it_is(node.labels.get(UPGRADE_STATE_LABEL)) if state is None else _IN_STATE[state]
-
-
 def refused(upgrade: Upgrade, os: OperatingSystem, *, layers: Layered, now: datetime) -> str:
     """Return the first reason why no node could ever be upgraded; empty where one can."""
     return next(unusable(upgrade, os, layers=layers, now=now), "")
@@ -273,9 +268,9 @@ class _Pass:
             return only_withdrawn(node, state)
         standing = node.labels.get(UPGRADE_STATE_LABEL)
         is_given_again = state is UpgradeState.REQUIRED and standing == UpgradeState.GATED
-        if is_given_again and node.uid in self._snapshot.attempts.permitted:
+        if state is None or (is_given_again and node.uid in self._snapshot.attempts.permitted):
             return as_it_is(standing)
-        return desired_in(node, state)
+        return _IN_STATE[state]
 
     def _requeue_at(self, overview: UpgradeOverview) -> datetime | None:
         """Return the next moment at which time alone may change what is wanted or found."""

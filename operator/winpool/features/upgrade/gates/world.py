@@ -77,12 +77,6 @@ def evidence_of(snapshot: Snapshot) -> WorkloadEvidence:
     return WorkloadEvidence(survey) if is_young else NO_EVIDENCE
 
 
-def settled_since(snapshot: Snapshot) -> datetime | None:
-    """Return since when the API server reports the version that it reports; None where it is not known."""
-    seen = _seen(snapshot)
-    return seen.since if seen else None
-
-
 def to_remember(snapshot: Snapshot) -> ControlPlaneSeen | None:
     """Return what the status is to say of it.
 
@@ -95,6 +89,7 @@ def to_remember(snapshot: Snapshot) -> ControlPlaneSeen | None:
 
 
 def _seen(snapshot: Snapshot) -> ControlPlaneSeen | None:
+    """Return the version that the API server reports, and since when; None where that is not known."""
     known, version = snapshot.upgrades, snapshot.support.control_plane
     if known.control_plane_since is None or not version:
         return None
@@ -192,7 +187,8 @@ class World:
         self.release = layers.matrix.judged_as(spec.os.version)
         self.control_plane = snapshot.support.control_plane
         self.minor = parse_minor(self.control_plane)
-        self.control_plane_since = settled_since(snapshot)
+        seen = _seen(snapshot)
+        self.control_plane_since = seen.since if seen else None
         self.now = snapshot.now
         self.nodes = nodes
         self.budgets_forbidden = snapshot.pods.budgets_forbidden
