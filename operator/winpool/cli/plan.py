@@ -192,7 +192,7 @@ def _node_content(node: PlannedNode) -> Mapping[str, Any]:
         "why": node.why,
         "due": list(map(gates.due_content, upgrade.due)),
         "stops": list(map(asdict, upgrade.stops)),
-        "closedGates": list(map(gates.gate_content, node.closed)),
+        "closedGates": list(map(gates.gate_content, upgrade.closed)),
         "pods": _pods_content(upgrade.workload, upgrade.fit or NOT_KNOWN),
     }
 
@@ -351,4 +351,4 @@ def _write_closed_for_nodes(paper: Paper, plan: UpgradePlan) -> None:
 def _causes(node: PlannedNode) -> Iterator[tuple[str, str, str]]:
     """Yield what keeps the node itself: its name, why, and what opens it."""
     yield from ((each.name, each.message, each.opens) for each in node.upgrade.stops)
-    yield from ((_named(each), each.message, each.opens) for each in node.closed)
+    yield from ((_named(each), each.message, each.opens) for each in node.upgrade.closed)

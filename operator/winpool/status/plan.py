@@ -56,14 +56,14 @@ def _upgrade_steps(found: UpgradePlan) -> Iterator[PlanStep]:
             action=PlanAction.UPGRADE,
             reason=each.upgrade.due[0].trigger,
             batch=each.batch,
-            closed_gates=tuple(gate.gate for gate in each.closed),
+            closed_gates=tuple(gate.gate for gate in each.upgrade.closed),
         )
 
 
 def _upgrade(found: UpgradePlan, overview: UpgradeOverview) -> PlanUpgrade:
     return PlanUpgrade(
         due_nodes=len(found.nodes),
-        permitted_nodes=sum(not each.closed and not each.upgrade.stops for each in found.nodes),
+        permitted_nodes=sum(each.upgrade.is_open for each in found.nodes),
         batches=len(found.batches),
         closed_gates=tuple(each.gate for each in overview.closed),
         likely_seconds=found.likely_seconds,

@@ -60,7 +60,7 @@ def test_an_open_gate_is_no_obstacle() -> None:
     )
     ordered = in_order([due("a", gates=gates, workload=moving(1)), due("b", workload=moving(2))], block())
     assert names(ordered) == "a b"
-    assert ordered[0].closed == ()
+    assert ordered[0].upgrade.closed == ()
 
 
 def test_without_a_topology_key_zones_do_not_matter() -> None:

@@ -136,9 +136,10 @@ def test_a_node_waits_for_gates_of_the_pool_and_its_own(
     plan = planned([due("a"), due("b", gates=(CLOSED,), stops=(HELD,))], **changes)
     assert [each.node for each in plan.nodes if each.action is PlannedAction.WAIT] == nodes_wait
     first, second = plan.nodes
-    assert (first.closed, first.upgrade.stops) == ((), ())
-    assert ([each.gate for each in second.closed], second.upgrade.stops) == ([Gate.CAPACITY], (HELD,))
-    assert (second.closed[0].message, second.closed[0].opens) == ("They do not fit.", "Add nodes.")
+    assert (first.upgrade.closed, first.upgrade.stops) == ((), ())
+    closed = second.upgrade.closed
+    assert ([each.gate for each in closed], second.upgrade.stops) == ([Gate.CAPACITY], (HELD,))
+    assert (closed[0].message, closed[0].opens) == ("They do not fit.", "Add nodes.")
     assert plan.overview.is_open is (not changes)
 
 

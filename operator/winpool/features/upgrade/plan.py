@@ -20,7 +20,7 @@ from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import LAST
 from winpool.api.upgrade import Canary, Method, Upgrade
 from winpool.features.upgrade.gates.pool import FAILED, max_unavailable
-from winpool.features.upgrade.records import GateFinding, NodeUpgrade, UpgradeOverview
+from winpool.features.upgrade.records import NodeUpgrade, UpgradeOverview
 from winpool.model.node import Node, is_available
 from winpool.model.pods import Workload
 from winpool.ownership.selection import selects
@@ -48,13 +48,12 @@ class PlannedAction(StrEnum):
 class PlannedNode:
     """What would happen to a node that is due.
 
-    ``closed`` are its own gates that keep it from being upgraded. ``zone`` is the value of ``topologyKey``,
-    empty where the node has none or zones are off. ``why`` says in sentences why it has its place. ``place``
-    is from 1. ``batch`` is the number of its batch, None where the budget permits none.
+    ``zone`` is the value of ``topologyKey``, empty where the node has none or zones are off. ``why`` says in
+    sentences why it has its place. ``place`` is from 1. ``batch`` is the number of its batch, None where the
+    budget permits none.
     """
 
     upgrade: NodeUpgrade
-    closed: tuple[GateFinding, ...]
     zone: str
     turn: Turn
     why: str = ""
@@ -71,7 +70,7 @@ class PlannedNode:
     def is_blocked(self) -> bool:
         """Whether something of the node itself keeps it from being upgraded now."""
         upgrade = self.upgrade
-        return bool(self.closed or upgrade.stops or (upgrade.workload and upgrade.workload.blocked))
+        return not upgrade.is_open or bool(upgrade.workload and upgrade.workload.blocked)
 
     @property
     def ease(self) -> tuple[object, ...]:
@@ -92,9 +91,7 @@ def in_order(
     """
     key = block.topology_key
     found = [
-        PlannedNode(
-            each, each.closed, each.node.labels.get(key, "") if key else "", _turn(each, operator_node)
-        )
+        PlannedNode(each, each.node.labels.get(key, "") if key else "", _turn(each, operator_node))
         for each in due
     ]
     canaries = _canaries(found, block.canary, up_to_date=up_to_date)
@@ -249,7 +246,7 @@ def upgrade_plan(
     together = list(_together(placed, size)) if size else []
     batches = tuple(_batches(together, spec, block))
     of_batch = {each.node: number for number, batch in enumerate(together, start=1) for each in batch}
-    is_open = overview.is_open
+    may_begin = set(overview.permitted)
     return UpgradePlan(
         overview=overview,
         max_unavailable=allowed,
@@ -258,7 +255,10 @@ def upgrade_plan(
         nodes=tuple(
             [
                 replace(
-                    each, place=place, batch=of_batch.get(each.node), action=_action(each, is_open=is_open)
+                    each,
+                    place=place,
+                    batch=of_batch.get(each.node),
+                    action=PlannedAction.UPGRADE if each.node in may_begin else PlannedAction.WAIT,
                 )
                 for place, each in enumerate(placed, start=1)
             ]
@@ -267,11 +267,6 @@ def upgrade_plan(
         likely_seconds=sum(each.likely_seconds for each in batches) if batches else None,
         worst_case_seconds=sum(each.worst_case_seconds for each in batches) if batches else None,
     )
-
-
-def _action(each: PlannedNode, *, is_open: bool) -> PlannedAction:
-    may_begin = is_open and not each.closed and not each.upgrade.stops
-    return PlannedAction.UPGRADE if may_begin else PlannedAction.WAIT
 
 
 def _together(placed: Sequence[PlannedNode], size: int) -> Iterator[list[PlannedNode]]:
