@@ -125,7 +125,7 @@ def _endings(groups: Iterable[Group], *, today: date) -> list[Finding]:
     ending: dict[tuple[date, str], list[str]] = {}
     for group in groups:
         release, end = group.judgement.os_version, group.judgement.end_of_support
-        if end and support_ending(end, today).level in (EndingLevel.NOTICE, EndingLevel.WARNING):
+        if end and support_ending(end, today) in (EndingLevel.NOTICE, EndingLevel.WARNING):
             ending.setdefault((end, release), []).extend(group.nodes)
     return [
         Finding(
@@ -168,7 +168,7 @@ def os_supported(
         said = _about(reason, found, groups, said="not known to be supported")
         return "Unknown", Reason.BUILD_UNKNOWN, said
     ends = [end for group in groups if (end := group.judgement.end_of_support)]
-    if ends and support_ending(min(ends), today).level is EndingLevel.WARNING:
+    if ends and support_ending(min(ends), today) is EndingLevel.WARNING:
         reason = IssueReason.SUPPORT_ENDING
         said = _about(reason, found, groups, said="supported for some days only")
         return "True", Reason.SUPPORT_ENDING, said

@@ -41,22 +41,14 @@ class EndingLevel(StrEnum):
     ENDED = "Ended"
 
 
-@dataclass(frozen=True, slots=True)
-class SupportEnding:
-    """The days that are left after today, 0 on the last day and negative after it, and how near that is."""
-
-    days_left: int
-    level: EndingLevel
-
-
-def support_ending(end: date, today: date) -> SupportEnding:
+def support_ending(end: date, today: date) -> EndingLevel:
     """Return how near ``end``, the last supported day, is on ``today``, both in UTC."""
     left = (end - today).days
     if left < 0:
-        return SupportEnding(left, EndingLevel.ENDED)
+        return EndingLevel.ENDED
     if left <= WARNING_DAYS:
-        return SupportEnding(left, EndingLevel.WARNING)
-    return SupportEnding(left, EndingLevel.NOTICE if left <= NOTICE_DAYS else EndingLevel.NONE)
+        return EndingLevel.WARNING
+    return EndingLevel.NOTICE if left <= NOTICE_DAYS else EndingLevel.NONE
 
 
 def servicing_told(release: WindowsRelease, today: date) -> str:
