@@ -6,7 +6,7 @@ from winpool.api.spec import Mode
 from winpool.features.contract.feature import ACCEPTABLE, Refusal, contract_refusal_of
 from winpool.features.feature import AllowedActions
 from winpool.features.judge import layers_of
-from winpool.features.upgrade.feature import refused
+from winpool.features.upgrade.feature import unusable
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.members import Members
@@ -22,7 +22,8 @@ def refusal_of(snapshot: Snapshot, members: Members) -> Refusal:
     spec = snapshot.pool.spec
     if spec is None or spec.upgrade is None or snapshot.pool.deleting:
         return ACCEPTABLE
-    said = refused(spec.upgrade, spec.os, layers=layers_of(snapshot, spec), now=snapshot.now)
+    wrong = unusable(spec.upgrade, spec.os, layers=layers_of(snapshot, spec), now=snapshot.now)
+    said = next(wrong, "")
     return Refusal(said) if said else ACCEPTABLE
 
 

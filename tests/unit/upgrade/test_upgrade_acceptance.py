@@ -9,7 +9,7 @@ import pytest
 
 from harness.builders import NOON, a_spec
 from winpool.features.judge import rows_of
-from winpool.features.upgrade.feature import refused
+from winpool.features.upgrade.feature import unusable
 from winpool.support.matrix import built_in
 from winpool.support.rows import layered
 
@@ -23,7 +23,7 @@ def said(
     spec = a_spec(more={"os": {"version": os}, "upgrade": dict(upgrade or {}), **(more or {})})
     assert spec.upgrade is not None
     layers = layered(built_in(), (), rows_of(spec.support_matrix))
-    return refused(spec.upgrade, spec.os, layers=layers, now=NOON)
+    return next(unusable(spec.upgrade, spec.os, layers=layers, now=NOON), "")
 
 
 @pytest.mark.parametrize(

@@ -308,9 +308,7 @@ class _Group:
                 return Fit(sum([number for _, number in left]), unclear, _examples(left))
             if not are_placed(demands, own, everyone=everyone):
                 return Fit(0, unclear, unknown=True)
-        if unclear or not workload.is_complete:
-            return Fit(0, unclear, unknown=not workload.is_complete)
-        return FITS
+        return Fit(0, unclear, unknown=not workload.is_complete)
 
 
 def _needs_of(shapes: Mapping[int, PodShape], eligibility: Eligibility) -> dict[int, Need | None]:

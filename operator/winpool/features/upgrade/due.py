@@ -32,7 +32,6 @@ from winpool.model.node import Node
 from winpool.model.pool import Surprise, SurpriseKind
 from winpool.model.snapshot import Snapshot
 from winpool.support.matrix import built_in
-from winpool.support.rows import Layered
 from winpool.support.versions import parse_minor, parse_windows
 
 _IN_ORDER: Final = {trigger: place for place, trigger in enumerate(Trigger)}
@@ -51,6 +50,7 @@ class DueJudge:
 
     def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec) -> None:
         self._judge = Judge(snapshot, spec)
+        self.layers = self._judge.layers
         self._reserved = ReservedMemoryJudge(spec.reserved_memory)
         self._os = spec.os
         self._triggers = frozenset(spec.upgrade.triggers if spec.upgrade else ())
@@ -58,11 +58,6 @@ class DueJudge:
         self._takes_requests = Trigger.REQUEST in self._triggers
         # By the identities of what nodes report, which is kept once for all of them (``kube.nodes``).
         self._alike: dict[tuple[int, str | None, int], Found] = {}
-
-    @property
-    def layers(self) -> Layered:
-        """The support matrix for the pool."""
-        return self._judge.layers
 
     def judge(self, node: Node) -> Found:
         """Return why ``node`` is due."""

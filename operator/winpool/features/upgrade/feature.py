@@ -85,18 +85,13 @@ def as_it_is(standing: str | None) -> Desired:
     return NOTHING_DESIRED if standing is None else _IN_STATE.get(standing, _LEFT)
 
 
-def refused(upgrade: Upgrade, os: OperatingSystem, *, layers: Layered, now: datetime) -> str:
-    """Return the first reason why no node could ever be upgraded; empty where one can."""
-    return next(unusable(upgrade, os, layers=layers, now=now), "")
-
-
 def unusable(upgrade: Upgrade, os: OperatingSystem, *, layers: Layered, now: datetime) -> Iterator[str]:
     """Yield why no node could ever be upgraded: sentences that begin with the field, and say the fix.
 
     ``layers`` is the support matrix with the rows of the cluster and the pool.
     """
     if unknown := unknown_release(os, layers=layers):
-        yield f"{unknown.message} {unknown.fix}"
+        yield unknown.text
     windows = []
     for place, each in enumerate(upgrade.maintenance_windows):
         try:
