@@ -29,7 +29,6 @@ from winpool.api.keys import (
 )
 from winpool.features.contract.feature import contract
 from winpool.features.feature import (
-    NOTHING_WANTED,
     AllowedActions,
     Feature,
     FeatureResult,
@@ -99,7 +98,7 @@ def request(asked: Asked) -> str:
 def second(snapshot: Snapshot, members: Members, allowed: AllowedActions) -> FeatureResult:
     """Say what the requests on the nodes of the pool ask for."""
     if allowed is AllowedActions.RELEASE:
-        return NOTHING_WANTED
+        return FeatureResult()
     wishes: dict[str, tuple[Asked, Desired]] = {}
     desired: dict[str, Desired] = {}
     found: list[tuple[str, Asked]] = []

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Final
 
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
@@ -126,7 +125,5 @@ class FeatureResult:
     requeue_at: datetime | None = None
     finishes: bool = False
 
-
-NOTHING_WANTED: Final = FeatureResult()
 
 Feature = Callable[["Snapshot", "Members", AllowedActions], FeatureResult]
