@@ -29,7 +29,6 @@ from winpool.features.upgrade.findings import surprise_findings, upgrade_finding
 from winpool.features.upgrade.gates.pool import may_continue
 from winpool.features.upgrade.gates.table import NODE_GATES, POOL_GATES
 from winpool.features.upgrade.gates.world import (
-    WorkloadEvidence,
     World,
     evidence_of,
     node_stops,
@@ -43,9 +42,8 @@ from winpool.features.upgrade.records import (
     UpgradeOverview,
     UpgradeResult,
 )
-from winpool.features.upgrade.windows import Overrides, UnusableWindowError, opening, overrides_of, window_of
+from winpool.features.upgrade.windows import UnusableWindowError, opening, overrides_of, window_of
 from winpool.model.node import Node, hold_end, is_held
-from winpool.model.pods import Workload
 from winpool.model.pool import SURPRISE_SECONDS
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import KEEP, NOTHING_DESIRED, Desired
@@ -161,9 +159,8 @@ class _Pass:
         self._now = snapshot.now
         self._nodes = tuple([member.node for member in members.ours])
         self._judge = DueJudge(snapshot, spec)
-        self._evidence: WorkloadEvidence = evidence_of(snapshot)
-        self._overrides: Overrides = overrides_of(block, now=snapshot.now)
-        self._moments: list[datetime | None] = []
+        self._evidence = evidence_of(snapshot)
+        self._overrides = overrides_of(block, now=snapshot.now)
         # After a start, until the first list of all pods, labels stay unless something known closes a gate.
         pods = snapshot.pods
         self._awaits_pods = pods.survey is None and not pods.problem and not pods.forbidden
@@ -173,7 +170,6 @@ class _Pass:
         judge = self._judge.judge
         found = [(node, judge(node)) for node in self._nodes]
         due = [(node, each) for node, each in found if each.due]
-        workloads = {node.name: self._evidence.of(node) for node, _ in due}
         world = World(self._snapshot, self._spec, self._block, layers=self._judge.layers, nodes=self._nodes)
         gates = tuple(self._overrides.on(each.judge(world)) for each in POOL_GATES)
         stops = tuple(
@@ -187,9 +183,7 @@ class _Pass:
         is_open = not stops and all(each.permits for each in gates)
         in_work = frozenset() if is_open or stops else _in_work(world, gates)
         upgrades = {
-            node.uid: self._upgrade_of(
-                node, each, workloads[node.name], world, is_open=is_open or node.uid in in_work
-            )
+            node.uid: self._upgrade_of(node, each, world, is_open=is_open or node.uid in in_work)
             for node, each in due
         }
         desired = {node.uid: self._desired(node, each, upgrades.get(node.uid)) for node, each in found}
@@ -235,10 +229,9 @@ class _Pass:
             others=[node for node in self._snapshot.nodes if node.uid not in ours],
         )
 
-    def _upgrade_of(
-        self, node: Node, found: Found, workload: Workload | None, world: World, *, is_open: bool
-    ) -> NodeUpgrade:
+    def _upgrade_of(self, node: Node, found: Found, world: World, *, is_open: bool) -> NodeUpgrade:
         """Return what is known of a node that is due; ``is_open``: the pool permits its upgrade."""
+        workload = self._evidence.of(node)
         fit = self._fits.judge(node) if workload else None
         candidate = NodeUpgrade(
             node, found.due, found.judged.judgement.os_version, workload=workload, fit=fit
@@ -256,10 +249,7 @@ class _Pass:
     def _desired(self, node: Node, found: Found, due: NodeUpgrade | None) -> Desired:
         """Return what is wanted of the label of a node. To take a permission back never waits."""
         state = due.state if due else state_without_due(node, is_unknown=found.is_unknown)
-        is_held_now = is_held(node, now=self._now)
-        if is_held_now:
-            self._moments.append(hold_end(node))
-        if is_held_now or self._allowed is not AllowedActions.ACT:
+        if is_held(node, now=self._now) or self._allowed is not AllowedActions.ACT:
             return only_withdrawn(node, state)
         standing = node.labels.get(UPGRADE_STATE_LABEL)
         is_given_again = state is UpgradeState.REQUIRED and standing == UpgradeState.GATED
@@ -270,7 +260,7 @@ class _Pass:
     def _requeue_at(self, overview: UpgradeOverview) -> datetime | None:
         """Return the next moment at which time alone may change what is wanted or found."""
         moments = [
-            *self._moments,
+            *(hold_end(node) for node in self._nodes if is_held(node, now=self._now)),
             self._overrides.ends_at,
             *(later(each.at, SURPRISE_SECONDS) for each in self._snapshot.upgrades.surprises),
             *(each.changes_at for each in overview.gates),
