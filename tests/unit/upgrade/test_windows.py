@@ -13,11 +13,21 @@ from cronsim import CronSim
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from winpool.api.maintenance import MaintenanceExclusion
-from winpool.features.upgrade.windows import Opening, UnusableWindowError, opening, window_of
+from winpool.api.maintenance import MaintenanceExclusion, MaintenanceWindow
+from winpool.features.upgrade.windows import Opening, UnusableWindowError, Window, opening, read_window
 
 MINUTE: Final = timedelta(minutes=1)
 HOUR: Final = timedelta(hours=1)
+
+
+def window_of(*, schedule: str, duration_seconds: int, time_zone: str = "Etc/UTC") -> Window:
+    """Read the window of an entry, which need not be valid."""
+    return read_window(
+        MaintenanceWindow.model_construct(
+            schedule=schedule, duration_seconds=duration_seconds, time_zone=time_zone
+        )
+    )
+
 
 CHANGES: Final = {
     "Europe/Berlin": ("2026-03-29T01:00Z", "2026-10-25T01:00Z"),

@@ -42,7 +42,7 @@ from winpool.features.upgrade.records import (
     UpgradeOverview,
     UpgradeResult,
 )
-from winpool.features.upgrade.windows import UnusableWindowError, opening, overrides_of, window_of
+from winpool.features.upgrade.windows import UnusableWindowError, opening, overrides_of, read_window
 from winpool.model.node import Node, hold_end, is_held
 from winpool.model.pool import SURPRISE_SECONDS
 from winpool.model.snapshot import Snapshot
@@ -93,13 +93,7 @@ def unusable(upgrade: Upgrade, os: OperatingSystem, *, layers: Layered, now: dat
     windows = []
     for place, each in enumerate(upgrade.maintenance_windows):
         try:
-            windows.append(
-                window_of(
-                    schedule=each.schedule,
-                    duration_seconds=each.duration_seconds,
-                    time_zone=each.time_zone,
-                )
-            )
+            windows.append(read_window(each))
         except UnusableWindowError as error:
             yield from (f"spec.upgrade.maintenanceWindows[{place}].{fault}" for fault in error.args)
     if len(windows) < len(upgrade.maintenance_windows):

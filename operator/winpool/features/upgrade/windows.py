@@ -25,6 +25,7 @@ from winpool.api.maintenance import (
     NEVER_OVERRIDDEN,
     Gate,
     MaintenanceExclusion,
+    MaintenanceWindow,
     Override,
     has_five_fields,
 )
@@ -58,7 +59,7 @@ class UnusableWindowError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A maintenance window; ``window_of`` makes one of what a spec says."""
+    """A maintenance window; ``read_window`` makes one of what a spec says."""
 
     schedule: str
     duration_seconds: int
@@ -91,23 +92,20 @@ class Window:
         return (_instant(each, self.zone) for each in shown)
 
 
-def window_of(*, schedule: str, duration_seconds: int, time_zone: str = "Etc/UTC") -> Window:
-    """Return the window of an entry of ``maintenanceWindows``. Raises UnusableWindowError.
-
-    ``schedule`` has the five fields of cron, ``time_zone`` is a name of the IANA database.
-    """
-    zone = _zone(time_zone)
-    faults = [fault] if (fault := _fault_of(schedule)) else []
-    if duration_seconds < LEAST_SECONDS:
-        faults.append(f"durationSeconds: {duration_seconds} is less than {LEAST_SECONDS}.")
+def read_window(entry: MaintenanceWindow) -> Window:
+    """Return the window of an entry of ``maintenanceWindows``. Raises UnusableWindowError."""
+    zone = _zone(entry.time_zone)
+    faults = [fault] if (fault := _fault_of(entry.schedule)) else []
+    if entry.duration_seconds < LEAST_SECONDS:
+        faults.append(f"durationSeconds: {entry.duration_seconds} is less than {LEAST_SECONDS}.")
     if zone is None:
         faults.append(
-            f"timeZone: {time_zone[:64]!r} is no time zone. Write a name of the IANA database, such as "
+            f"timeZone: {entry.time_zone[:64]!r} is no time zone. Write a name of the IANA database, such as "
             "Europe/Berlin or Etc/UTC."
         )
     if zone is None or faults:
         raise UnusableWindowError(*faults)
-    return Window(schedule, duration_seconds, zone)
+    return Window(entry.schedule, entry.duration_seconds, zone)
 
 
 def _fault_of(schedule: str) -> str:

@@ -11,10 +11,10 @@ from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.maintenance import Gate, MaintenanceExclusion
 from winpool.api.matrix import Verdict
 from winpool.api.text import later
-from winpool.api.upgrade import Upgrade, is_budget
+from winpool.api.upgrade import is_budget
 from winpool.features.upgrade.gates.world import World, closed, opened, unknown
 from winpool.features.upgrade.records import GateFinding, at, because
-from winpool.features.upgrade.windows import Opening, UnusableWindowError, covers, opening, window_of
+from winpool.features.upgrade.windows import UnusableWindowError, covers, opening, read_window
 from winpool.model.node import Node, is_available
 from winpool.support.servicing import class_reason, ended_reasons, revision_reasons
 from winpool.support.verdicts import Layer
@@ -281,18 +281,19 @@ _VERSION_LENGTH: Final = 63
 
 def maintenance_window(world: World) -> GateFinding:
     """Judge whether a maintenance window is open, and no exclusion closes it."""
-    gate = Gate.MAINTENANCE_WINDOW
+    gate, exclusions = Gate.MAINTENANCE_WINDOW, world.upgrade.maintenance_exclusions
     try:
-        found = opening_of(world.upgrade, now=world.now)
+        windows = [read_window(each) for each in world.upgrade.maintenance_windows]
     except UnusableWindowError as error:
         return unknown(
             gate,
             f"A maintenance window cannot be used: {error}",
             "Correct spec.upgrade.maintenanceWindows.",
         )
-    excluded = [each for each in world.upgrade.maintenance_exclusions if covers(each, world.now)]
+    found = opening(windows, exclusions, now=world.now)
+    excluded = [each for each in exclusions if covers(each, world.now)]
     if found.is_open:
-        said = "A maintenance window is open." if world.upgrade.maintenance_windows else _ALWAYS
+        said = "A maintenance window is open." if windows else _ALWAYS
         return opened(gate, said, changes_at=found.changes_at)
     said = _excluded(excluded) if excluded else "No maintenance window is open."
     if found.changes_at is None:
@@ -314,15 +315,3 @@ def _excluded(exclusions: list[MaintenanceExclusion]) -> str:
     last = max(exclusions, key=lambda each: (each.end, each.start, each.reason))
     until = f"An entry of spec.upgrade.maintenanceExclusions permits no upgrade until {at(last.end)}"
     return f"{until}{because(last.reason)}"
-
-
-def opening_of(upgrade: Upgrade, *, now: datetime) -> Opening:
-    """Return whether the windows of a spec are open at ``now``.
-
-    Raises UnusableWindowError.
-    """
-    windows = [
-        window_of(schedule=each.schedule, duration_seconds=each.duration_seconds, time_zone=each.time_zone)
-        for each in upgrade.maintenance_windows
-    ]
-    return opening(windows, upgrade.maintenance_exclusions, now=now)
