@@ -303,9 +303,7 @@ class _NodeJudge:
             mismatch = None if MISMATCH_TAINT in held.waiting else mismatch
         startup = self._validator.startup(node, record, is_newcomer=found is None)
         if held is NOTHING_HELD and startup is NO_STARTUP and not lacks_taints:
-            if mismatch is alike.mismatch:
-                return alike.plain
-            return self._made(alike.judged, mismatch=mismatch), alike.plain[1]
+            return alike.plain
         desired = (
             self._made(alike.judged, mismatch=mismatch, held=held.all, startup=startup.taints)
             if startup.joins or not held.holds_all
