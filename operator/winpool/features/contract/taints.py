@@ -147,11 +147,12 @@ class Brake:
         self._look_problems = snapshot.pods.pod_list_problems
 
     def hold(self, node: Node, record: Record | None) -> Held:
-        """Return which of the spec's taints must not be added to ``node`` now; its ``record`` is ours."""
+        """Return which of the spec's taints must not be added to ``node`` now, which lacks one of them.
+
+        Its ``record`` is ours.
+        """
         standing = {taint.identity: taint.value for taint in node.taints}
         missing = [each for each in self._taints if standing.get(each.identity) != each.value]
-        if not missing:
-            return NOTHING_HELD
         look = self._evidence.of(node)
         covering = look if look is not None and look.covers(node) else None
         waiting: set[TaintIdentity] = set()
