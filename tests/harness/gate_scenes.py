@@ -89,7 +89,7 @@ def large(number: int = 1, *, unclear: str = "") -> Workload:
 
 def declares(build: str, *, is_bound: bool = False) -> Workload:
     """Return a pod that declares the build that it is made for."""
-    return Workload(declared=(DeclaredBuild(build, 1, ("a/b",), is_bound=is_bound),))
+    return Workload(declared=(DeclaredBuild(build, is_bound=is_bound),))
 
 
 def blocked(why: BlockedBy) -> Workload:

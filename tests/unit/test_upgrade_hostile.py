@@ -82,9 +82,7 @@ workloads = st.none() | st.builds(
     Workload,
     used=st.builds(Requests, amounts, amounts, amounts),
     moving=st.lists(st.tuples(shapes, st.sampled_from((1, 3, 100_000))), max_size=3).map(tuple),
-    declared=st.lists(
-        st.builds(DeclaredBuild, texts, amounts, st.just(("a/b",)), st.booleans()), max_size=3
-    ).map(tuple),
+    declared=st.lists(st.builds(DeclaredBuild, texts, st.booleans()), max_size=3).map(tuple),
     undeclared=amounts,
     blocks=st.lists(st.builds(Block, texts, st.sampled_from(BlockedBy), st.just(("b",))), max_size=2).map(
         tuple

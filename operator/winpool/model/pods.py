@@ -77,15 +77,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredBuild:
-    """Pods of a node that declare the Windows build they are made for, such as 10.0.17763.
+    """A Windows build that pods of a node declare that they are made for, such as 10.0.17763.
 
-    ``examples`` are the first of them as "namespace/name". ``is_bound`` says that they can only be scheduled
-    to nodes of that build (nodeSelector or required affinity), not only annotated with it.
+    ``is_bound`` says that they can only be scheduled to nodes of that build (nodeSelector or required
+    affinity), not only annotated with it.
     """
 
     build: str
-    pods: int
-    examples: tuple[str, ...] = ()
     is_bound: bool = False
 
 

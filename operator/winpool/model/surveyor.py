@@ -22,7 +22,6 @@ from winpool.model.pods import (
     BLOCKS_KEPT,
     NOTHING_REQUESTED,
     SHAPES_KEPT,
-    WORKLOAD_EXAMPLES_KEPT,
     Block,
     DaemonSet,
     DeclaredBuild,
@@ -203,8 +202,7 @@ class _NodeTally:
 
     used: Requests = NOTHING_REQUESTED
     moving: Counter[int] = field(default_factory=Counter)
-    builds: Counter[tuple[str, bool]] = field(default_factory=Counter)
-    builders: dict[tuple[str, bool], list[str]] = field(default_factory=dict)
+    builds: set[tuple[str, bool]] = field(default_factory=set)
     undeclared: int = 0
     blocks: list[Block] = field(default_factory=list)
     blocked: int = 0
@@ -219,7 +217,7 @@ class _NodeTally:
             self.is_complete = False
         else:
             self.moving[shape] += 1
-        self._declare(pod, work)
+        self._declare(work)
         if block is not None:
             self.blocked += 1
             if len(self.blocks) < BLOCKS_KEPT or block.pod < self.blocks[-1].pod:
@@ -229,15 +227,14 @@ class _NodeTally:
         self.local += work.is_local
         self.longest_grace = max(self.longest_grace, work.grace_seconds)
 
-    def _declare(self, pod: Pod, work: PodWork) -> None:
+    def _declare(self, work: PodWork) -> None:
         declared = (work.build, work.is_bound)
         if not work.build:
             self.undeclared += 1
         elif declared not in self.builds and len(self.builds) >= BUILDS_KEPT:
             self.is_complete = False
         else:
-            self.builds[declared] += 1
-            keep_first(self.builders.setdefault(declared, []), pod.full_name, limit=WORKLOAD_EXAMPLES_KEPT)
+            self.builds.add(declared)
 
     def result(
         self, moving: tuple[tuple[PodShape, int], ...], *, budgets_known: bool, is_readable: bool
@@ -246,10 +243,7 @@ class _NodeTally:
         return Workload(
             used=self.used,
             moving=moving,
-            declared=tuple(
-                DeclaredBuild(build, pods, tuple(self.builders[build, is_bound]), is_bound)
-                for (build, is_bound), pods in sorted(self.builds.items())
-            ),
+            declared=tuple(DeclaredBuild(build, is_bound) for build, is_bound in sorted(self.builds)),
             undeclared=self.undeclared,
             blocks=tuple(self.blocks),
             blocked=self.blocked,
