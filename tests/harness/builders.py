@@ -287,18 +287,15 @@ def a_survey(
     return Survey(
         pool_uid=pool.uid,
         generation=pool.generation,
-        taints=asked,
         started=now,
         nodes={node.name: node.uid for node in nodes},
-        intolerant={taint_key(taint): _intolerant(taint, found.get(written(taint), ())) for taint in asked},
+        intolerant={taint_key(taint): _intolerant(found.get(written(taint), ())) for taint in asked},
         **{"finished": now, **more},
     )
 
 
-def _intolerant(taint: Taint, pods: tuple[str, ...]) -> IntolerantPods:
+def _intolerant(pods: tuple[str, ...]) -> IntolerantPods:
     return IntolerantPods(
-        taint=taint,
-        pods=len(pods),
         nodes=frozenset(pod.partition("/")[0] for pod in pods),
         examples=tuple(pod.partition("/")[2] for pod in pods[:3]),
         on_nodes={

@@ -85,8 +85,6 @@ class IntolerantPods:
     only the pods of one node were listed.
     """
 
-    taint: Taint
-    pods: int = 0
     nodes: frozenset[str] = frozenset()
     examples: tuple[str, ...] = ()
     daemon_sets: tuple[str, ...] = ()
@@ -143,12 +141,10 @@ class Survey:
 
     pool_uid: str
     generation: int
-    taints: tuple[Taint, ...]
     started: datetime
     finished: datetime
     nodes: Mapping[str, str]
     intolerant: Mapping[TaintKey, IntolerantPods]
-    misplaced: int = 0
     misplaced_examples: tuple[Misplaced, ...] = ()
     misplaced_on: Mapping[str, int] = field(default_factory=dict, compare=False)
     unreadable: frozenset[str] = field(default=frozenset(), compare=False)

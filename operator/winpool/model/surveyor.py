@@ -57,7 +57,6 @@ class TaintTally:
     """The pods that do not tolerate one taint."""
 
     taint: Taint
-    pods: int = 0
     nodes: dict[str, OnNode] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
     daemon_sets: set[str] = field(default_factory=set)
@@ -67,7 +66,6 @@ class TaintTally:
 
     def add(self, pod: Pod, *, node: str) -> None:
         """Count a pod on ``node`` that does not tolerate the taint."""
-        self.pods += 1
         there = self.nodes.get(node)
         self.nodes[node] = OnNode(there.pods + 1, there.example) if there else OnNode(1, pod.full_name)
         keep_first(self.examples, pod.full_name, limit=EXAMPLES_KEPT)
@@ -84,8 +82,6 @@ class TaintTally:
     def result(self) -> IntolerantPods:
         """Return what was seen of the taint."""
         return IntolerantPods(
-            taint=self.taint,
-            pods=self.pods,
             nodes=frozenset(self.nodes),
             examples=tuple(self.examples),
             daemon_sets=tuple(sorted(self.daemon_sets, key=daemon_set_place)[:DAEMON_SETS_KEPT]),
@@ -347,13 +343,11 @@ class Surveyor:
             surveys[question.pool_uid] = Survey(
                 pool_uid=question.pool_uid,
                 generation=question.generation,
-                taints=question.taints,
                 started=started,
                 finished=finished,
                 began=began,
                 nodes=question.nodes,
                 intolerant={key: each.result() for key, each in tally.intolerant.items()},
-                misplaced=sum(tally.misplaced_on.values()),
                 misplaced_examples=tuple(tally.misplaced_examples),
                 misplaced_on=tally.misplaced_on,
                 unreadable=frozenset(question.nodes.keys() & set(unreadable)),

@@ -69,7 +69,6 @@ def a_look(pool: Pool, nodes: Iterable[Node], workloads: Mapping[str, Workload])
     return Survey(
         pool_uid=pool.uid,
         generation=pool.generation,
-        taints=question.taints,
         started=NOON - timedelta(seconds=2),
         finished=NOON,
         nodes=question.nodes,

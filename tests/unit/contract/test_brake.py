@@ -203,9 +203,7 @@ def test_where_own_looks_fail_everything_but_no_execute_is_written() -> None:
 def test_pods_that_another_machine_of_that_name_had_count_for_nothing() -> None:
     pool = a_harsh_pool()
     gone = replace(a_node(), uid="uid-of-another")
-    survey = a_survey(
-        pool, [gone], intolerant={HARSH: [WEB]}, misplaced=1, misplaced_on={"w1": 1}, busy=frozenset({"w1"})
-    )
+    survey = a_survey(pool, [gone], intolerant={HARSH: [WEB]}, misplaced_on={"w1": 1}, busy=frozenset({"w1"}))
     status = decide(a_snapshot(pool, [a_node()], survey=survey)).status
     assert status.issues == ()
     assert status.misplaced_pods == 0

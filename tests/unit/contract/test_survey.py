@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import tracemalloc
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -23,6 +24,7 @@ from winpool.model.survey import (
     DAEMON_SETS_KEPT,
     IntolerantPods,
     Misplaced,
+    OnNode,
     PoolQuestion,
     Readiness,
     Survey,
@@ -50,11 +52,15 @@ def intolerant(survey: Survey, taint: str = NO_EXECUTE) -> IntolerantPods:
     return found
 
 
+def pods_of(found: IntolerantPods) -> int:
+    return sum(each.pods for each in found.on_nodes.values())
+
+
 def test_a_survey_says_what_it_is_about() -> None:
     survey = surveyed(a_question(NO_EXECUTE), [])
     assert (survey.pool_uid, survey.generation) == ("uid-of-win", 7)
     assert (survey.started, survey.finished) == (NOON, LATER)
-    assert survey.taints == (a_taint(NO_EXECUTE),)
+    assert survey.intolerant.keys() == {taint_key(a_taint(NO_EXECUTE))}
     assert (
         survey.intolerant_of(structs.replace(a_taint(NO_EXECUTE), time_added="2026-11-01T12:00:00Z"))
         is not None
@@ -98,7 +104,7 @@ def test_daemon_sets_that_the_taint_keeps_away_are_named_on_the_nodes_that_they_
     survey = surveyor.finish(started=NOON, finished=LATER)[question.pool_uid]
     found = intolerant(survey, NO_SCHEDULE)
     assert ({*found.kept_away}, {*found.kept_away_from}) == ({"kube-system/gpu", "shop/agent"}, {"w1", "w2"})
-    assert (found.pods, found.nodes) == (0, frozenset())
+    assert (pods_of(found), found.nodes) == (0, frozenset())
     assert intolerant(survey, "os=windows:PreferNoSchedule").kept_away == frozenset()
 
 
@@ -119,25 +125,22 @@ def test_intolerant_pods_are_counted_and_the_first_named() -> None:
         a_pod("shop/tolerant", tolerations=EVERYTHING),
         a_pod("shop/elsewhere", node="linux-1"),
     ]
-    assert intolerant(surveyed(a_question(NO_EXECUTE), pods)) == IntolerantPods(
-        taint=a_taint(NO_EXECUTE),
-        pods=4,
-        nodes=frozenset({"w1", "w2"}),
-        examples=("bank/z", "shop/b", "shop/c"),
-    )
+    found = intolerant(surveyed(a_question(NO_EXECUTE), pods))
+    assert pods_of(found) == 4
+    assert found == IntolerantPods(nodes=frozenset({"w1", "w2"}), examples=("bank/z", "shop/b", "shop/c"))
 
 
 @pytest.mark.parametrize("way", ["is_finished", "is_terminating", "is_mirror"])
 def test_a_pod_to_which_a_taint_does_nothing_any_more_does_not_count(way: str) -> None:
     changes: dict[str, Any] = {way: True}
     found = intolerant(surveyed(a_question(NO_EXECUTE), [a_pod(**changes)]))
-    assert found == IntolerantPods(taint=a_taint(NO_EXECUTE))
+    assert found == IntolerantPods()
 
 
 def test_each_taint_has_its_own_answer() -> None:
     for_now = (Toleration("os", "Exists", seconds=300),)
     survey = surveyed(a_question(NO_EXECUTE, NO_SCHEDULE), [a_pod(tolerations=for_now)])
-    assert (intolerant(survey, NO_EXECUTE).pods, intolerant(survey, NO_SCHEDULE).pods) == (1, 0)
+    assert [pods_of(intolerant(survey, taint)) for taint in (NO_EXECUTE, NO_SCHEDULE)] == [1, 0]
 
 
 def test_agents_that_would_not_come_back_are_named_by_their_daemon_sets() -> None:
@@ -151,7 +154,7 @@ def test_agents_that_would_not_come_back_are_named_by_their_daemon_sets() -> Non
     found = intolerant(surveyed(a_question(NO_EXECUTE, nodes=["w1", "w2", "w3"]), pods))
     assert found.daemon_sets == ("kube-system/cni", "monitoring/exporter")
     assert found.daemon_set_nodes == {"w1", "w2"}
-    assert found.pods == 4
+    assert pods_of(found) == 4
 
 
 def test_of_very_many_daemon_sets_the_first_are_named_each_once() -> None:
@@ -162,7 +165,7 @@ def test_of_very_many_daemon_sets_the_first_are_named_each_once() -> None:
     found = intolerant(surveyed(a_question(NO_EXECUTE), pods))
     assert found.daemon_sets == tuple(f"kube-system/{name}" for name in names[:DAEMON_SETS_KEPT])
     assert found.daemon_set_count == 40
-    assert found.pods == 80
+    assert pods_of(found) == 80
 
 
 def test_of_many_daemon_sets_those_of_the_system_are_the_first() -> None:
@@ -177,7 +180,7 @@ def test_misplaced_pods_are_counted_and_the_first_told_with_their_evidence() -> 
     pods.append(a_pod("shop/image", platform_problem="ErrImagePull: no match for platform in manifest"))
     pods.append(a_pod("shop/elsewhere", node="linux-1", os="linux"))
     survey = surveyed(a_question(), pods)
-    assert survey.misplaced == 6
+    assert sum(survey.misplaced_on.values()) == 6
     assert survey.misplaced_examples[0] == Misplaced("shop/web-0", "w1", "its spec.os.name is linux")
     assert len(survey.misplaced_examples) == 3
 
@@ -333,13 +336,12 @@ def modelled(question: PoolQuestion, pods: list[Pod], unreadable: frozenset[str]
     return Survey(
         pool_uid=question.pool_uid,
         generation=question.generation,
-        taints=question.taints,
         started=NOON,
         finished=LATER,
         nodes=question.nodes,
         intolerant={taint_key(taint): modelled_intolerant(taint, ours) for taint in question.taints},
-        misplaced=len(misplaced),
         misplaced_examples=tuple(misplaced[:3]),
+        misplaced_on=Counter(each.node for each in misplaced),
         busy=frozenset(work),
         readiness={
             node: modelled_readiness(question, [pod for pod in ours if pod.node == node])
@@ -357,12 +359,11 @@ def modelled_intolerant(taint: Taint, ours: list[Pod]) -> IntolerantPods:
     ]
     agents = [pod for pod in found if pod.controller_kind == "DaemonSet"]
     return IntolerantPods(
-        taint=taint,
-        pods=len(found),
         nodes=frozenset(pod.node for pod in found),
         examples=tuple(sorted(pod.full_name for pod in found)[:3]),
         daemon_sets=tuple(sorted({f"{pod.namespace}/{pod.controller}" for pod in agents})),
         daemon_set_nodes=frozenset(pod.node for pod in agents),
+        on_nodes={node: OnNode(pods, "") for node, pods in Counter(pod.node for pod in found).items()},
     )
 
 
@@ -386,7 +387,10 @@ def modelled_readiness(question: PoolQuestion, there: list[Pod]) -> Readiness:
 def test_a_survey_is_what_the_rules_say_of_all_pods(
     question: PoolQuestion, pods: list[Pod], unreadable: frozenset[str]
 ) -> None:
-    assert surveyed(question, pods, unreadable=unreadable) == modelled(question, pods, unreadable)
+    found, expected = surveyed(question, pods, unreadable=unreadable), modelled(question, pods, unreadable)
+    assert found == expected
+    assert found.misplaced_on == expected.misplaced_on
+    assert list(map(pods_of, found.intolerant.values())) == list(map(pods_of, expected.intolerant.values()))
 
 
 SURVEYED = int(os.environ.get("WINPOOL_PODS", "15000"))
@@ -448,13 +452,13 @@ def test_memory_is_bounded_by_nodes_and_taints_whatever_the_number_of_pods() -> 
         f"{SURVEYED:,} pods: peak {peak / 1e6:.2f} MB, held {held / 1e6:.2f} MB; "
         f"a tenth: {few_peak / 1e6:.2f} MB"
     )
-    assert intolerant(survey).pods == SURVEYED * 9 // 10
+    assert pods_of(intolerant(survey)) == SURVEYED * 9 // 10
     assert len(intolerant(survey).nodes) == len(FLEET) * 9 // 10
     assert len(intolerant(survey, "team=t3:NoSchedule").nodes) == len(FLEET) * 8 // 10
-    assert survey.misplaced == SURVEYED // 2
+    assert sum(survey.misplaced_on.values()) == SURVEYED // 2
     assert peak < few_peak * 1.1
     assert held < few_held * 1.1
-    assert peak < 150 * len(FLEET) * len(survey.taints) * 2
+    assert peak < 150 * len(FLEET) * len(survey.intolerant) * 2
 
 
 def test_each_set_of_tolerations_is_judged_once() -> None:
@@ -479,4 +483,4 @@ def test_the_sets_that_are_kept_are_bounded_in_number_and_in_size() -> None:
     assert judged.currsize == judged.maxsize <= 256
     assert judged.misses == 1000, "long sets are not kept at all"
     survey = surveyor.finish(started=NOON, finished=LATER)["uid-of-win"]
-    assert intolerant(survey).pods == 2000
+    assert pods_of(intolerant(survey)) == 2000

@@ -17,7 +17,7 @@ from winpool.features.feature import FeatureResult, Finding
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
-from winpool.model.survey import IntolerantPods, Misplaced, Survey, taint_key
+from winpool.model.survey import IntolerantPods, Misplaced, Survey
 
 GENTLE = "os=windows:NoSchedule"
 HARSH = "os=windows:NoExecute"
@@ -31,15 +31,13 @@ def told(found: Decision, reason: str) -> list[tuple[tuple[str, ...], str, str]]
 def with_agents(survey: Survey | None, *names: str) -> Survey:
     assert survey is not None
     found = {
-        taint_key(taint): IntolerantPods(
-            taint=taint,
-            pods=len(names),
+        taint: IntolerantPods(
             nodes=frozenset({"w1"}),
             examples=names[:3],
             daemon_sets=names,
             daemon_set_nodes=frozenset({"w1"}),
         )
-        for taint in survey.taints
+        for taint in survey.intolerant
     }
     return replace(survey, intolerant=found)
 
@@ -261,7 +259,7 @@ def test_agents_of_many_taints_are_told_together_with_how_many_more_there_are() 
     pool, node = a_pool(taints=taints), a_node()
     survey = with_agents(a_survey(pool, [node]))
     found = {
-        key: replace(each, pods=1, daemon_sets=("kube-system/z", f"aaa/agent-{n:02}"), daemon_set_count=40)
+        key: replace(each, daemon_sets=("kube-system/z", f"aaa/agent-{n:02}"), daemon_set_count=40)
         for n, (key, each) in enumerate(survey.intolerant.items())
     }
     decision = decide(a_snapshot(pool, [node], survey=replace(survey, intolerant=found)))
@@ -288,7 +286,6 @@ def test_before_the_first_look_after_a_start_what_stands_in_the_status_stays() -
         pool,
         nodes,
         intolerant={HARSH: [WEB]},
-        misplaced=1,
         misplaced_on={"w1": 1},
         misplaced_examples=(example,),
     )
@@ -318,9 +315,7 @@ def test_the_status_of_a_dry_run_waits_for_its_first_look_and_that_of_a_start_to
 def test_misplaced_pods_are_counted_and_told_once() -> None:
     pool, nodes = a_pool(), [a_node()]
     example = Misplaced(pod="default/linux", node="w1", why="its spec.os.name is linux")
-    survey = a_survey(
-        pool, nodes, misplaced=3, misplaced_on={"w1": 3, "gone": 5}, misplaced_examples=(example,)
-    )
+    survey = a_survey(pool, nodes, misplaced_on={"w1": 3, "gone": 5}, misplaced_examples=(example,))
     first = decide(a_snapshot(pool, nodes, survey=survey))
     assert first.status.misplaced_pods == 3
     assert "MisplacedPods" in {each.reason for each in first.pool_events}
