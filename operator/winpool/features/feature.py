@@ -55,8 +55,6 @@ class Stage(Enum):
     """It is not known whether it is at its target."""
     ON_HOLD = "on hold"
     """A write is due, and a person holds the node (``winpool.dev/hold``). No feature returns this."""
-    REFUSED = "refused"
-    """The API server refuses writes to it. No feature returns this."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,14 +263,12 @@ class Growth:
     """How commit has grown in the last ten minutes, all of one source.
 
     ``splits`` are times, with what was committed and how much of it outside pods. ``is_of_pods``: they come
-    from the commit of pods. Otherwise what is outside is the non-paged pool alone. ``whole`` is the ceiling
-    at the last one, None where it is unknown. ``raised`` are the guards whose lines were crossed, and of
-    which the node is not clear.
+    from the commit of pods. Otherwise what is outside is the non-paged pool alone. ``raised`` are the guards
+    whose lines were crossed, and of which the node is not clear.
     """
 
     source: str = ""
     is_of_pods: bool = False
-    whole: float | None = None
     splits: tuple[tuple[float, float, float], ...] = ()
     raised: frozenset[Guard] = frozenset()
 

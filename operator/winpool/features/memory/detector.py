@@ -370,7 +370,7 @@ def _grown(growth: Growth, sample: MemorySample, page_file: PageFile) -> Growth:
     splits = (*(each for each in splits if at - each[0] <= GROWTH_SECONDS), (at, total, outside))
     whole = ceiling(sample, page_file)
     raised = _raised(splits, whole, growth.raised if is_same and counts else frozenset())
-    return Growth(sample.source, is_of_pods, whole, splits, raised)
+    return Growth(sample.source, is_of_pods, splits, raised)
 
 
 def _raised(
