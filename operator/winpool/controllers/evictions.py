@@ -347,11 +347,6 @@ class Evictor:
                 due, ready=lambda each: self._ready(each, newest(each)), is_wanted=is_wanted
             )
 
-    def forget(self, uid: str) -> None:
-        """Forget the history of a pod: it may be evicted at once."""
-        self._settled.pop(uid, None)
-        self._pauses.forget(uid)
-
     def seconds_to_next(self, evictions: Iterable[Eviction]) -> float | None:
         """Return in how many seconds one of these that wait may be tried again; None where none waits.
 

@@ -121,18 +121,6 @@ async def test_a_pod_that_was_told_to_end_is_left_alone_for_ten_minutes() -> Non
 
 
 @in_virtual_time
-async def test_a_pod_that_is_forgotten_is_asked_for_at_once() -> None:
-    writer = PodWriter()
-    writer.answers["web-1"] = [BUDGET]
-    lane = a_lane(writer)
-    await lane.run(pods(2))
-    for each in pods(2):
-        lane.forget(each.uid)
-    await lane.run(pods(2))
-    assert writer.names == ["web-0", "web-1"] * 2
-
-
-@in_virtual_time
 async def test_so_many_pods_that_were_told_to_end_are_remembered_and_no_more() -> None:
     writer = PodWriter(seconds=0)
     lane = a_lane(writer)
