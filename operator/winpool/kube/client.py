@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
+from http import HTTPStatus
 from typing import Any, Final, Self
 
 import aiohttp
@@ -193,8 +194,6 @@ def requests_over(
     return Routed
 
 
-_UNAUTHORIZED: Final = 401
-_FORBIDDEN: Final = 403
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 """What aiohttp follows."""
 
@@ -205,7 +204,7 @@ async def _authorized(
     """Send, and after a 401 send once more if other credentials are available."""
     header = await authorization.header()
     response = await send(header)
-    if response.status != _UNAUTHORIZED:
+    if response.status != HTTPStatus.UNAUTHORIZED:
         return response
     authorization.reject(header)
     try:
@@ -263,7 +262,7 @@ class GuestMiddleware:
         asked = ("watch" if "watch" in url.query else "list", url.name, namespace_of(url.raw_path))
         if response.ok:
             self._refusals.permitted(*asked)
-        elif response.status == _FORBIDDEN and not self._refusals.has_lasted(*asked):
+        elif response.status == HTTPStatus.FORBIDDEN and not self._refusals.has_lasted(*asked):
             response.close()
             raise aiohttp.ClientConnectionError(f"{asked[0]} {asked[1]}: 403; the API server may be starting")
 
@@ -307,8 +306,6 @@ request uses a connection that is just being closed."""
 
 _GUEST_LIMITS: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
 """A guest has limits of its own; it may be watching. Our own requests always set theirs."""
-_OK: Final = 200
-_FAILED_FROM: Final = 300
 
 
 class Transport:
@@ -389,7 +386,7 @@ class Transport:
             async with asyncio.timeout(ANSWER_SECONDS):
                 response = await self._open(request, silence_seconds=silence_seconds)
                 try:
-                    if response.status != _OK:
+                    if response.status != HTTPStatus.OK:
                         await self._refuse(request, response)
                 except BaseException:
                     response.close()
@@ -435,7 +432,7 @@ class Transport:
         try:
             with translated(request.label, seconds=ANSWER_SECONDS):
                 async with await self._open(request) as response:
-                    if response.status >= _FAILED_FROM:
+                    if response.status >= HTTPStatus.MULTIPLE_CHOICES:  # a redirect is not followed
                         await self._refuse(request, response)
                     return await read_body(response, limit=request.reply_limit, label=request.label)
         finally:

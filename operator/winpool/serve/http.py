@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
 
 from aiohttp import web
@@ -52,10 +53,6 @@ MAX_FIELDS: Final = 64
 connections together that is at most 8 MiB."""
 
 _METHODS: Final = ("GET", "HEAD")
-_NOT_FOUND: Final = 404
-_METHOD_NOT_ALLOWED: Final = 405
-_CONTENT_TOO_LARGE: Final = 413
-_SERVICE_UNAVAILABLE: Final = 503
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -112,12 +109,14 @@ class BoundedServer(web.Server):
         if route is not None:
             return await route(request)
         if request.body_exists:
-            response = web.Response(status=_CONTENT_TOO_LARGE, text="a body is not taken here\n")
+            response = web.Response(
+                status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text="a body is not taken here\n"
+            )
             response.force_close()
             return response
         if request.method not in _METHODS:
-            return web.Response(status=_METHOD_NOT_ALLOWED, headers={"Allow": ", ".join(_METHODS)})
-        return web.Response(status=_NOT_FOUND, text="not found\n")
+            return web.Response(status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": ", ".join(_METHODS)})
+        return web.Response(status=HTTPStatus.NOT_FOUND, text="not found\n")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -198,5 +197,5 @@ class Server:
     async def _readyz(self, _: web.BaseRequest) -> web.Response:
         if reasons := self.unready():
             text = "".join(f"not ready: {reason}\n" for reason in reasons)
-            return web.Response(status=_SERVICE_UNAVAILABLE, text=text)
+            return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text=text)
         return web.Response(text="ok\n")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Final, Protocol
 
 import msgspec
@@ -26,10 +27,6 @@ CONTENT_TYPE: Final = "application/json"
 MOST_PLAIN_BYTES: Final = 1024 * 1024
 """Of an answer that is not compressed: some 2,000 nodes. What a client does not read stays in the operator's
 memory, on 32 connections. Compressed, 10,000 nodes are far less."""
-
-_FORBIDDEN: Final = 403
-_NOT_ACCEPTABLE: Final = 406
-_SERVICE_UNAVAILABLE: Final = 503
 
 
 class MemorySource(Protocol):
@@ -73,7 +70,7 @@ class Memory:
         if _is_loopback(request.remote):
             return None
         return web.Response(
-            status=_FORBIDDEN,
+            status=HTTPStatus.FORBIDDEN,
             text="/memory is for kubectl winpool memory, which connects by kubectl port-forward; clients of "
             "the network may read it if the operator runs with --metrics-auth=token\n",
         )
@@ -83,12 +80,12 @@ class Memory:
         if (refusal := await self.refusal(request)) is not None:
             return refusal
         if why := self._standby():
-            return web.Response(status=_SERVICE_UNAVAILABLE, text=f"{why}\n")
+            return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text=f"{why}\n")
         page = await self._pages.page()
         wish = request.headers.get(hdrs.ACCEPT_ENCODING, "")
         if len(page.plain) > MOST_PLAIN_BYTES and not takes_gzip(wish):
             return web.Response(
-                status=_NOT_ACCEPTABLE,
+                status=HTTPStatus.NOT_ACCEPTABLE,
                 text=f"the answer has {len(page.plain)} bytes and is served compressed only: send the header "
                 "Accept-Encoding: gzip\n",
             )
