@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
+
 from winpool.api.text import printable
-from winpool.kube.wire import DISRUPTION_BUDGET, cause_of, status_object
+from winpool.kube.wire import DISRUPTION_BUDGET, cause_of, status_code, status_object
 
 # The names are the reasons of the Kubernetes API itself, which have no suffix.
 # ruff: noqa: N818
@@ -255,6 +257,15 @@ def error_of(
     if isinstance(error, Forbidden):
         error.permission = _own_permission(words, request=request, group=group)
     return error
+
+
+def event_error(status: msgspec.Raw, *, request: str) -> ApiError:
+    """Turn the object of an ERROR event of a watch, a meta/v1 Status, into the error that it stands for.
+
+    Raises what BROKEN names.
+    """
+    code = status_code.decode(status).code or _UNAVAILABLE_FROM
+    return error_of(status=code, body=bytes(status), request=request)
 
 
 def _own_permission(words: str, *, request: str, group: str | None) -> Permission | None:

@@ -14,11 +14,11 @@ from typing import Any, Final
 import msgspec
 
 from winpool.api.text import read_moment
-from winpool.kube.errors import StreamGarbled, error_of
+from winpool.kube.errors import StreamGarbled, event_error
 from winpool.kube.lists import Listing, ListPage, ListReader
 from winpool.kube.request import ApiServer
 from winpool.kube.watch import RELIST_SECONDS, SILENCE_SECONDS, ListWatch, Source, WatchEvent
-from winpool.kube.wire import BROKEN, Base, ListOf, error_status, raw_event
+from winpool.kube.wire import BROKEN, Base, ListOf, raw_event
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +104,11 @@ class Target:
         try:
             event = raw_event.decode(line)
             if event.type == "ERROR":
-                status, body = error_status(event.object), bytes(event.object)
-                request = f"watch {self.resource}"
-                return WatchEvent(event.type, error=error_of(status=status, body=body, request=request))
+                error = event_error(event.object, request=f"watch {self.resource}")
+                return WatchEvent(event.type, error=error)
             found = _found(_object.decode(event.object))
-        except BROKEN as error:
-            raise StreamGarbled(f"watch {self.resource}: unreadable line: {error}") from None
+        except BROKEN as fault:
+            raise StreamGarbled(f"watch {self.resource}: unreadable line: {fault}") from None
         is_change = event.type in {"ADDED", "MODIFIED", "DELETED"}  # BOOKMARK, and what may be added
         return WatchEvent(event.type, found.resource_version, found if is_change else None)
 

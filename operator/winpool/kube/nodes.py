@@ -21,7 +21,7 @@ from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.api.node_keys import CONDITIONS
 from winpool.api.quantity import bytes_of, milli_of
 from winpool.api.text import read_moment
-from winpool.kube.errors import ApiError, StreamGarbled, error_of
+from winpool.kube.errors import StreamGarbled, event_error
 from winpool.kube.lists import Listing, ListPage, ListReader, Pager, UnreadableObjectError
 from winpool.kube.request import ApiServer
 from winpool.kube.watch import Source, WatchEvent
@@ -36,7 +36,6 @@ from winpool.kube.wire import (
     NodeStatus,
     Resources,
     TaintObject,
-    identified_event,
     identified_object,
     node_event,
     node_list,
@@ -192,16 +191,15 @@ def decode_event(line: bytes) -> WatchEvent[Node]:
     """
     try:
         event = node_event.decode(line)
-    except BROKEN as error:
-        return _salvage(line, problem=str(error))
+        if event.type == "ERROR":
+            error = event_error(raw_event.decode(line).object, request="watch nodes")
+            return WatchEvent(event.type, error=error)
+    except BROKEN as fault:
+        return _salvage(line, problem=str(fault))
     version = event.object.metadata.resource_version
-    match event.type:
-        case "ADDED" | "MODIFIED" | "DELETED":
-            return WatchEvent(event.type, version, _node(event.object))
-        case "ERROR":
-            return WatchEvent(event.type, error=_error(line, code=event.object.code or 500))
-        case _:  # BOOKMARK, and types that a later Kubernetes may add
-            return WatchEvent(event.type, version)
+    if event.type in {"ADDED", "MODIFIED", "DELETED"}:
+        return WatchEvent(event.type, version, _node(event.object))
+    return WatchEvent(event.type, version)  # BOOKMARK, and types that a later Kubernetes may add
 
 
 def decode_page(body: bytes | bytearray) -> ListPage[Node]:
@@ -292,18 +290,13 @@ def _taint(taint: TaintObject) -> Taint:
     return Taint(key=taint.key, effect=taint.effect, value=taint.value or "", time_added=taint.time_added)
 
 
-def _error(line: bytes, *, code: int) -> ApiError:
-    """Read the Status of an ERROR event as if it had come as an HTTP answer."""
-    return error_of(status=code, body=bytes(raw_event.decode(line).object), request="watch nodes")
-
-
 def _salvage(line: bytes, *, problem: str) -> WatchEvent[Node]:
     """Read at least the identity of the node in an unreadable event: a deletion needs no more."""
     try:
-        event = identified_event.decode(line)
+        event = raw_event.decode(line)
+        found = identified_object.decode(event.object).metadata
     except BROKEN:
         raise StreamGarbled(f"watch nodes: a line that is no watch event ({problem})") from None
-    found = event.object.metadata
     if event.type == "DELETED" and found.name and found.uid and found.resource_version:
         known = Metadata(name=found.name, uid=found.uid, resource_version=found.resource_version)
         return WatchEvent(event.type, found.resource_version, _node(NodeObject(metadata=known)))

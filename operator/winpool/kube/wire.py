@@ -169,7 +169,6 @@ class NodeObject(Base):
     metadata: Metadata = msgspec.field(default_factory=Metadata)
     spec: NodeSpec | None = None
     status: NodeStatus | str | None = None
-    code: int | None = None
 
 
 class NodeEvent(Base):
@@ -191,13 +190,6 @@ class IdentifiedObject(Base):
     """An object of which only the identity is read."""
 
     metadata: Identity
-
-
-class IdentifiedEvent(Base):
-    """A line of a watch of which only the identity of the object is read."""
-
-    type: str
-    object: IdentifiedObject
 
 
 # core/v1 Pod. What only some lists need is raw, which costs as little as not to read it.
@@ -473,7 +465,9 @@ class RawEvent(Base):
     object: msgspec.Raw
 
 
-class _ErrorObject(Base):
+class StatusCode(Base):
+    """The part of a meta/v1 Status that says which HTTP status an ERROR event of a watch stands for."""
+
     code: int | None = None
 
 
@@ -490,25 +484,13 @@ class ServerVersion(Base):
 
 
 node_event: Final = msgspec.json.Decoder(NodeEvent)
-identified_event: Final = msgspec.json.Decoder(IdentifiedEvent)
 raw_event: Final = msgspec.json.Decoder(RawEvent)
 node_list: Final = msgspec.json.Decoder(ListOf[NodeObject])
 node_object: Final = msgspec.json.Decoder(NodeObject)
 identified_object: Final = msgspec.json.Decoder(IdentifiedObject)
 server_version: Final = msgspec.json.Decoder(ServerVersion)
 written_object: Final = msgspec.json.Decoder(WrittenObject)
-_error_object: Final = msgspec.json.Decoder(_ErrorObject)
-
-_DEFAULT_ERROR_STATUS: Final = 500
-
-
-def error_status(status: msgspec.Raw) -> int:
-    """Return the HTTP status of an ERROR event of a watch, whose object is a meta/v1 Status.
-
-    Raises what BROKEN names.
-    """
-    return _error_object.decode(status).code or _DEFAULT_ERROR_STATUS
-
+status_code: Final = msgspec.json.Decoder(StatusCode)
 
 DISRUPTION_BUDGET: Final = "DisruptionBudget"
 """The cause of a 429 to an eviction. k8s.io/api: policy/v1 DisruptionBudgetCause."""
