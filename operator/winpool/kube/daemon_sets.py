@@ -29,7 +29,7 @@ class _Metadata(Base):
 
 
 class _Template(Base):
-    spec: wire.FullPodSpec
+    spec: wire.PodSpec
 
 
 class _Spec(Base):

@@ -48,7 +48,6 @@ from winpool.support.versions import parse_windows
 log = logging.getLogger(__name__)
 
 _pod: Final = msgspec.json.Decoder(wire.PodObject)
-_full_pod: Final = msgspec.json.Decoder(wire.FullPodObject)
 _bound_pod: Final = msgspec.json.Decoder(wire.BoundPod)
 _containers: Final = msgspec.json.Decoder(list[wire.Container] | None)
 _resources: Final = msgspec.json.Decoder(wire.ContainerResources | None)
@@ -64,9 +63,6 @@ _number: Final = msgspec.json.Decoder(int | None)
 
 _list: Final = ListReader(
     msgspec.json.Decoder(ListOf[wire.PodObject]), resource="pods", kind="PodList", api_version="v1"
-)
-_full_list: Final = ListReader(
-    msgspec.json.Decoder(ListOf[wire.FullPodObject]), resource="pods", kind="PodList", api_version="v1"
 )
 
 ReadT = TypeVar("ReadT")
@@ -155,12 +151,11 @@ def decode_pod_page(
     ``for_eviction``: all pods are read with what decides on their eviction.
     Raises StreamGarbled for anything that is not a list of pods, see ``ListReader``.
     """
-    is_full = for_eviction or bool(with_work)
-    page = _full_list.read(body) if is_full else _list.read(body)
+    page = _list.read(body)
     unreadable: list[UnreadablePod] = []
     pods: list[Pod] = []
     for item in page.items or ():
-        found = item if isinstance(item, wire.PodObject) else _decoded(item, _full_pod if is_full else _pod)
+        found = item if isinstance(item, wire.PodObject) else _decoded(item)
         read = _pod_of(found, with_work, for_eviction) if isinstance(found, wire.PodObject) else found
         if isinstance(read, Pod):
             pods.append(read)
@@ -169,11 +164,9 @@ def decode_pod_page(
     return PodPage(tuple(pods), tuple(unreadable), page.metadata.resource_version, page.metadata.continue_)
 
 
-def _decoded(
-    raw: msgspec.Raw, decoder: msgspec.json.Decoder[wire.FullPodObject] | msgspec.json.Decoder[wire.PodObject]
-) -> wire.PodObject | UnreadablePod:
+def _decoded(raw: msgspec.Raw) -> wire.PodObject | UnreadablePod:
     try:
-        return decoder.decode(raw)
+        return _pod.decode(raw)
     except BROKEN as error:
         problem = str(error)
     try:
@@ -197,14 +190,13 @@ def _pod_of(found: wire.PodObject, with_work: Collection[str], for_eviction: boo
     found_tolerations = () if for_eviction else spec.tolerations or ()
     tolerations = (_made_once if len(found_tolerations) <= TOLERATIONS_KEPT else _made)(found_tolerations)
     work = eviction = None
-    if isinstance(found, wire.FullPodObject):
-        if spec.node_name in with_work:
-            work = _work(found, tolerations)
-        if for_eviction:
-            try:
-                eviction = _eviction_facts(found)
-            except BROKEN as error:
-                return UnreadablePod(spec.node_name, str(error))
+    if spec.node_name in with_work:
+        work = _work(found, tolerations)
+    if for_eviction:
+        try:
+            eviction = _eviction_facts(found)
+        except BROKEN as error:
+            return UnreadablePod(spec.node_name, str(error))
     return Pod(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -341,7 +333,7 @@ _SOFT: Final = "ScheduleAnyway"
 _DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
 
 
-def _work(found: wire.FullPodObject, tolerations: tuple[Toleration, ...]) -> PodWork | None:
+def _work(found: wire.PodObject, tolerations: tuple[Toleration, ...]) -> PodWork | None:
     """Return what is read of a pod whose tolerations are read already; None where a part cannot be read."""
     spec, annotations = found.spec, found.metadata.annotations
     try:
@@ -382,7 +374,7 @@ def _work(found: wire.FullPodObject, tolerations: tuple[Toleration, ...]) -> Pod
     )
 
 
-def _requests(spec: wire.FullPodSpec) -> tuple[Requests, dict[Unclear, bool]]:
+def _requests(spec: wire.PodSpec) -> tuple[Requests, dict[Unclear, bool]]:
     """Return what the containers request, and what else they need that not every node may have."""
     containers = _read(_containers, spec.containers) or []
     inits = _read(_containers, spec.init_containers) or []
@@ -404,7 +396,7 @@ def _requests(spec: wire.FullPodSpec) -> tuple[Requests, dict[Unclear, bool]]:
     }
 
 
-def placement_of(spec: wire.FullPodSpec) -> tuple[tuple[tuple[str, str], ...], tuple[Toleration, ...]] | None:
+def placement_of(spec: wire.PodSpec) -> tuple[tuple[tuple[str, str], ...], tuple[Toleration, ...]] | None:
     """Return which labels a node must have for a pod with ``spec``, and what the pod tolerates.
 
     None where its affinity asks for more than labels, and where they are too long to be kept. Raises one of
@@ -415,9 +407,7 @@ def placement_of(spec: wire.FullPodSpec) -> tuple[tuple[tuple[str, str], ...], t
     return (pairs, tolerations) if has_labels_only and _is_short(pairs, tolerations) else None
 
 
-def _required_labels(
-    spec: wire.FullPodSpec, affinity: wire.Affinity
-) -> tuple[tuple[tuple[str, str], ...], bool]:
+def _required_labels(spec: wire.PodSpec, affinity: wire.Affinity) -> tuple[tuple[tuple[str, str], ...], bool]:
     """Return the labels that a node must have for a pod, and whether it must have nothing else."""
     required = affinity.node_affinity and affinity.node_affinity.required
     terms = (required.node_selector_terms or ()) if required else ()
@@ -465,7 +455,7 @@ _COST: Final = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 """A deletion cost is an int32. The controller of ReplicaSets takes anything else for 0."""
 
 
-def _eviction_facts(found: wire.FullPodObject) -> EvictionFacts:
+def _eviction_facts(found: wire.PodObject) -> EvictionFacts:
     """Return what decides on the eviction of a pod. Raises one of BROKEN where a part cannot be read."""
     metadata, spec = found.metadata, found.spec
     containers = _read(_containers, spec.containers) or []
@@ -492,14 +482,14 @@ def _eviction_facts(found: wire.FullPodObject) -> EvictionFacts:
 
 
 def _granted_memory(
-    found: wire.FullPodObject, containers: Iterable[wire.Container], inits: Iterable[wire.Container]
+    found: wire.PodObject, containers: Iterable[wire.Container], inits: Iterable[wire.Container]
 ) -> int:
     """Return the memory that the pod requests and its node has granted, as the scheduler counts it.
 
     The spec of a running pod has what its author wishes now (KEP-1287): who writes a large number there, and
     gets it not, would not be evicted. Kubelets before 1.33 report nothing, and then the wish counts.
     """
-    status = found.status or wire.FullPodStatus()
+    status = found.status or wire.PodStatus()
     whole = _memory(_read(_resources, found.spec.resources))
     if whole is not None:
         return _smaller(whole, _memory(_read(_resources, status.resources)))

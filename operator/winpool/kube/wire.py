@@ -8,7 +8,6 @@ failure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Final, Generic, TypeVar
 
 import msgspec
@@ -192,7 +191,8 @@ class IdentifiedObject(Base):
     metadata: Identity
 
 
-# core/v1 Pod. What only some lists need is raw, which costs as little as not to read it.
+# core/v1 Pod. What only some lists need is raw, which costs as little as not to read it: what is read of a pod
+# whose node may be upgraded, or that may be evicted.
 
 ABSENT: Final = msgspec.Raw()
 Amounts = dict[str, str | int]
@@ -249,17 +249,12 @@ class PodOS(Base):
 
 
 class PodSpec(Base):
-    """The part of core/v1 PodSpec that is read of every pod."""
+    """The part of core/v1 PodSpec that is read."""
 
     node_name: str | None = None
     os: PodOS | None = None
     priority_class_name: str | None = None
     tolerations: tuple[TolerationObject, ...] | None = None
-
-
-class FullPodSpec(PodSpec):
-    """What else is read of a pod whose node may be upgraded, or that may be evicted."""
-
     priority: int | None = None
     node_selector: msgspec.Raw = ABSENT
     affinity: msgspec.Raw = ABSENT
@@ -291,14 +286,9 @@ class ContainerState(Base):
 
 
 class ContainerStatus(Base):
-    """The part of core/v1 ContainerStatus that is read of every pod."""
+    """The part of core/v1 ContainerStatus that is read. ``resources`` are those that the node has granted."""
 
     state: ContainerState | None = None
-
-
-class FullContainerStatus(ContainerStatus):
-    """``resources`` are those that the node has granted."""
-
     name: str = ""
     resources: msgspec.Raw = ABSENT
 
@@ -311,21 +301,14 @@ class PodCondition(Base):
 
 
 class PodStatus(Base):
-    """The part of core/v1 PodStatus that is read of every pod."""
+    """The part of core/v1 PodStatus that is read."""
 
     phase: str | None = None
     reason: str | None = None
     message: str | None = None
     conditions: list[PodCondition] | None = None
-    init_container_statuses: Sequence[ContainerStatus] | None = None
-    container_statuses: Sequence[ContainerStatus] | None = None
-
-
-class FullPodStatus(PodStatus):
-    """What else is read of a pod that may be evicted."""
-
-    init_container_statuses: Sequence[FullContainerStatus] | None = None
-    container_statuses: Sequence[FullContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    container_statuses: list[ContainerStatus] | None = None
     resources: msgspec.Raw = ABSENT
 
 
@@ -335,13 +318,6 @@ class PodObject(Base):
     metadata: PodMetadata
     spec: PodSpec
     status: PodStatus | None = None
-
-
-class FullPodObject(PodObject):
-    """core/v1 Pod, of a pod that is asked for with more than ``Pod`` has for all."""
-
-    spec: FullPodSpec
-    status: FullPodStatus | None = None
 
 
 class BoundSpec(Base):

@@ -65,7 +65,7 @@ LABEL: Final = {"{key}": 317, "{}": 63}
 
 POD: Final = partial(
     Kind,
-    wire=wire.FullPodObject,
+    wire=wire.PodObject,
     least={"metadata": {"namespace": "shop", "name": "web", "uid": "uid"}, "spec": {"nodeName": "w1"}},
     accepted={
         ".metadata.namespace": 63,
