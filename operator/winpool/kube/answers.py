@@ -15,15 +15,7 @@ from typing import Final
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
-from winpool.kube.errors import (
-    ApiError,
-    NoAnswer,
-    StreamCut,
-    StreamSilent,
-    TooLarge,
-    Unavailable,
-    without_passwords,
-)
+from winpool.kube.errors import NoAnswer, StreamCut, StreamSilent, TooLarge, Unavailable, without_passwords
 from winpool.kube.request import OBJECT_LIMIT
 
 LINE_LIMIT: Final = OBJECT_LIMIT
@@ -165,8 +157,6 @@ def translated(label: str, *, seconds: float) -> Iterator[None]:
     """
     try:
         yield
-    except ApiError:
-        raise
     except TimeoutError:
         raise NoAnswer(f"{label}: no answer within {seconds:.0f} s") from None
     except FAULTS as error:

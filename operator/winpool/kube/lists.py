@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -47,7 +47,12 @@ class ListReader(Generic[ItemT]):
             page = self.decoder.decode(body)
         except BROKEN:
             page = self._read_raw(body)
-        self._check(page)
+        is_right = page.kind == self.kind and page.api_version == self.api_version
+        if not is_right or not page.metadata.resource_version:
+            raise StreamGarbled(
+                f"list {self.resource}: the answer is not a {self.kind} of {self.api_version}"
+                " with a resourceVersion"
+            )
         return page
 
     def _read_raw(self, body: bytes | bytearray) -> ListOf[msgspec.Raw]:
@@ -55,14 +60,6 @@ class ListReader(Generic[ItemT]):
             return _raw_list.decode(body)
         except BROKEN as error:
             raise StreamGarbled(f"list {self.resource}: the answer is not a list ({error})") from None
-
-    def _check(self, page: ListOf[Any]) -> None:
-        is_right = page.kind == self.kind and page.api_version == self.api_version
-        if not is_right or not page.metadata.resource_version:
-            raise StreamGarbled(
-                f"list {self.resource}: the answer is not a {self.kind} of {self.api_version}"
-                " with a resourceVersion"
-            )
 
 
 LIST_ATTEMPTS: Final = 3
@@ -213,8 +210,8 @@ class Pager(Generic[PageT]):
                 expired += 1
                 if expired == LIST_ATTEMPTS:
                     raise
-                continue
-            return tuple(collected), version
+            else:
+                return tuple(collected), version
 
     async def collect_within(
         self, seconds: float, items: Callable[[PageT], Iterable[ItemT]]
