@@ -525,7 +525,7 @@ class MemoryOperator:
             raise self.cluster.trouble.pods
         for pod in self.cluster.pods:
             see(pod if pod.node in with_work else replace(pod, work=None))
-        return ListedPods(count=len(self.cluster.pods), pages=1)
+        return ListedPods(count=len(self.cluster.pods))
 
     async def _list_pods_of(self, name: str, /, *, for_eviction: bool = False) -> PodPage:
         assert not for_eviction, "no pods run out of memory here"

@@ -536,13 +536,12 @@ ANSWER_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ListedPods:
-    """A complete list: how many pods, on how many pages.
+    """A complete list: how many pods.
 
     ``unreadable_nodes`` are the nodes with a pod that could not be read, and was not passed on.
     """
 
     count: int
-    pages: int
     unreadable_nodes: frozenset[str] = frozenset()
 
 
@@ -576,11 +575,11 @@ class PodLister:
         TooLarge a new list, of smaller pages, may succeed.
         """
         self._with_work = with_work
-        count = pages = 0
+        count = 0
         unreadable: dict[str, UnreadablePod] = {}
 
         def take(page: PodPage) -> Iterator[None]:
-            nonlocal count, pages
+            nonlocal count
             for number, pod in enumerate(page.pods, start=1):
                 see(pod)
                 if number % PODS_A_TURN == 0:
@@ -589,14 +588,13 @@ class PodLister:
                 if not lost.node:
                     raise StreamGarbled(f"list pods: {lost}")
                 unreadable.setdefault(lost.node, lost)
-            pages += 1
             count += len(page.pods) + len(page.unreadable)
 
         await self._pager.show(take)
         if unreadable:
             example = next(iter(unreadable.values()))
             log.warning("list pods: %s; the pods of %d nodes count as unknown", example, len(unreadable))
-        return ListedPods(count, pages, frozenset(unreadable))
+        return ListedPods(count, frozenset(unreadable))
 
     async def list_node(self, node: str, *, for_eviction: bool = False) -> PodPage:
         """Return the pods on ``node`` from one answer. Raises ApiErrors, TooLarge among them.

@@ -93,10 +93,6 @@ class Waiting:
         """Return how many names wait."""
         return len(self._numbers)
 
-    def __contains__(self, name: object) -> bool:
-        """Whether that name waits."""
-        return name in self._numbers
-
     def number(self, name: str) -> float | None:
         """Return the number with which ``name`` waits; None where it does not."""
         return self._numbers.get(name)

@@ -125,7 +125,7 @@ class Stage:
         await asyncio.sleep(self.seconds)
         if self.errors:
             raise self.errors.pop(0)
-        return ListedPods(len(self.pods), pages=1, unreadable_nodes=self.unreadable)
+        return ListedPods(len(self.pods), unreadable_nodes=self.unreadable)
 
     def _surveyed(self) -> None:
         self.surveyed.append(self.time())
