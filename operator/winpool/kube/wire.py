@@ -191,8 +191,8 @@ class IdentifiedObject(Base):
     metadata: Identity
 
 
-# core/v1 Pod. What only some lists need is raw, which costs as little as not to read it: what is read of a pod
-# whose node may be upgraded, or that may be evicted.
+# core/v1 Pod. What is needed only of pods whose node may be upgraded, or that may be evicted, is raw, which
+# costs as little as not to read it.
 
 ABSENT: Final = msgspec.Raw()
 Amounts = dict[str, str | int]

@@ -44,28 +44,25 @@ class Acceptance:
     """
 
     def __init__(self) -> None:
-        self._accepting: set[str] = set()
-        self._refusing: set[str] = set()
+        self._accepts: dict[str, bool] = {}
 
     def accepts(self, node: str) -> None:
         """Note that the kubelet of ``node`` has given what it gives to no one without a token."""
-        self._refusing.discard(node)
-        self._accepting.add(node)
+        self._accepts[node] = True
 
     def refuses(self, node: str) -> None:
         """Note that the kubelet of ``node`` does not accept the token."""
-        self._accepting.discard(node)
-        self._refusing.add(node)
+        self._accepts[node] = False
 
     def forget(self, node: str) -> None:
         """Forget a node that is polled no more."""
-        self._accepting.discard(node)
-        self._refusing.discard(node)
+        self._accepts.pop(node, None)
 
     @property
     def is_refused(self) -> bool:
         """Whether more kubelets refuse it than accept it."""
-        return len(self._refusing) > len(self._accepting)
+        accepting = sum(self._accepts.values())
+        return len(self._accepts) - accepting > accepting
 
 
 KEEP_ALIVE_SECONDS: Final = 80.0
