@@ -59,11 +59,10 @@ BINDING: Final = Target(
 
 def problem_of(policy: NamedObject | None, binding: NamedObject | None) -> str:
     """Return why these two do not guard our keys, as a text for people; empty where they do."""
-    for found, kind in ((policy, POLICY_KIND), (binding, BINDING_KIND)):
-        if found is None:
-            return f"there is no {kind} {GUARD_NAME}"
-    assert policy is not None
-    assert binding is not None
+    if policy is None:
+        return f"there is no {POLICY_KIND} {GUARD_NAME}"
+    if binding is None:
+        return f"there is no {BINDING_KIND} {GUARD_NAME}"
     if policy.spec != policy_spec():
         return f"{POLICY_KIND} {GUARD_NAME} is not the one of this version of winpool"
     actions = binding.spec.get(ACTIONS)
@@ -111,7 +110,6 @@ class Guard:
 
     def __post_init__(self) -> None:
         """Begin with nothing known."""
-        self._judged = (self.identity, self.problem, self.known, self.is_unknown)
         self._news = Wake()
         self._policy, self._binding = self._watches = tuple(
             NamedWatch(self.transport, target=target, on_change=self._news.set, monotonic=self.monotonic)
@@ -143,9 +141,8 @@ class Guard:
         identity = "" if problem else self._candidate or ""
         is_news = known and (not self.known or identity != self.identity)
         judged = (identity, problem, known, bool(trouble) or problem == SETTLING)
-        if judged == self._judged:
+        if judged == (self.identity, self.problem, self.known, self.is_unknown):
             return
-        self._judged = judged
         self.identity, self.problem, self.known, self.is_unknown = judged
         if is_news and identity:
             log.info("guard: in force (%s): kubelets cannot write the keys of winpool", identity)
