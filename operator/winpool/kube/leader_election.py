@@ -12,7 +12,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import ClassVar, Final
@@ -260,13 +260,11 @@ async def connected(
     connection: Connection, *, identity: str, elects: bool, refusals: FirstRefusals
 ) -> AsyncIterator[tuple[Transport, Elector]]:
     """Open the transport of the operator, and its elector. ``elects`` is whether there is leader election."""
-    async with AsyncExitStack() as stack:
-        if not elects:
-            plain = Transport(connection, refusals=refusals, identity=identity)
-            await stack.enter_async_context(plain)
+    if not elects:
+        async with Transport(connection, refusals=refusals, identity=identity) as plain:
             yield plain, OtherOperator(plain)
-            return
-        apart = await stack.enter_async_context(Transport(connection, identity=identity))
+        return
+    async with Transport(connection, identity=identity) as apart:
         elector = LeaderElector(apart, identity=identity)
         gated = Transport(
             connection,
@@ -275,5 +273,5 @@ async def connected(
             identity=identity,
             may_write=lambda: elector.leads,
         )
-        await stack.enter_async_context(gated)
-        yield gated, elector
+        async with gated:
+            yield gated, elector
