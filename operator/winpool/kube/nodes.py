@@ -59,9 +59,6 @@ from winpool.ownership.record import MAX_BYTES, record_of
 
 _INTERNAL_IP: Final = "InternalIP"
 
-_NO_STATUS: Final = NodeStatus()
-_NO_INFO: Final = NodeInfo()
-_NO_RESOURCES: Final = Resources()
 _NO_CONDITION: Final = Condition()
 
 _NO_ENDPOINT: Final = KubeletEndpoint()
@@ -258,10 +255,10 @@ def _node(found: NodeObject) -> Node:
     metadata, spec = found.metadata, found.spec
     if not (metadata.name and metadata.uid and metadata.resource_version):
         raise UnreadableObjectError(NODE, metadata.name, "name, uid or resourceVersion is missing")
-    status = found.status if isinstance(found.status, NodeStatus) else _NO_STATUS
+    status = found.status if isinstance(found.status, NodeStatus) else NodeStatus()
     kubelets, ours = _first_conditions(status, _KUBELET_CONDITIONS), _first_conditions(status, _CONDITIONS)
     ready = kubelets.get("Ready", _NO_CONDITION)
-    info, offers = status.node_info or _NO_INFO, status.allocatable or _NO_RESOURCES
+    info, offers = status.node_info or NodeInfo(), status.allocatable or Resources()
     node = Node(
         name=metadata.name,
         uid=metadata.uid,
@@ -275,7 +272,7 @@ def _node(found: NodeObject) -> Node:
         created=_time(metadata.creation_timestamp),
         deleting=metadata.deletion_timestamp is not None,
         versions=_versions(info),
-        memory=_memory_once(_amount((status.capacity or _NO_RESOURCES).memory), _amount(offers.memory)),
+        memory=_memory_once(_amount((status.capacity or Resources()).memory), _amount(offers.memory)),
         conditions=tuple([_condition(ours[type_]) for type_ in sorted(ours)]),
         kubelet=_kubelet(status),
         kubelet_pressure=_STATUSES.get(kubelets.get("MemoryPressure", _NO_CONDITION).status, UNKNOWN),

@@ -167,17 +167,15 @@ class PoolKind:
             self._on_change()
 
     def _compare(self, found: NamedObject) -> None:
-        before, lacking = self.lacking_fields, lacking_fields(found.spec)
-        if lacking == (before or ()):
-            self._set_lacking(lacking)
-            return
-        if lacking:
+        lacking = lacking_fields(found.spec)
+        is_news = lacking != (self.lacking_fields or ())
+        if is_news and lacking:
             log.warning(
                 f"{OLDER} %s; no spec can set these fields, and the status of pools is written without "
                 "them: kubectl apply -k crds",
                 ", ".join(map(name_of, lacking)),
             )
-        else:
+        elif is_news:
             log.info("the CRD %s has all fields of this operator", CRD_NAME)
         self._set_lacking(lacking)
 

@@ -38,8 +38,7 @@ class RequestStats:
         self.requests[verb, resource, code] += 1
 
 
-_NONE: Final[tuple[Callable[[], str], ...]] = ()
-_objections: Final[ContextVar[tuple[Callable[[], str], ...]]] = ContextVar("objections", default=_NONE)
+_objections: Final[ContextVar[tuple[Callable[[], str], ...]]] = ContextVar("objections", default=())
 
 
 @contextmanager

@@ -232,10 +232,6 @@ failure."""
 _uniform: Final = random.SystemRandom().uniform
 
 
-def _ignore() -> None:
-    pass
-
-
 @dataclass(eq=False)
 class ListWatch(Generic[ObjectT]):
     """The objects of one source, kept up to date while ``run`` runs.
@@ -257,7 +253,7 @@ class ListWatch(Generic[ObjectT]):
     source: Source[ObjectT]
     _: KW_ONLY
     on_change: Callable[[ObjectT | None, ObjectT | None], None]
-    on_state: Callable[[], None] = _ignore
+    on_state: Callable[[], None] = lambda: None
     on_contact: Callable[[], Awaitable[bool]] | None = None
     monotonic: Callable[[], float] = time.monotonic
     silence_seconds: float = SILENCE_SECONDS
@@ -385,7 +381,7 @@ class ListWatch(Generic[ObjectT]):
         A list is of the newest state. One that is older than what was seen is of a cluster that was restored
         from a backup.
         """
-        self._note_contact()
+        self._contact = self.monotonic()
         is_restored = bool(self._seen) and bool(is_older(page.resource_version, self._seen))
         if is_restored and not names:
             log.warning(
@@ -447,7 +443,7 @@ class ListWatch(Generic[ObjectT]):
             self.stats.events += 1
             put = self._store.remove if event.type == "DELETED" else self._store.put
             self.stats.dropped += not put(event.object)
-        self._note_contact()
+        self._contact = self.monotonic()
         self._progressed = True
         self._backoff.reset()  # not when the watch opens: one that ends at once is not a success
 
@@ -475,7 +471,7 @@ class ListWatch(Generic[ObjectT]):
         is_news = self.failing is not None
         self.stats.watches += 1
         self.last_error = self.failing = self.refusal = None
-        self._note_contact()
+        self._contact = self.monotonic()
         self._outage.ended()
         if is_news:
             self.on_state()
@@ -488,9 +484,6 @@ class ListWatch(Generic[ObjectT]):
         """Whether nothing that winpool reads has changed since the last call."""
         has_news, self._has_news = self._has_news, False
         return not has_news
-
-    def _note_contact(self) -> None:
-        self._contact = self.monotonic()
 
     def _note_unreadable(self, error: UnreadableObjectError) -> None:
         self.stats.undecodable += 1
