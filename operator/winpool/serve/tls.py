@@ -44,7 +44,7 @@ class TlsFiles:
 
 
 class ServingTls:
-    """The context for new connections, while ``run`` runs that of the present files.
+    """The ``context`` for new connections, while ``run`` runs that of the present files.
 
     ``listening`` is a context to listen with, which gives each new connection the present one. If the files
     cannot be used after a change, the context from before stays. ``expires`` is the Unix time at which the
@@ -60,16 +60,12 @@ class ServingTls:
         self._complained = False
         # Read before it is loaded: a change in between is found at the next look.
         self._seen = _content(files)
-        self._context = self.listening = self._load()
+        self.context = self.listening = self._load()
         self.listening.sni_callback = self._select
 
     def _select(self, connection: ssl.SSLObject, _name: str | None, _listening: ssl.SSLContext) -> None:
         """Give a connection the present context. OpenSSL calls it in each handshake."""
-        connection.context = self._context
-
-    def context(self) -> ssl.SSLContext:
-        """Return the context for a new connection."""
-        return self._context
+        connection.context = self.context
 
     async def run(self) -> None:
         """Read the files every LOOK_SECONDS until cancelled."""
@@ -82,7 +78,7 @@ class ServingTls:
         try:
             found = _content(self._files)
             if found != self._seen:
-                self._context = self._load()
+                self.context = self._load()
                 log.info("the files for TLS of /metrics have changed; new connections use the new ones")
         except TlsFilesError as error:
             self._failed(error)

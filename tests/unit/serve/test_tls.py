@@ -92,7 +92,7 @@ async def test_a_token_is_checked_over_tls_too(mounted: Mounted, tls: ServingTls
 
 
 def test_nothing_older_than_tls_1_2_and_no_renegotiation(tls: ServingTls) -> None:
-    context = tls.context()
+    context = tls.context
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
     assert context.options & ssl.OP_NO_RENEGOTIATION
 
@@ -137,19 +137,19 @@ async def test_the_files_are_read_again_while_it_runs(
 
 
 def test_files_that_did_not_change_are_not_loaded_again(mounted: Mounted, tls: ServingTls) -> None:
-    context = tls.context()
+    context = tls.context
     content = mounted.files.certificate.read_bytes(), mounted.files.key.read_bytes()
     tls.look()
     mounted.put(certificate=content[0], key=content[1])
     tls.look()
-    assert tls.context() is context
+    assert tls.context is context
 
 
 async def test_a_broken_new_pair_keeps_the_old_one_says_so_once_and_is_replaced_by_the_next(
     mounted: Mounted, tls: ServingTls, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    first, context = tls.expires, tls.context()
+    first, context = tls.expires, tls.context
     other = mounted.issued(now=LATER)
     good = mounted.files.certificate.read_bytes()
     async with serving(tls=tls) as served:
@@ -158,7 +158,7 @@ async def test_a_broken_new_pair_keeps_the_old_one_says_so_once_and_is_replaced_
             tls.look()
         mounted.put(certificate=b"", key=b"")
         tls.look()
-        assert (tls.errors, tls.context()) == (4, context)
+        assert (tls.errors, tls.context) == (4, context)
         assert await expiry_seen(served.port, mounted.trust()) == tls.expires == first
         warnings = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
         assert len(warnings) == 1
@@ -173,13 +173,13 @@ async def test_a_broken_new_pair_keeps_the_old_one_says_so_once_and_is_replaced_
 def test_files_that_are_gone_for_a_moment_are_an_error_and_harmless(
     mounted: Mounted, tls: ServingTls
 ) -> None:
-    context = tls.context()
+    context = tls.context
     moved = mounted.files.key.with_name("elsewhere")
     mounted.files.key.rename(moved)
     tls.look()
     moved.rename(mounted.files.key)
     tls.look()
-    assert (tls.errors, tls.context()) == (1, context)
+    assert (tls.errors, tls.context) == (1, context)
 
 
 # Files that cannot be used
@@ -241,7 +241,7 @@ def test_a_certificate_whose_end_cannot_be_read_is_served_nevertheless(tmp_path:
     authority.issue_client(pair, common_name="client", now=NOW)
     tls = ServingTls(TlsFiles(pair.certificate, pair.key))
     assert tls.expires is None
-    assert isinstance(tls.context(), ssl.SSLContext)
+    assert isinstance(tls.context, ssl.SSLContext)
 
 
 # Clients that leave or do nothing
