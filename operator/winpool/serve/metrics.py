@@ -13,7 +13,7 @@ import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
+from concurrent.futures import Future
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, Protocol
@@ -122,28 +122,17 @@ async def _in_thread(render: Callable[[], Page], *, name: str) -> Page:
     The threads of asyncio's executors would keep a process that ends until their work is done, here for
     seconds. This one is a daemon.
     """
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[Page] = loop.create_future()
-
-    def settle(page: Page | None, error: BaseException | None) -> None:
-        if found.done():  # no one waits any more
-            return
-        if page is not None:
-            found.set_result(page)
-        elif error is not None:
-            found.set_exception(error)
+    found: Future[Page] = Future()
+    found.set_running_or_notify_cancel()  # from now on it cannot be cancelled while the thread renders
 
     def work() -> None:
-        page, error = None, None
         try:
-            page = render()
-        except BaseException as raised:  # noqa: BLE001 - it is raised where the result is awaited
-            error = raised
-        with suppress(RuntimeError):  # the loop is closed: the process ends
-            loop.call_soon_threadsafe(settle, page, error)
+            found.set_result(render())
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            found.set_exception(error)
 
     threading.Thread(target=work, name=name, daemon=True).start()
-    return await found
+    return await asyncio.wrap_future(found)
 
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
