@@ -22,9 +22,9 @@ from winpool.kube.backoff import LogThrottle
 from winpool.kube.client import Transport
 from winpool.kube.errors import NoAnswer, StreamGarbled
 from winpool.kube.lease_rules import SKEW_SECONDS, LeaseRecord, Observation, observe, read_record, skew_of
-from winpool.kube.named import NamedWatch, Target
+from winpool.kube.named import NamedWatch, Target, decode_object
 from winpool.kube.request import MERGE_PATCH, Request
-from winpool.kube.wire import BROKEN, Base
+from winpool.kube.wire import BROKEN
 from winpool.loops import Wake, utc_now
 
 log = logging.getLogger(__name__)
@@ -61,19 +61,6 @@ _BY_US: Final = f"fieldManager={FIELD_MANAGER}"
 REQUEST_SECONDS: Final = 4.0
 """For one request. An API server that works answers in milliseconds. A connection that was cut shows by this
 limit only, and a term of 10 s then has the time for a second attempt, on a new connection."""
-
-
-class _Metadata(Base):
-    uid: str = ""
-    resource_version: str = ""
-
-
-class _Lease(Base):
-    metadata: _Metadata
-    spec: dict[str, Any] | None = None
-
-
-_lease: Final = msgspec.json.Decoder(_Lease)
 
 
 class LeaseClient:
@@ -130,15 +117,14 @@ class LeaseClient:
     async def _ask(self, request: Request) -> LeaseRecord:
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                lease = _lease.decode(await self._transport.request(request))
+                found = decode_object(await self._transport.request(request))
         except TimeoutError:
             raise NoAnswer(f"{request.label}: no answer within {REQUEST_SECONDS:.0f} s") from None
         except BROKEN as error:
             raise StreamGarbled(f"{request.label}: unreadable answer: {error}") from None
-        if not lease.metadata.resource_version:
+        if not found.resource_version:
             raise StreamGarbled(f"{request.label}: the answer has no resourceVersion")
-        metadata = lease.metadata
-        return read_record(lease.spec or {}, uid=metadata.uid, resource_version=metadata.resource_version)
+        return read_record(found.spec, uid=found.uid, resource_version=found.resource_version)
 
 
 HOLDER_SECONDS: Final = 10.0

@@ -106,11 +106,16 @@ class Target:
             if event.type == "ERROR":
                 error = event_error(event.object, request=f"watch {self.resource}")
                 return WatchEvent(event.type, error=error)
-            found = _found(_object.decode(event.object))
+            found = decode_object(event.object)
         except BROKEN as fault:
             raise StreamGarbled(f"watch {self.resource}: unreadable line: {fault}") from None
         is_change = event.type in {"ADDED", "MODIFIED", "DELETED"}  # BOOKMARK, and what may be added
         return WatchEvent(event.type, found.resource_version, found if is_change else None)
+
+
+def decode_object(body: bytes | bytearray | msgspec.Raw) -> NamedObject:
+    """Read an object. Raises what BROKEN names."""
+    return _found(_object.decode(body))
 
 
 def _found(item: _Object) -> NamedObject:
