@@ -148,7 +148,7 @@ async def _session(connection: Connection) -> aiohttp.ClientSession:
     header = await connection.authorization.header()
     assert header is not None
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=connection.ssl, limit=MAX_CONNECTIONS),
+        connector=aiohttp.TCPConnector(ssl=connection.tls.context(), limit=MAX_CONNECTIONS),
         headers={
             hdrs.AUTHORIZATION: header,
             hdrs.USER_AGENT: "winpool-bench-loader",

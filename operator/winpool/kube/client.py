@@ -156,7 +156,7 @@ def requests_over(
 
     class Routed(aiohttp.ClientRequest):
         def __init__(self, method: str, url: URL, **options: Any) -> None:
-            options.update(ssl=connection.ssl, server_hostname=connection.server_hostname)
+            options.update(ssl=connection.tls.context(), server_hostname=connection.server_hostname)
             if proxy is not None:
                 options.update(proxy=proxy.url, proxy_headers=_proxy_headers(proxy, user_agent))
             super().__init__(method, url, **options)
@@ -230,8 +230,7 @@ class GuestMiddleware:
 
     def __init__(self, connection: Connection, *, refusals: FirstRefusals | None) -> None:
         self._origin = URL(connection.server).origin()
-        self._authorization = connection.authorization
-        self._impersonation = connection.impersonation
+        self._connection = connection
         self._refusals = refusals
 
     async def __call__(
@@ -241,7 +240,7 @@ class GuestMiddleware:
         origin = request.url.origin()
         if origin != self._origin:
             raise aiohttp.ClientConnectionError(f"{origin} is not the API server {self._origin}")
-        request.headers.extend(self._impersonation)
+        request.headers.extend(self._connection.impersonation)
 
         async def send(header: str | None) -> aiohttp.ClientResponse:
             if header is not None:
@@ -249,7 +248,7 @@ class GuestMiddleware:
             return await _answer(request, handler)
 
         try:
-            response = await _authorized(self._authorization, send)
+            response = await _authorized(self._connection.authorization, send)
         except CredentialsError as error:
             raise aiohttp.ClientConnectionError(error.message) from None
         if request.method == hdrs.METH_GET and self._refusals is not None:
@@ -331,9 +330,8 @@ class Transport:
         """
         self._user_agent = f"{USER_AGENT} ({identity})" if identity else USER_AGENT
         self.stats = stats if stats is not None else RequestStats()
-        self._server = connection.server
+        self._connection = connection
         self._authorization = connection.authorization
-        self._impersonation = connection.impersonation
         self._request_class = requests_over(connection, user_agent=self._user_agent, may_write=may_write)
         self._refusals = refusals
         self._guest = GuestMiddleware(connection, refusals=refusals)
@@ -453,7 +451,7 @@ class Transport:
     ) -> aiohttp.ClientResponse:
         if self._closing.is_set():
             raise _closing_error()
-        headers = CIMultiDict(self._impersonation)
+        headers = CIMultiDict(self._connection.impersonation)
         headers[hdrs.ACCEPT] = request.accept
         if header is not None:
             headers[hdrs.AUTHORIZATION] = header
@@ -463,7 +461,7 @@ class Transport:
         try:
             response = await self._session.request(
                 request.method,
-                URL(self._server + request.path, encoded=True),
+                URL(self._connection.server + request.path, encoded=True),
                 headers=headers,
                 data=request.body,
                 allow_redirects=False,  # the token is for this server and no other
@@ -504,16 +502,13 @@ class Transport:
         raise _closing_error()
 
 
-def _seconds_until(deadline: float) -> float:
-    # Not 0 when no time is left: for aiohttp, 0 means no limit.
-    return max(deadline - asyncio.get_running_loop().time(), 0.001)
-
-
 def _limits(deadline: float, silence_seconds: float | None) -> aiohttp.ClientTimeout:
     """Return the limits: for a request the time that is left, for a watch the longest silence."""
     if silence_seconds is not None:
         return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
-    return aiohttp.ClientTimeout(total=_seconds_until(deadline), sock_connect=CONNECT_SECONDS)
+    # Not 0 when no time is left: for aiohttp, 0 means no limit.
+    left = max(deadline - asyncio.get_running_loop().time(), 0.001)
+    return aiohttp.ClientTimeout(total=left, sock_connect=CONNECT_SECONDS)
 
 
 def _closing_error() -> Unavailable:

@@ -441,11 +441,6 @@ class Connection:
     server_hostname: str | None = None
     proxy: Proxy | None = None
 
-    @property
-    def ssl(self) -> ssl.SSLContext:
-        """The context for a new connection, as the files are now."""
-        return self.tls.context()
-
 
 async def load_connection(
     *,

@@ -64,7 +64,7 @@ async def header(name, user):
         "current-context": "x",
     }))
     connection = await load_connection(kubeconfig=str(kubeconfig), environ={})
-    assert connection.proxy is not None and connection.ssl is not None
+    assert connection.proxy is not None and connection.tls.context() is not None
     return await connection.authorization.header()
 print(json.dumps({name: asyncio.run(header(name, user)) for name, user in kinds.items()}))
 """

@@ -106,9 +106,9 @@ async def test_a_client_certificate_speaks_for_itself(tmp_path: Path, pki: Path)
         a_kubeconfig(tmp_path, user=user, cluster={"certificate-authority": str(pki / "ca.crt")})
     )
     assert await found.authorization.header() is None
-    assert found.ssl.verify_mode is ssl.CERT_REQUIRED
-    assert found.ssl.check_hostname
-    assert len(found.ssl.get_ca_certs()) == 1
+    assert found.tls.context().verify_mode is ssl.CERT_REQUIRED
+    assert found.tls.context().check_hostname
+    assert len(found.tls.context().get_ca_certs()) == 1
 
 
 async def test_what_a_cluster_may_say_about_tls_and_proxies(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ async def test_what_a_cluster_may_say_about_tls_and_proxies(tmp_path: Path) -> N
     found = await load(a_kubeconfig(tmp_path, user={"token": "t"}, cluster=cluster))
     assert (found.server, found.server_hostname) == (SERVER, "kubernetes")
     assert found.proxy == Proxy(URL("http://127.0.0.1:3128"))
-    assert found.ssl.verify_mode is ssl.CERT_NONE
+    assert found.tls.context().verify_mode is ssl.CERT_NONE
 
 
 async def test_a_field_that_is_not_known_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
