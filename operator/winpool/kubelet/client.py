@@ -183,7 +183,9 @@ class KubeletClient:
             return await wire.ask(request, limit=MAX_BODY_BYTES)
         except PollError as error:
             if error.outcome is Outcome.UNAUTHORIZED:
-                self._refused(target.node, authorization)
+                self._acceptance.refuses(target.node)
+                if self._acceptance.is_refused:
+                    self.on_refused(authorization.removeprefix(BEARER))
             raise
 
     async def _connect(self, target: Target, context: ssl.SSLContext) -> Wire:
@@ -200,11 +202,6 @@ class KubeletClient:
             wire = await connected(target.host, target.port, context=context, name=second)
         self._named ^= {target.node}
         return wire
-
-    def _refused(self, node: str, authorization: str) -> None:
-        self._acceptance.refuses(node)
-        if self._acceptance.is_refused:
-            self.on_refused(authorization.removeprefix(BEARER))
 
     def _take(self, target: Target, context: ssl.SSLContext, *, keep: bool) -> Wire | None:
         """Return the wire that is kept, if it may serve this poll."""

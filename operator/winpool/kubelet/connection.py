@@ -183,12 +183,6 @@ async def within(seconds: float) -> AsyncIterator[None]:
         raise PollError(Outcome.TIMEOUT, f"no complete answer within {seconds:.0f} s") from None
 
 
-def certificate_fault(error: ssl.SSLCertVerificationError) -> PollError:
-    """Return the error of a certificate that is refused: OtherNameError where only the name is wrong."""
-    kind = OtherNameError if error.verify_code in _NAME_MISMATCHES else PollError
-    return kind(Outcome.CERTIFICATE, error.verify_message)
-
-
 SLICE_BYTES: Final = 4096
 """Given to OpenSSL at once. The buffer in between stays as large as it once was, and would be half of what a
 connection takes that is kept: 58 kB where it gets whole pieces, 32 kB with these slices."""
@@ -242,7 +236,8 @@ class Wire:
         except _FloodError:
             raise PollError(Outcome.UNREADABLE, "more comes than a handshake has") from None
         except ssl.SSLCertVerificationError as error:
-            raise certificate_fault(error) from None
+            kind = OtherNameError if error.verify_code in _NAME_MISMATCHES else PollError
+            raise kind(Outcome.CERTIFICATE, error.verify_message) from None
         except OSError as error:
             reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
             raise PollError(Outcome.NO_CONNECTION, f"cannot connect: {reason or 'no reason given'}") from None

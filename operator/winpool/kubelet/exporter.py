@@ -12,7 +12,7 @@ https://prometheus.io/docs/prometheus/latest/configuration/configuration/#scrape
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
 from types import MappingProxyType
@@ -48,9 +48,7 @@ def faults_of(matchers: Matchers) -> list[str]:
         return ["it is empty, so series of every job would be believed; write {job: windows-exporter}"]
     if len(matchers) > MAX_MATCHERS:
         return [f"there are {len(matchers)}, and at most {MAX_MATCHERS} are possible"]
-    return [
-        fault for label, value in matchers.items() for fault in (*_of_label(label), *_of_value(label, value))
-    ]
+    return [fault for label, value in matchers.items() for fault in _faults_in(label, value)]
 
 
 def selector_of(matchers: Matchers) -> str:
@@ -58,20 +56,15 @@ def selector_of(matchers: Matchers) -> str:
     return "{" + ",".join(f"{label}={_quoted(value)}" for label, value in sorted(matchers.items())) + "}"
 
 
-def _of_label(label: str) -> list[str]:
+def _faults_in(label: str, value: str) -> Iterator[str]:
     if len(label) > MAX_LENGTH or not _LABEL.fullmatch(label) or label.startswith("__"):
-        return [
+        yield (
             f"{label[:MAX_LENGTH]!a} is not the name of a label; write letters, digits and '_', and neither "
             "a digit nor '__' first"
-        ]
-    return []
-
-
-def _of_value(label: str, value: str) -> list[str]:
+        )
     # An empty value would match the series that lack the label.
     if not 0 < len(value) <= MAX_LENGTH or not value.isprintable():
-        return [f"the value of {label[:MAX_LENGTH]!a} must have 1 to {MAX_LENGTH} printable characters"]
-    return []
+        yield f"the value of {label[:MAX_LENGTH]!a} must have 1 to {MAX_LENGTH} printable characters"
 
 
 def _quoted(value: str) -> str:

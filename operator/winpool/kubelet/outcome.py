@@ -143,11 +143,10 @@ PROMETHEUS_SENTENCES: Final[Mapping[Outcome, str]] = {
 class PollError(Exception):
     """A poll gave no sample.
 
-    ``detail`` is what is known besides the sentence of ``outcome``: a few words for logs, of our own or of
+    The detail is what is known besides the sentence of ``outcome``: a few words for logs, of our own or of
     the TLS library, never from the answer.
     """
 
     def __init__(self, outcome: Outcome, detail: str) -> None:
         super().__init__(f"{outcome}: {detail}")
         self.outcome = outcome
-        self.detail = detail

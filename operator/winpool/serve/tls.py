@@ -81,15 +81,12 @@ class ServingTls:
                 self.context = self._load()
                 log.info("the files for TLS of /metrics have changed; new connections use the new ones")
         except TlsFilesError as error:
-            self._failed(error)
+            self.errors += 1
+            if not self._complained:
+                log.warning("%s; /metrics is served with the certificate from before", error)
+            self._complained = True
         else:
             self._seen, self._complained = found, False
-
-    def _failed(self, error: TlsFilesError) -> None:
-        self.errors += 1
-        if not self._complained:
-            log.warning("%s; /metrics is served with the certificate from before", error)
-        self._complained = True
 
     def _load(self) -> ssl.SSLContext:
         context = _context_of(self._files)
