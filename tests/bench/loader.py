@@ -35,7 +35,7 @@ from winpool.kube.credentials import Connection, load_connection
 from winpool.kube.lists import OBJECTS_A_PAGE
 from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page
 from winpool.kube.request import JSON, MERGE_PATCH
-from winpool.kube.wire import written_object
+from winpool.kube.wire import node_object
 from winpool.kube.writer import METADATA_ONLY, encode_node_patch
 from winpool.model.node import Node, NodePatch
 
@@ -126,7 +126,7 @@ class Loader:
 
     async def _version(self, path: str) -> str:
         _, answer = await self._ask("GET", path)
-        return written_object.decode(answer).metadata.resource_version
+        return node_object.decode(answer).metadata.resource_version
 
     @staticmethod
     def _again(body: bytes, *, version: str) -> bytes:

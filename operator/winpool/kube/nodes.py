@@ -41,7 +41,6 @@ from winpool.kube.wire import (
     node_list,
     node_object,
     raw_event,
-    written_object,
 )
 from winpool.model.node import (
     MESSAGE_LENGTH,
@@ -219,12 +218,13 @@ def decode_page(body: bytes | bytearray) -> ListPage[Node]:
 def decode_written(body: bytes | bytearray, *, patch: NodePatch) -> Node:
     """Read the metadata in the answer to a PATCH, and return the node as it is now.
 
+    The answer is a PartialObjectMetadata, or the whole node if the server ignores ``as``.
     Spec and status are those of the node that the patch was decided on, with the taints and the
     cordon that were sent: the patch had that node's resourceVersion, so nothing else can have changed.
     Raises StreamGarbled.
     """
     try:
-        metadata = written_object.decode(body).metadata
+        metadata = node_object.decode(body).metadata
     except BROKEN as error:
         raise StreamGarbled(f"patch nodes {patch.node.name}: unreadable answer: {error}") from None
     if not metadata.resource_version:

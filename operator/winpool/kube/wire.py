@@ -447,12 +447,6 @@ class StatusCode(Base):
     code: int | None = None
 
 
-class WrittenObject(Base):
-    """The answer to a write: PartialObjectMetadata, or the whole object if the server ignores ``as``."""
-
-    metadata: Metadata
-
-
 class ServerVersion(Base):
     """The part of version.Info that is read."""
 
@@ -465,7 +459,6 @@ node_list: Final = msgspec.json.Decoder(ListOf[NodeObject])
 node_object: Final = msgspec.json.Decoder(NodeObject)
 identified_object: Final = msgspec.json.Decoder(IdentifiedObject)
 server_version: Final = msgspec.json.Decoder(ServerVersion)
-written_object: Final = msgspec.json.Decoder(WrittenObject)
 status_code: Final = msgspec.json.Decoder(StatusCode)
 
 DISRUPTION_BUDGET: Final = "DisruptionBudget"
