@@ -86,7 +86,6 @@ class KeyedBackoff(Generic[KeyT]):
     """
 
     monotonic: Callable[[], float]
-    first: float = FIRST_PAUSE_SECONDS
     cap: float = LONGEST_PAUSE_SECONDS
     kept: int = KEPT
     _failures: OrderedDict[KeyT, _Failures] = field(default_factory=OrderedDict, init=False)
@@ -99,7 +98,7 @@ class KeyedBackoff(Generic[KeyT]):
         """
         now = self.monotonic()
         times = self.times(key) + 1
-        pause = max(doubled(self.first, times, cap=self.cap), min(at_least, LONGEST_PAUSE_SECONDS))
+        pause = max(doubled(FIRST_PAUSE_SECONDS, times, cap=self.cap), min(at_least, LONGEST_PAUSE_SECONDS))
         self._failures[key] = _Failures(times, last=now, due=now + pause)
         self._failures.move_to_end(key)
         if len(self._failures) > self.kept:

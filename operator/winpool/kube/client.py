@@ -319,7 +319,6 @@ class Transport:
         *,
         stats: RequestStats | None = None,
         refusals: FirstRefusals | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
         identity: str = "",
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -335,7 +334,7 @@ class Transport:
         self._request_class = requests_over(connection, user_agent=self._user_agent, may_write=may_write)
         self._refusals = refusals
         self._guest = GuestMiddleware(connection, refusals=refusals)
-        self._warnings = LogThrottle(monotonic=monotonic)
+        self._warnings = LogThrottle(monotonic=time.monotonic)
         self._closing = asyncio.Event()
         self._connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=KEEP_ALIVE_SECONDS)
         self._session = self._make_session()
