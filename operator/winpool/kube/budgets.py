@@ -22,7 +22,7 @@ import msgspec
 
 from winpool.kube.errors import StreamGarbled
 from winpool.kube.lists import Listing, ListPage, ListReader, Pager
-from winpool.kube.request import Request
+from winpool.kube.request import Send
 from winpool.kube.wire import Base, Bounded, ListOf
 from winpool.model.budgets import Budget, BudgetIndex, Requirement
 
@@ -219,10 +219,10 @@ class _Kept:
 
 
 class BudgetLister:
-    """Lists the budgets of the cluster. ``request`` is as ``Transport.request``."""
+    """Lists the budgets of the cluster."""
 
-    def __init__(self, request: Callable[[Request], Awaitable[bytes | bytearray]]) -> None:
-        self._pager = Pager(request, BUDGET_LISTING)
+    def __init__(self, send: Send) -> None:
+        self._pager = Pager(send, BUDGET_LISTING)
 
     async def list(self) -> tuple[Budget, ...]:
         """Return all budgets, as of one moment, within LIST_SECONDS. Raises ApiErrors."""

@@ -7,7 +7,6 @@ field that names Windows is left out: most such are made for Linux, and a taint 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -16,7 +15,7 @@ from winpool.api.keys import OS_LABEL, OS_WINDOWS
 from winpool.kube import wire
 from winpool.kube.lists import Listing, ListPage, ListReader, Pager
 from winpool.kube.pods import placement_of
-from winpool.kube.request import Request
+from winpool.kube.request import Send
 from winpool.kube.wire import BROKEN, Base, Bounded, ListOf
 from winpool.model.pods import DaemonSet
 from winpool.model.survey import daemon_set_place
@@ -101,10 +100,10 @@ DAEMON_SET_LISTING: Final = Listing(
 
 
 class DaemonSetLister:
-    """Lists the DaemonSets of the cluster. ``request`` is as ``Transport.request``."""
+    """Lists the DaemonSets of the cluster."""
 
-    def __init__(self, request: Callable[[Request], Awaitable[bytes | bytearray]]) -> None:
-        self._pager = Pager(request, DAEMON_SET_LISTING)
+    def __init__(self, send: Send) -> None:
+        self._pager = Pager(send, DAEMON_SET_LISTING)
 
     async def list(self) -> tuple[DaemonSet, ...]:
         """Return those made for Windows nodes, MOST_KEPT at most. Raises ApiErrors."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode
@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from winpool.kube.errors import Gone, StreamGarbled, TooLarge, Unavailable
-from winpool.kube.request import REPLY_LIMIT, Request
+from winpool.kube.request import REPLY_LIMIT, Request, Send
 from winpool.kube.wire import BROKEN, ListOf
 
 ItemT = TypeVar("ItemT")
@@ -154,13 +154,10 @@ class Pager(Generic[PageT]):
     """Lists any number of times, and remembers how many objects fit a page.
 
     That number is the same for a whole list: the API promises to continue a list for unchanged parameters
-    only (meta/v1 ListOptions, ``continue``). ``send`` sends a request to the API server and returns its
-    answer, as ``Transport.request`` does.
+    only (meta/v1 ListOptions, ``continue``).
     """
 
-    def __init__(
-        self, send: Callable[[Request], Awaitable[bytes | bytearray]], listing: Listing[PageT]
-    ) -> None:
+    def __init__(self, send: Send, listing: Listing[PageT]) -> None:
         self._send = send
         self._listing = listing
         self._limit = listing.page_limit

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar
@@ -29,7 +29,7 @@ from winpool.api.text import read_moment
 from winpool.kube import wire
 from winpool.kube.errors import StreamGarbled, Unavailable
 from winpool.kube.lists import Listing, ListReader, Pager
-from winpool.kube.request import Request
+from winpool.kube.request import Request, Send
 from winpool.kube.wire import BROKEN, Bounded, ListOf
 from winpool.model.pods import (
     DEFAULT_GRACE_SECONDS,
@@ -546,13 +546,10 @@ class ListedPods:
 
 
 class PodLister:
-    """Lists the pods of all nodes, or of one. After a page that was too large it asks for smaller ones.
+    """Lists the pods of all nodes, or of one. After a page that was too large it asks for smaller ones."""
 
-    ``request`` sends a request to the API server and returns its answer, as ``Transport.request`` does.
-    """
-
-    def __init__(self, request: Callable[[Request], Awaitable[bytes | bytearray]]) -> None:
-        self._request = request
+    def __init__(self, send: Send) -> None:
+        self._send = send
         self._with_work: Collection[str] = ()
         listing = Listing(
             resource="pods",
@@ -561,7 +558,7 @@ class PodLister:
             decode=self._decode,
             page_bytes=POD_PAGE_BYTES,
         )
-        self._pager = Pager(request, listing)
+        self._pager = Pager(send, listing)
 
     def _decode(self, body: bytes | bytearray) -> PodPage:
         return decode_pod_page(body, with_work=self._with_work)
@@ -606,7 +603,7 @@ class PodLister:
         asked = node_request(node, with_failed=not for_eviction)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                answer = await self._request(asked)
+                answer = await self._send(asked)
         except TimeoutError:
             said = f"{asked.label}: no answer within {ANSWER_SECONDS:g} s"
             raise Unavailable(said, reason="Timeout") from None

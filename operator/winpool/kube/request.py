@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -146,6 +146,10 @@ class Request:
     def is_repeatable(self) -> bool:
         """Whether the transport may send it again by itself."""
         return self.guarded or self.verb in {"get", "list"}
+
+
+Send = Callable[[Request], Awaitable[bytes | bytearray]]
+"""Sends a request to the API server and returns its answer, as ``Transport.request`` does."""
 
 
 class ApiServer(Protocol):
