@@ -311,20 +311,13 @@ _KEY_CHARACTERS: Final = "!#$&'*+-.^_`|~"
 header's name may have, without the percent sign (client-go: transport/round_trippers.go, headerKeyEscape)."""
 
 
-@dataclass(frozen=True, slots=True)
-class User:
-    """What a user's entry has beyond what the loader reads.
-
-    ``authorization`` is None where there is nothing to renew. ``impersonation`` are the headers with which
-    the API server treats us as another user.
-    """
-
-    authorization: Authorization | None = field(repr=False)
-    impersonation: Headers
-
-
-def take_user(merged: Any, *, context: str | None, monotonic: Callable[[], float]) -> User:
+def take_user(
+    merged: Any, *, context: str | None, monotonic: Callable[[], float]
+) -> tuple[Authorization | None, Headers]:
     """Read the entry of the context's user, and remove from it what the loader must not see.
+
+    Return what the loader does not read: the credentials, None where there is nothing to renew, and the
+    headers with which the API server treats us as another user.
 
     Raises CredentialsError, and any Python error for a file of another shape.
     """
@@ -342,10 +335,8 @@ def take_user(merged: Any, *, context: str | None, monotonic: Callable[[], float
     for name in ("client-certificate", "client-key"):
         if name in settings:  # the loader looks for them in the folder of the cluster's file
             settings[name] = str(base / settings[name])
-    return User(
-        authorization=_take_renewed(settings, user_name=user_name, base=base, monotonic=monotonic),
-        impersonation=tuple(_impersonation(settings, user_name=user_name)),
-    )
+    renewed = _take_renewed(settings, user_name=user_name, base=base, monotonic=monotonic)
+    return renewed, tuple(_impersonation(settings, user_name=user_name))
 
 
 def _tell_unknown(settings: Mapping[str, Any], *, known: frozenset[str], of: str) -> None:
@@ -493,21 +484,21 @@ async def _from_kubeconfig(
         if merged is None:
             raise CredentialsError(f"kubeconfig {paths} does not exist or is empty")
         # What expires is removed before the loader sees it: the loader would read or run it only once.
-        user = take_user(merged, context=context, monotonic=monotonic)
+        renewed, impersonation = take_user(merged, context=context, monotonic=monotonic)
         loader = _KubeConfigLoader(config_dict=merged, active_context=context, config_base_path=None)
         await loader.load_and_set(configuration)
     except _LOADER_FAULTS as error:
         raise CredentialsError(f"kubeconfig {paths} is unusable: {_fault(error)}") from None
     token = configuration.api_key.get("BearerToken", "").removeprefix("Bearer ").strip()
     header = bearer(token, source=f"the token in kubeconfig {paths}") if token else None
-    if user.authorization is None and header is None and configuration.cert_file is None:
+    if renewed is None and header is None and configuration.cert_file is None:
         raise CredentialsError(f"kubeconfig {paths} has no credentials for its user: give it {TAKEN}")
     return _connection(
         configuration,
-        authorization=user.authorization or FixedHeader(header),
+        authorization=renewed or FixedHeader(header),
         environ=environ,
         monotonic=monotonic,
-        impersonation=user.impersonation,
+        impersonation=impersonation,
     )
 
 
