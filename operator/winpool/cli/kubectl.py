@@ -149,11 +149,8 @@ class Kubectl:
 
     def watch(self, path: str, **query: str) -> Iterator[bytes]:
         """Yield the lines of a watch until the API server ends it. Raises KubectlError."""
-        with self._started(
-            "get", "--raw", _path(path, {**query, "watch": "1"}), stdin=subprocess.DEVNULL
-        ) as it:
-            words = _Words(it.stderr, is_live=False)
-            yield from _pipe(it.stdout)
+        with self._started("get", "--raw", _path(path, {**query, "watch": "1"})) as (it, output, words):
+            yield from output
             words.check(it.wait())
 
     def begin(self, call: Callable[[], T]) -> Future[T]:
@@ -200,9 +197,7 @@ class Kubectl:
     @contextmanager
     def _listening(self, *arguments: str, ready: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
         """Run a command that listens, and give the line that says so. Raises KubectlError where none does."""
-        with self._started(*arguments, stdin=subprocess.DEVNULL) as it:
-            words = _Words(it.stderr, is_live=False)
-            output = _pipe(it.stdout)
+        with self._started(*arguments) as (it, output, words):
             found = next((match for line in output if (match := ready.search(line))), None)
             if found is None:
                 words.check(it.wait() or 1)
@@ -212,27 +207,32 @@ class Kubectl:
             yield found
 
     def _output(self, arguments: Sequence[str], *, is_first: bool) -> bytes:
-        with self._started(*arguments, stdin=None if is_first else subprocess.DEVNULL) as it:
-            words = _Words(it.stderr, is_live=is_first)
-            output = _pipe(it.stdout).read()
+        with self._started(*arguments, is_first=is_first) as (it, output, words):
+            answer = output.read()
             words.check(it.wait())
-        return output
+        return answer
 
     @contextmanager
-    def _started(self, *arguments: str, stdin: int | None) -> Iterator[subprocess.Popen[bytes]]:
+    def _started(
+        self, *arguments: str, is_first: bool = False
+    ) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], _Words]]:
+        """Run a command as long as the ``with`` lasts; give it, its output, and what reads its errors."""
         command = ("kubectl", *self._flags, *arguments)
+        stdin = None if is_first else subprocess.DEVNULL
         try:
             process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise NotAskedError(NO_KUBECTL.format(why=why)) from None
+        assert process.stdout is not None
+        assert process.stderr is not None
         self._running.add(process)
         try:
-            yield process
+            yield process, process.stdout, _Words(process.stderr, is_live=is_first)
         finally:
             _end(process)
             self._running.discard(process)
-            _pipe(process.stdout).close()
+            process.stdout.close()
 
 
 class _Words:
@@ -241,11 +241,11 @@ class _Words:
     Those of others are the prompts of an exec plugin and warnings; without ``is_live`` they are kept too.
     """
 
-    def __init__(self, stream: IO[bytes] | None, *, is_live: bool) -> None:
+    def __init__(self, stream: IO[bytes], *, is_live: bool) -> None:
         self._is_live = is_live
         self._own: list[bytes] = []
         self._others: list[bytes] = []
-        self._reader = threading.Thread(target=self._read, args=(_pipe(stream),), daemon=True)
+        self._reader = threading.Thread(target=self._read, args=(stream,), daemon=True)
         self._reader.start()
 
     def check(self, code: int) -> None:
@@ -338,11 +338,6 @@ def read_lease(kubectl: Kubectl) -> LeaseRecord:
 
 def _path(path: str, query: dict[str, str]) -> str:
     return f"{path}?{urlencode(query, quote_via=quote)}" if query else path
-
-
-def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
-    assert stream is not None
-    return stream
 
 
 def _drain(stream: IO[bytes]) -> None:
