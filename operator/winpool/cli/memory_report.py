@@ -98,28 +98,20 @@ class MemoryReader:
             if self._server is None:
                 self._server = self._forwarded()
             status, body = self._ask(self._server)
-            if status == http.client.UNAUTHORIZED and self._may_get_token:
+            if status == http.client.UNAUTHORIZED and self._url is None and self._token_file is None:
                 self._token = self._new_token()
                 status, body = self._ask(self._server)
+            if status != http.client.OK:
+                raise NotAskedError(_why(status, body))
         except NotAskedError:
-            self._forget()
+            self._server = self._url
+            self._forwarding.close()
             raise
-        if status != http.client.OK:
-            self._forget()
-            raise NotAskedError(_why(status, body))
         return report_in(body)
-
-    @property
-    def _may_get_token(self) -> bool:
-        return self._url is None and self._token_file is None
-
-    def _forget(self) -> None:
-        self._server = self._url
-        self._forwarding.close()
 
     def _forwarded(self) -> str:
         """Forward a port to the Pod that leads; return its address."""
-        pod = leading_pod(self.kubectl)
+        pod = pod_of(read_lease(self.kubectl).holder)
         forwarding = self.kubectl.forwarded(pod, namespace=NAMESPACE, port=PORT_NAME)
         port = self._forwarding.enter_context(forwarding)
         scheme = "https" if self._ca_file is not None or speaks_tls(port) else "http"
@@ -196,11 +188,6 @@ class _Connection(http.client.HTTPSConnection):
         """Connect, and expect the name."""
         plain = socket.create_connection((self.host, self.port), self.timeout)
         self.sock = self._tls.wrap_socket(plain, server_hostname=self._name)
-
-
-def leading_pod(kubectl: Kubectl) -> str:
-    """Return the name of the Pod of the operator that leads, by its Lease. Raises NotAskedError."""
-    return pod_of(read_lease(kubectl).holder)
 
 
 def pod_of(holder: str) -> str:

@@ -19,9 +19,9 @@ from harness.clock import Seconds
 from harness.served import HOST, serving
 from harness.watched_memory import Known, healthy
 from winpool.cli import memory_report
-from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, read_lease
 from winpool.cli.memory import REFRESH_SECONDS, Seen, server_url, watch
-from winpool.cli.memory_report import MemoryReader, leading_pod, pod_of, report_in, speaks_tls
+from winpool.cli.memory_report import MemoryReader, pod_of, report_in, speaks_tls
 from winpool.model.memory_report import MemoryReport
 from winpool.serve.access import Access, Result
 from winpool.serve.memory import Memory
@@ -357,7 +357,7 @@ class Lease(Kubectl):
 )
 def test_a_lease_that_names_no_pod_is_told(answer: bytes | KubectlError, said: str) -> None:
     with pytest.raises(NotAskedError, match=said):
-        leading_pod(Lease(answer))
+        pod_of(read_lease(Lease(answer)).holder)
 
 
 @pytest.mark.parametrize(
