@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _POLARITY: Final[Mapping[str, Polarity]] = {kind.type: kind.polarity for kind in CONDITIONS}
-_ORDER: Final = [str(kind.type) for kind in CONDITIONS]
+"""In the order in which conditions are shown."""
 
 COUNTS: Final[Mapping[str, tuple[str, bool]]] = {
     "readyNodes": ("Ready", True),
@@ -71,7 +71,7 @@ class PoolView:
         conditions = {each.text("type"): each for each in reversed(self.status.all("conditions"))}
         self.ready = conditions.pop(ConditionType.READY, None)
         self.notable = tuple(
-            each for kind in _ORDER if (each := conditions.get(kind)) is not None and _is_notable(each)
+            each for kind in _POLARITY if (each := conditions.get(kind)) is not None and _is_notable(each)
         )
 
     @property
@@ -91,8 +91,9 @@ def _is_notable(condition: Fields) -> bool:
 
 
 class NodeState(StrEnum):
-    """How a node is doing, in one word for programs; the order is from the worst to the best."""
+    """How a node is doing, in one word for programs: after UP_TO_DATE, from the worst to the best."""
 
+    UP_TO_DATE = "UpToDate"
     TO_BE_RELEASED = "ToBeReleased"
     NOT_READY = "NotReady"
     CORDONED = "Cordoned"
@@ -105,7 +106,6 @@ class NodeState(StrEnum):
     MEMORY_MISMATCH = "MemoryMismatch"
     NOT_WRITTEN = "NotWritten"
     NOT_AS_ASKED = "NotAsAsked"
-    UP_TO_DATE = "UpToDate"
 
 
 _MOST_DIGITS: Final = 10
@@ -138,18 +138,15 @@ def node_groups(pool: PoolView, nodes: Sequence[Node], *, now: datetime) -> tupl
 
     found = grouped((state_of(node), node.name) for node in nodes)
     groups = {state: NodeGroup(state, len(names), tuple(sorted(names))) for state, names in found.items()}
-    good = groups.pop(NodeState.UP_TO_DATE, NodeGroup(NodeState.UP_TO_DATE, 0))
-    if others := max(0, good.count - up_to_date):
+    good = groups.get(NodeState.UP_TO_DATE)
+    if good is not None and good.count > up_to_date:
         # Which of them, the status does not say, unless it is all.
         names = () if up_to_date else good.nodes
-        groups[NodeState.NOT_AS_ASKED] = NodeGroup(NodeState.NOT_AS_ASKED, others, names)
-        good = NodeGroup(NodeState.UP_TO_DATE, up_to_date)
-    if good.count:
-        groups[NodeState.UP_TO_DATE] = good
+        groups[NodeState.NOT_AS_ASKED] = NodeGroup(NodeState.NOT_AS_ASKED, good.count - up_to_date, names)
+        groups[NodeState.UP_TO_DATE] = NodeGroup(NodeState.UP_TO_DATE, up_to_date)
     if counted > len(nodes):
         groups[NodeState.NOT_WRITTEN] = NodeGroup(NodeState.NOT_WRITTEN, counted - len(nodes))
-    order = (NodeState.UP_TO_DATE, *(each for each in NodeState if each is not NodeState.UP_TO_DATE))
-    return tuple(groups[state] for state in order if state in groups)
+    return tuple(groups[state] for state in NodeState if state in groups and groups[state].count)
 
 
 def _spec_of(pool: Mapping[str, Any]) -> WindowsNodePoolSpec | None:
@@ -250,16 +247,19 @@ def render_pools(pools: Iterable[PoolView], *, now: datetime, look: Look) -> str
 
 
 def render_pool(
-    pool: PoolView, groups: Sequence[NodeGroup], *, nodes_problem: str = "", now: datetime, look: Look
+    pool: PoolView, nodes: Sequence[Node], *, nodes_problem: str = "", now: datetime, look: Look
 ) -> str:
-    """Return all about one pool; ``nodes_problem`` is why its nodes could not be listed."""
+    """Return all about one pool and the nodes that carry its label.
+
+    ``nodes_problem`` is why they could not be listed.
+    """
     paper = Paper(look)
     _header(paper, pool, now=now)
     _conditions(paper, pool, now=now)
     _issues(paper, pool, now=now)
     _plan(paper, pool)
     _builds(paper, pool)
-    _nodes(paper, groups, problem=nodes_problem)
+    _nodes(paper, node_groups(pool, nodes, now=now), problem=nodes_problem)
     return paper.text
 
 

@@ -247,18 +247,10 @@ def seen_of(feed: PoolFeed, kubectl: Kubectl) -> Seen:
     return Seen(pools=pools, nodes=found.nodes, trouble=feed.trouble)
 
 
-def render(
-    pool: Mapping[str, Any], nodes: Sequence[Node], *, nodes_problem: str = "", now: datetime, look: Look
-) -> str:
-    """Return all about one pool, given the object and the nodes that carry its label."""
-    view = PoolView(pool)
-    groups = () if nodes_problem else node_groups(view, nodes, now=now)
-    return render_pool(view, groups, nodes_problem=nodes_problem, now=now, look=look)
-
-
 def _text(seen: Seen, *, now: datetime, look: Look) -> str:
     if len(seen.pools) == 1:
-        return render(seen.pools[0], seen.nodes, nodes_problem=seen.nodes_problem, now=now, look=look)
+        view = PoolView(seen.pools[0])
+        return render_pool(view, seen.nodes, nodes_problem=seen.nodes_problem, now=now, look=look)
     return render_pools(map(PoolView, seen.pools), now=now, look=look)
 
 

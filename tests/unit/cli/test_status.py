@@ -24,8 +24,8 @@ from winpool.api.conditions import ConditionType
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.api.text import printable
 from winpool.cli.console import Ink, Look, Paper, fills, look_of, rows_of, width_of
-from winpool.cli.pool_text import PoolView, node_groups, render_pools
-from winpool.cli.status import Seen, _Screen, content_of, render
+from winpool.cli.pool_text import PoolView, node_groups, render_pool, render_pools
+from winpool.cli.status import Seen, _Screen, content_of
 
 if TYPE_CHECKING:
     from unit.cli.conftest import Plugin
@@ -36,7 +36,8 @@ PRESSURE = "winpool.dev/memory-pressure:NoSchedule"
 
 
 def shown(pool: Mapping[str, Any], nodes: list[Node] | None = None, *, look: Look = WIDE, **more: Any) -> str:
-    return render(pool, members(40) if nodes is None else nodes, now=NOON, look=look, **more)
+    shown_nodes = members(40) if nodes is None else nodes
+    return render_pool(PoolView(pool), shown_nodes, now=NOON, look=look, **more)
 
 
 def section(text: str, title: str) -> list[str]:
@@ -375,7 +376,7 @@ def mangled(draw: st.DrawFn) -> Mapping[str, Any]:
 def test_whatever_an_object_holds_it_is_shown(pool: Mapping[str, Any]) -> None:
     view = PoolView(pool)
     assert content_of(view)["name"] == view.name
-    text = render(pool, [a_member("w1", revision=10**20)], now=NOON, look=WIDE)
+    text = render_pool(view, [a_member("w1", revision=10**20)], now=NOON, look=WIDE)
     assert all(line.isprintable() for line in text.split("\n"))
     assert render_pools([view, view], now=NOON, look=WIDE)
 
@@ -560,5 +561,5 @@ def test_without_kubectl_it_ends_with_2_and_one_sentence(plugin: Plugin, more: t
 
 
 def test_ages_are_counted_from_the_moment_of_the_picture() -> None:
-    later = render(a_pool(), members(40), now=NOON + timedelta(days=3), look=WIDE)
+    later = render_pool(PoolView(a_pool()), members(40), now=NOON + timedelta(days=3), look=WIDE)
     assert "8d" in section(later, "Pool:")[0]
