@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from winpool.api.admission import API_GROUP, API_VERSION, BINDINGS, GUARD_NAME, POLICIES
+from winpool.api.admission import GUARD_NAME
 from winpool.api.fence import policies
 from winpool.api.keys import CRD_NAME, NAMESPACE
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_POLICY_PATHS: Final = [f"/apis/{API_GROUP}/{API_VERSION}/{each}" for each in (POLICIES, BINDINGS)]
 _DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 _LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+_RIGHTS: Final = (f"{_RBAC}/clusterroles", f"{_RBAC}/clusterrolebindings")
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 _list: Final = msgspec.json.Decoder(ListOf[dict[str, Any]])
@@ -64,14 +64,10 @@ def read_facts(kubectl: Kubectl, flags: Sequence[str]) -> Facts:
     nodes_of = kubectl.begin(lambda: list_nodes(kubectl)).result
     namespaces = listed("/api/v1/namespaces", _objects, fieldSelector=f"metadata.name={NAMESPACE}")
     deployments = listed(_DEPLOYMENTS, _objects, labelSelector=NAME_LABEL)
-    roles, role_bindings = (
-        listed(f"{_RBAC}/{each}", _objects, labelSelector=NAME_LABEL)
-        for each in ("clusterroles", "clusterrolebindings")
-    )
+    rights = [listed(each, _objects, labelSelector=NAME_LABEL) for each in _RIGHTS]
     leases = listed(_LEASES, _objects)
-    policies_of, bindings_of = (
-        listed(path, kind.decode_page) for path, kind in zip(_POLICY_PATHS, (POLICY, BINDING), strict=True)
-    )
+    policies_of = listed(POLICY.listing.collection, POLICY.decode_page)
+    bindings_of = listed(BINDING.listing.collection, BINDING.decode_page)
     crds = listed(_CRDS, _objects, fieldSelector=f"metadata.name={CRD_NAME}")
     nodes, now = known("the nodes", nodes_of), datetime.now(UTC)
     if pools is None or nodes is None:
@@ -85,9 +81,7 @@ def read_facts(kubectl: Kubectl, flags: Sequence[str]) -> Facts:
         leases=known("the Lease", lambda: tuple(lease_fact(each, now=now) for each in leases())),
         guard=known("the guard", lambda: guard_fact(policies_of(), bindings_of())),
         fence=known("the fence", lambda: fence_fact(policies_of(), bindings_of())),
-        roles=known(
-            "the rights", lambda: tuple(sorted({*map(_name, roles()), *map(_name, role_bindings())}))
-        ),
+        roles=known("the rights", lambda: tuple(sorted({_name(each) for read in rights for each in read()}))),
         crd=known("the CRD", lambda: bool(crds())),
         unread=unread,
         flags=shown(flags),
