@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import KIND
@@ -282,15 +283,12 @@ def _write_order(paper: Paper, plan: UpgradePlan, *, most: int | None) -> None:
         word = "batch" if len(plan.batches) == 1 else "batches"
         batches = f"in {len(plan.batches)} {word} of at most {plan.batch_size}"
     paper.heading(f"Order: {counted(len(plan.nodes), 'node')} {batches}")
-    by_number = {each.number: each for each in plan.batches}
-    shown = plan.nodes if most is None else plan.nodes[:most]
-    before: int | None = 0
-    for node in shown:
-        if node.batch != before:
-            before = node.batch
-            batch = by_number.get(node.batch) if node.batch is not None else None
-            paper.wrapped(_batch(batch) if batch is not None else _NO_BATCH, first="  ", rest="    ")
-        _write_node(paper, node)
+    titles: dict[int | None, str] = {each.number: _batch(each) for each in plan.batches}
+    shown = plan.nodes[:most]
+    for number, nodes in groupby(shown, key=lambda each: each.batch):
+        paper.wrapped(titles.get(number, _NO_BATCH), first="  ", rest="    ")
+        for node in nodes:
+            _write_node(paper, node)
     if rest := len(plan.nodes) - len(shown):
         paper.line(f"  and {counted(rest, 'node')} more: --all shows them")
 
