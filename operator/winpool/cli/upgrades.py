@@ -263,10 +263,8 @@ class Judged:
     @property
     def allowed(self) -> str | None:
         """The status of UpgradeAllowed; None where that is not about the newest spec, or not there."""
-        found = self.pool.status.condition(ConditionType.UPGRADE_ALLOWED)
-        return (
-            found.status if found is not None and found.observed_generation == self.pool.generation else None
-        )
+        found = _current(self.pool, ConditionType.UPGRADE_ALLOWED)
+        return found.status if found is not None else None
 
     def due(self, node: Node) -> NodeUpgrade | None:
         """Return what is due on ``node``; None where nothing is, or where it is not known."""
@@ -313,19 +311,18 @@ def is_control_plane_closed(pools: Iterable[Pool]) -> bool:
     version and since when, these are judged, and not what the condition said of them.
     """
     for pool in pools:
-        found = _false_now(pool, ConditionType.UPGRADE_ALLOWED)
-        if found is None or pool.status.control_plane is not None:
+        found = _current(pool, ConditionType.UPGRADE_ALLOWED)
+        if found is None or found.status != "False" or pool.status.control_plane is not None:
             continue
         if found.reason == Gate.CONTROL_PLANE or _NAMED.search(found.message):
             return True
     return False
 
 
-def _false_now(pool: Pool, kind: ConditionType) -> Condition | None:
-    """Return the condition where it is False, and about the spec as it is."""
+def _current(pool: Pool, kind: ConditionType) -> Condition | None:
+    """Return the condition where it is about the spec as it is."""
     found = pool.status.condition(kind)
-    is_now = found is not None and found.observed_generation == pool.generation
-    return found if found is not None and is_now and found.status == "False" else None
+    return found if found is not None and found.observed_generation == pool.generation else None
 
 
 def _as_reported(found: GateFinding) -> GateFinding:
@@ -335,8 +332,8 @@ def _as_reported(found: GateFinding) -> GateFinding:
 
 def _reported_refusal(pool: Pool) -> str:
     """Return why the operator refuses this very spec, for reasons that only it knows, such as its rights."""
-    found = _false_now(pool, ConditionType.ACCEPTED)
-    return found.message if found is not None else ""
+    found = _current(pool, ConditionType.ACCEPTED)
+    return found.message if found is not None and found.status == "False" else ""
 
 
 def rows_of_settings(given: argparse.Namespace) -> tuple[Row, ...]:
