@@ -21,7 +21,7 @@ from winpool.features.judge import rows_of, unknown_release
 from winpool.support.matrix import Matrix, built_in
 from winpool.support.rows import layered
 from winpool.support.servicing import class_reason, ended_reasons
-from winpool.support.verdicts import Layer, worst
+from winpool.support.verdicts import worst
 
 if TYPE_CHECKING:
     import argparse
@@ -118,11 +118,10 @@ def _by_server(pools: Sequence[Manifest], given: argparse.Namespace) -> list[str
         try:
             kubectl.run("create", "--raw", f"{POOLS_PATH}?{_QUERY}", "-f", str(file))
         except KubectlError as error:
-            if error.reason == "AlreadyExists":
-                return None
             if error.reason in _REFUSALS or _INVALID.match(error.said):
                 return faults_of(error.said)
-            raise
+            if error.reason != "AlreadyExists":
+                raise
         return None
 
     with TemporaryDirectory() as folder, Kubectl(given.flags) as kubectl:
@@ -164,8 +163,7 @@ def outlook(spec: WindowsNodePoolSpec, *, matrix: Matrix, today: date) -> str:
     layers = layered(matrix, (), rows_of(spec.support_matrix))
     if unknown := unknown_release(spec.os, layers=layers):
         return f"warning: {unknown.text}"
-    release, row = matrix.releases.get(name), layers.override(name).end_of_support
-    said = row or ((release.end_of_support, Layer.BUILT_IN) if release else None)
+    said = layers.end_of_support(name)
     ended = tuple(ended_reasons(name, said[0], layer=said[1], today=today)) if said else ()
     found = grouped(
         (worst((class_reason(minor, name, layers=layers), *ended)), str(minor))
