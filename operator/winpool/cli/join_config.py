@@ -153,7 +153,7 @@ def run(given: argparse.Namespace) -> int:
     except InvalidSpecError as error:
         raise RefusedError(*error.problems) from None
     settings = settings_of(pool.spec, pool=pool.metadata.name, kubelet=kubelet)
-    sys.stdout.write(render(settings, given.output))
+    sys.stdout.write(OUTPUTS[given.output](settings))
     for each in notes(settings):
         note(each)
     return Exit.DONE
@@ -311,11 +311,6 @@ def _represent(dumper: yaml.SafeDumper, text: _Quoted) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(_Quoted, _represent)
-
-
-def render(settings: KubeletSettings, output: str) -> str:
-    """Return ``settings`` in the form named ``output``, one of ``OUTPUTS``."""
-    return OUTPUTS[output](settings)
 
 
 def _kubelet(settings: KubeletSettings) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from winpool.api.fields import is_restricted_label
 from winpool.api.quantity import bytes_of
 from winpool.api.spec import ReservedMemory, WindowsNodePoolSpec
-from winpool.cli.join_config import KubeletSettings, flags, render, settings_of
+from winpool.cli.join_config import OUTPUTS, KubeletSettings, flags, settings_of
 from winpool.support.versions import Minor
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ def test_a_kubelet_with_these_settings_holds_back_what_the_pool_declares(
         system_reserved=system, kube_reserved=kube, eviction_hard=eviction
     )
     found = settings(version=version, reserved=memory)
-    content = yaml.safe_load(render(found, "kubelet"))
+    content = yaml.safe_load(OUTPUTS["kubelet"](found))
     sizes = [content["systemReserved"]["memory"], content["kubeReserved"]["memory"]]
     threshold = content["evictionHard"].get("memory.available")
     assert threshold is None or bytes_of(threshold) > 0
@@ -361,7 +361,7 @@ def test_a_kubelet_with_these_settings_holds_back_what_the_pool_declares(
 def test_texts_stay_texts_for_a_kubelet_too(labels: dict[str, str], value: str, version: Minor) -> None:
     taints = [{"key": "os", "value": value, "effect": "NoSchedule"}]
     found = settings(version=version, labels=labels, taints=taints)
-    text = render(found, "kubelet")
+    text = OUTPUTS["kubelet"](found)
     assert yaml.safe_load(text)["registerWithTaints"] == taints
     # A kubelet's YAML has more booleans and numbers than PyYAML's, so nothing is left without quotes.
     assert f'value: "{value}"' in text
