@@ -22,6 +22,7 @@ from pydantic.alias_generators import to_camel
 from winpool.api.keys import API_VERSION, GROUP, KIND
 from winpool.api.model import sentences
 from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.cli.lenient import Fields
 from winpool.cli.parsing import EndError
 
 if TYPE_CHECKING:
@@ -49,9 +50,6 @@ _GENERATED: Final = "xxxxx"
 
 _NOT_JUDGED: Final = ("apiVersion", "kind", "status")
 
-Faults = tuple[tuple[int, str], ...]
-"""Lines and sentences."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
@@ -65,15 +63,13 @@ class Manifest:
     line: int
     title: str = ""
     content: Any = None
-    faults: Faults = ()
+    faults: tuple[tuple[int, str], ...] = ()
     node: yaml.Node | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
         """The name of the object, empty where it has none."""
-        metadata = self.content.get("metadata") if isinstance(self.content, dict) else None
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        return name if isinstance(name, str) else ""
+        return Fields.of(self.content).one("metadata").text("name")
 
     def line_of(self, text: str) -> int:
         """Return the line of the field with which ``text`` begins, or of the nearest one above it."""
