@@ -16,7 +16,7 @@ from winpool.cli.kubectl_flags import FlagError, split
 from winpool.cli.parsing import HANDED_THROUGH, EndError, Exit, HelpFormatter, add_help, add_verb, note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 PROG: Final = "kubectl winpool"
 
@@ -70,12 +70,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser().error(str(error))
     given = parser(others[0] if others and others[0] in VERBS else None).parse_args(others)
     given.flags = flags
-    run: Callable[[argparse.Namespace], int] = given.run
     # So that every kubectl ends with the plugin, however that is ended.
     with suppress(ValueError):  # it is not the main thread
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        code = run(given)
+        code: int = given.run(given)
         sys.stdout.flush()
     except EndError as error:
         for line in error.lines:

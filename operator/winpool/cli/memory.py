@@ -129,15 +129,14 @@ def watch(
 
     Raises NotAskedError for the first one only: what fails later is told in the picture.
     """
-    report = reader.read()
-    draw(Seen(report))
+    seen = Seen(reader.read())
     while True:
+        draw(seen)
         sleep(REFRESH_SECONDS)
         try:
-            report, trouble = reader.read(), ""
+            seen = Seen(reader.read())
         except NotAskedError as error:
-            trouble = str(error)
-        draw(Seen(report, trouble))
+            seen = Seen(seen.report, str(error))
 
 
 def _show(report: MemoryReport, given: argparse.Namespace, reader: MemoryReader) -> int:

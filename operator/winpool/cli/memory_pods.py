@@ -194,6 +194,6 @@ def _cells(pod: PodMemory) -> Mapping[str, str]:
         "COMMIT": amount(pod.commit),
         "WORKING-SET": amount(pod.working_set),
         "REQUEST": amount(pod.request),
-        "GROWTH": NONE if pod.growth_bytes_per_second is None else rate(pod.growth_bytes_per_second),
+        "GROWTH": rate(pod.growth_bytes_per_second),
         "EVICTABLE": NONE if pod.evictable is None else "Yes" if pod.evictable else pod.reason,
     }
