@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from winpool.api.keys import POOL_LABEL, RELEASE_FINALIZER, UPGRADE_STATE_LABEL
+from winpool.api.keys import RELEASE_FINALIZER, UPGRADE_STATE_LABEL
 from winpool.api.upgrade import UpgradeState
 from winpool.features.contract.feature import ContractResult
 from winpool.features.feature import AllowedActions, FeatureResult
@@ -30,7 +30,7 @@ from winpool.model.pool import Attempts, Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import KEEP_ALL
 from winpool.ownership.diff import NodeDiff, diffs_of
-from winpool.ownership.members import Claim, Members
+from winpool.ownership.members import Claim, Members, is_marked_for
 from winpool.ownership.record import Record
 from winpool.ownership.trust import asked_keys, remembered_keys
 
@@ -287,13 +287,8 @@ def _finalizers(pool: Pool, *, is_due: bool) -> tuple[str, ...] | None:
 
 
 def _is_on_nodes(pool: Pool, members: Members) -> bool:
-    """Whether the record of a node names the pool; where none can be read, whether the pool label does."""
-    return any(
-        member.record.pool_uid == pool.uid
-        if isinstance(member.record, Record)
-        else member.node.labels.get(POOL_LABEL) == pool.name
-        for member in members.all
-    )
+    """Whether the pool has something on a node."""
+    return any(is_marked_for(pool, each.node, each.record) for each in members.all)
 
 
 def _must_be_remembered_first(pool: Pool, allowed: AllowedActions) -> bool:

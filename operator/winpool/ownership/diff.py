@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -48,6 +47,7 @@ from winpool.model.node import NO_KEYS, ConditionsPatch, Keys, Node, NodeConditi
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import (
     KEEP,
+    NONE,
     NOTHING_DESIRED,
     Desired,
     DesiredValue,
@@ -64,8 +64,6 @@ from winpool.ownership.record import Owned, Record, TaintIdentity, Unreadable, r
 from winpool.ownership.trust import RecordTrust, names, standing
 
 K = TypeVar("K")
-
-NO_TIMES: Final[Mapping[TaintIdentity, str]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -178,7 +176,7 @@ def with_times(
 
 def times_of(timed: Collection[TaintIdentity], *, now: datetime | None) -> Mapping[TaintIdentity, str]:
     """Return the time that each of these taints gets if it is added or changed ``now``."""
-    return dict.fromkeys(timed, written_moment(now)) if timed and now else NO_TIMES
+    return dict.fromkeys(timed, written_moment(now)) if timed and now else NONE
 
 
 def as_list(
@@ -186,7 +184,7 @@ def as_list(
     taints: Mapping[TaintIdentity, str],
     old: Record,
     *,
-    times: Mapping[TaintIdentity, str] = NO_TIMES,
+    times: Mapping[TaintIdentity, str] = NONE,
 ) -> tuple[Taint, ...]:
     """Return the list that the node is to have: taints that are there in their order, then new ones.
 
@@ -317,18 +315,23 @@ class _Split(Generic[K]):
     """The desired labels, annotations or taints, by what is to be done with them.
 
     ``own`` are under our prefix, and need no record, ``recorded`` are the others; ``kept`` stay as they are,
-    and ``absent`` are to be gone, whatever else is kept.
+    and ``absent`` are to be gone, whatever else is kept. ``own_keys`` are all that are ours alone. With
+    ``keeps_rest`` what nothing is desired of stays as it is.
     """
 
+    own_keys: Collection[K]
+    keeps_rest: bool
     recorded: dict[K, str]
     own: dict[K, str]
     kept: frozenset[K]
     absent: frozenset[K]
 
     @classmethod
-    def of(cls, desired: Mapping[K, DesiredValue], own_keys: Collection[K]) -> _Split[K]:
+    def of(cls, desired: Mapping[K, DesiredValue], own_keys: Collection[K], *, keeps_rest: bool) -> _Split[K]:
         values = {key: value for key, value in desired.items() if isinstance(value, str)}
         return cls(
+            own_keys=own_keys,
+            keeps_rest=keeps_rest,
             recorded={key: value for key, value in values.items() if key not in own_keys},
             own={key: value for key, value in values.items() if key in own_keys},
             kept=frozenset(key for key, value in desired.items() if value is KEEP),
@@ -340,30 +343,26 @@ class _Split(Generic[K]):
         """All values that are to be there."""
         return {**self.recorded, **self.own}
 
-    def left(self, rest: Mapping[K, Owned]) -> frozenset[K]:
-        """Return the keys that stay as they are; of ``rest`` those that nothing else is desired of."""
-        return self.kept | (rest.keys() - self.recorded.keys() - self.absent)
+    def left(self, kept: Mapping[K, Owned]) -> frozenset[K]:
+        """Return the keys that stay as they are; ``kept`` is what the next record keeps of ours."""
+        rest = kept.keys() - self.recorded.keys() - self.absent
+        return self.kept | rest if self.keeps_rest else self.kept
 
     def apply(
-        self,
-        values: dict[K, str],
-        old: Mapping[K, Owned],
-        kept: Mapping[K, Owned],
-        *,
-        is_ours: bool,
-        keeps_rest: bool,
+        self, values: dict[K, str], old: Mapping[K, Owned], kept: Mapping[K, Owned], *, is_ours: bool
     ) -> dict[K, Owned]:
         """Undo in ``values`` what ``old`` has set and is not desired, and set what is; return what is ours.
 
         ``old`` is what is believed of the record; ``kept`` is what the next record keeps of ours.
         """
-        left = self.left(kept if keeps_rest else {})
+        left = self.left(kept)
         _take_off(values, old, keep=self.recorded.keys() | left if is_ours else ())
         return put(values, self.recorded, kept) | still_ours(values, left, kept)
 
-    def left_own(self, own_keys: Collection[K], *, keeps_rest: bool) -> frozenset[K]:
-        """Return those of our own keys that stay as they are."""
-        return frozenset(own_keys) - self.absent if keeps_rest else self.kept
+    def put_own(self, values: dict[K, str]) -> None:
+        """Set or remove in ``values`` the keys that are ours alone, except those that stay as they are."""
+        left = frozenset(self.own_keys) - self.absent if self.keeps_rest else self.kept
+        put_own(values, self.own, keys=self.own_keys, left=left)
 
 
 class Comparer:
@@ -373,9 +372,10 @@ class Comparer:
         """Prepare the comparison."""
         self.desired = desired
         self._context = context
-        self._labels = labels = _Split.of(desired.labels, OWN_LABELS)
-        self._annotations = annotations = _Split.of(desired.annotations, OWN_ANNOTATIONS)
-        self._taints = taints = _Split.of(desired.taints, OWN_TAINTS)
+        with_pool, rest = {**desired.labels, POOL_LABEL: context.pool_name}, desired.keeps_rest
+        self._labels = labels = _Split.of(with_pool, OWN_LABELS, keeps_rest=rest)
+        self._annotations = annotations = _Split.of(desired.annotations, FEATURE_ANNOTATIONS, keeps_rest=rest)
+        self._taints = taints = _Split.of(desired.taints, OWN_TAINTS, keeps_rest=rest)
         self._cleared = annotations.absent.intersection(REQUEST_ANNOTATIONS)
         # All that the node is to have in the end: it distinguishes the repetition of a write that someone
         # undid from a write with another goal.
@@ -407,7 +407,7 @@ class Comparer:
         self._fit: dict[int, tuple[Record, bool]] = {}
         # The same for taints: nodes with the same share one object.
         self._taints_fit: dict[int, tuple[Mapping[TaintIdentity, str], bool]] = {}
-        self._all_labels = {**labels.all, POOL_LABEL: context.pool_name}.items()
+        self._all_labels = labels.all.items()
         self._no_labels = tuple(key for key in FEATURE_LABELS if key not in labels.own)
         self._all_annotations = annotations.all.items()
         self._no_annotations = tuple(key for key in FEATURE_ANNOTATIONS if key not in annotations.own)
@@ -461,18 +461,13 @@ class Comparer:
         known = rights.pools.get(pool_uid, NO_KEYS)
         lost = lost_on(node, found, pool_uid=pool_uid, known=known, why=why)
 
-        keeps_rest = desired.keeps_rest
         wanted = Standing.of(node)
-        own_labels = labels.apply(
-            wanted.labels, old.labels, kept.labels, is_ours=is_ours, keeps_rest=keeps_rest
-        )
+        own_labels = labels.apply(wanted.labels, old.labels, kept.labels, is_ours=is_ours)
         own_annotations = annotations.apply(
-            wanted.annotations, old.annotations, kept.annotations, is_ours=is_ours, keeps_rest=keeps_rest
+            wanted.annotations, old.annotations, kept.annotations, is_ours=is_ours
         )
         own_taints = with_times(
-            node,
-            taints.apply(wanted.taints, old.taints, kept.taints, is_ours=is_ours, keeps_rest=keeps_rest),
-            kept.taints,
+            node, taints.apply(wanted.taints, old.taints, kept.taints, is_ours=is_ours), kept.taints
         )
         lost = stays_behind(lost, labels=own_labels, taints=own_taints)
         is_cordon_ours = _cordon(wanted, desired, old=old, kept=kept, is_ours=is_ours)
@@ -500,7 +495,11 @@ class Comparer:
             doubted=doubted,
             claims_doubted=is_ours and not rights.guard,
         )
-        self._put_own(wanted)
+        labels.put_own(wanted.labels)
+        annotations.put_own(wanted.annotations)
+        taints.put_own(wanted.taints)
+        for key in self._cleared:
+            wanted.annotations.pop(key, None)
         wanted.annotations[APPLIED_ANNOTATION] = text
         times = times_of(desired.timed, now=self._context.now)
         patch = difference(node, wanted, taints=as_list(node, wanted.taints, old, times=times), goal=goal)
@@ -511,7 +510,7 @@ class Comparer:
             drifted=drifted(node, patch, is_repeat=is_repeat) if unchanged and patch else (),
             undone=tuple(
                 f"taint {key}:{effect}"
-                for key, effect in sorted(taints.left(kept.taints if keeps_rest else {}) & kept.taints.keys())
+                for key, effect in sorted(taints.left(kept.taints) & kept.taints.keys())
                 if (key, effect) not in own_taints
             ),
             unreadable=why,
@@ -555,30 +554,6 @@ class Comparer:
             and _are_of(record.annotations, self._annotations.recorded)
             and _are_of(record.taints, self._taints.recorded)
         )
-
-    def _put_own(self, wanted: Standing) -> None:
-        labels, annotations, taints = self._labels, self._annotations, self._taints
-        keeps_rest = self.desired.keeps_rest
-        put_own(
-            wanted.labels,
-            {**labels.own, POOL_LABEL: self._context.pool_name},
-            keys=OWN_LABELS,
-            left=labels.left_own(OWN_LABELS, keeps_rest=keeps_rest),
-        )
-        put_own(
-            wanted.annotations,
-            annotations.own,
-            keys=FEATURE_ANNOTATIONS,
-            left=annotations.left_own(OWN_ANNOTATIONS, keeps_rest=keeps_rest),
-        )
-        put_own(
-            wanted.taints,
-            taints.own,
-            keys=OWN_TAINTS,
-            left=taints.left_own(OWN_TAINTS, keeps_rest=keeps_rest),
-        )
-        for key in self._cleared:
-            wanted.annotations.pop(key, None)
 
 
 def _cordon(wanted: Standing, desired: Desired, *, old: Record, kept: Record, is_ours: bool) -> bool:
@@ -633,9 +608,9 @@ def diffs_of(
             if comparer.is_unchanged(member):
                 continue  # in each pass, this is so for thousands of nodes
             written = snapshot.written_conditions.get(uid)
-            diff = _with_conditions(comparer, member, members, written)
+            diff = _with_conditions(comparer, member, context, written)
         elif member.claim is Claim.LEFT:
-            diff = _of_left(member, context, members, written=snapshot.written_conditions.get(uid))
+            diff = _of_left(member, context, snapshot.written_conditions.get(uid))
         else:
             continue
         if diff != NO_DIFF or member.claim is Claim.LEFT:
@@ -644,33 +619,27 @@ def diffs_of(
 
 
 def _with_conditions(
-    comparer: Comparer, member: Member, members: Members, written: tuple[NodeCondition, ...] | None
+    comparer: Comparer, member: Member, context: PatchContext, written: tuple[NodeCondition, ...] | None
 ) -> NodeDiff:
     """Return the difference; with the conditions to write now, where the record names them, or after that."""
     diff, record, wanted = comparer.conform(member), member.record, comparer.desired.conditions
-    if _are_named(member, wanted, pool_uid=members.pool_uid):
-        conditions = _conditions_due(member, wanted, ours=_ours(record, members, written))
+    if _are_named(member, wanted, pool_uid=context.pool_uid):
+        conditions = _conditions_due(member, wanted, ours=_ours(record, context.rights, written))
         return msgspec.structs.replace(diff, conditions=conditions) if conditions else diff
     return msgspec.structs.replace(diff, following=ConditionsPatch(member.node, wanted)) if wanted else diff
 
 
-def _of_left(
-    member: Member,
-    context: PatchContext,
-    members: Members,
-    *,
-    written: tuple[NodeCondition, ...] | None,
-) -> NodeDiff:
+def _of_left(member: Member, context: PatchContext, written: tuple[NodeCondition, ...] | None) -> NodeDiff:
     """Return what is due on a node that the pool releases.
 
     Conditions that were removed once and are there again belong to someone else: they cannot block the
     release.
     """
-    record = member.record
-    is_doubtful = isinstance(record, Record) and members.rights.is_undecided(record)
-    stale = written != () and bool(_ours(record, members, written) & _types(member.node))
+    record, rights = member.record, context.rights
+    is_doubtful = isinstance(record, Record) and rights.is_undecided(record)
+    stale = written != () and bool(_ours(record, rights, written) & _types(member.node))
     return msgspec.structs.replace(
-        release(member.node, pool_uid=context.pool_uid, pool_name=context.pool_name, rights=context.rights),
+        release(member.node, pool_uid=context.pool_uid, pool_name=context.pool_name, rights=rights),
         conditions=ConditionsPatch(member.node, ()) if stale else None,
         awaits_guard=is_doubtful,
         awaits_conditions=stale,
@@ -700,13 +669,13 @@ def _conditions_due(
     return ConditionsPatch(node, wanted) if is_missing or is_stale else None
 
 
-def _ours(record: object, members: Members, written: tuple[NodeCondition, ...] | None) -> frozenset[str]:
+def _ours(record: object, rights: RecordTrust, written: tuple[NodeCondition, ...] | None) -> frozenset[str]:
     """Return the types of conditions that are ours: by a record that is believed, or because we wrote them.
 
     Without a guard, a kubelet can forge both record and condition. It could then make the operator write to
     its node again and again, and stop the pool where the right to write conditions is missing.
     """
-    believed = members.rights.believed(record).conditions if isinstance(record, Record) else frozenset()
+    believed = rights.believed(record).conditions if isinstance(record, Record) else frozenset()
     return believed | {each.type for each in written or ()}
 
 

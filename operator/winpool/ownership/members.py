@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -20,6 +19,7 @@ from winpool.api.keys import APPLIED_ANNOTATION, HOLD_ANNOTATION, OS_LABEL, OS_W
 from winpool.model.node import Node, Taint, is_held
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
+from winpool.ownership.desired import NONE
 from winpool.ownership.record import Record, TaintIdentity, Unreadable, parse, record_of
 from winpool.ownership.trust import RecordTrust, keys_of
 
@@ -77,8 +77,7 @@ def claim(
         if node.labels.get(OS_LABEL) != OS_WINDOWS:
             return Claimed(Claim.NONE)  # a stray: its kubelet can have changed the label (``strays``)
         # The annotation was lost or damaged, the label still names us: what is under winpool.dev/ is ours.
-        left = owner == pool.uid or (owner is None and node.labels.get(POOL_LABEL) == pool.name)
-        return Claimed(Claim.LEFT if left else Claim.NONE)
+        return Claimed(Claim.LEFT if is_marked_for(pool, node, found) else Claim.NONE)
     if owner == pool.uid:
         return _OURS
     if owner is not None and owner in owners:
@@ -86,9 +85,6 @@ def claim(
     if isinstance(found, Record) and not (owner in vanished and rights.know_owner(found)):
         return Claimed(Claim.UNKNOWN, is_gone=owner in vanished and not rights.is_undecided(found))
     return _OURS if asking[0] is pool else Claimed(Claim.RIVAL, asking[0].name)
-
-
-NO_TAINTS: Final[Mapping[TaintIdentity, str]] = MappingProxyType({})
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -120,7 +116,6 @@ class Members:
     all: tuple[Member, ...]
     rights: RecordTrust
     ours: tuple[Member, ...]
-    pool_uid: str
 
 
 def record_trust_of(snapshot: Snapshot) -> RecordTrust:
@@ -142,22 +137,20 @@ def divide(snapshot: Snapshot) -> Members:
     rights = record_trust_of(snapshot)
     found = tuple(_divided(snapshot, rights))
     ours = tuple([each for each in found if each.claim is Claim.OURS])
-    return Members(all=found, rights=rights, ours=ours, pool_uid=snapshot.pool.uid)
+    return Members(all=found, rights=rights, ours=ours)
 
 
 def _kept(pool: Pool, nodes: Iterable[Node]) -> Iterator[Member]:
     """Yield the nodes that a pool has which is being deleted, or whose spec cannot be read."""
     for node in nodes:
         record = record_of(node)
-        if isinstance(record, Record) and record.pool_uid == pool.uid:
+        if is_marked_for(pool, node, record) and (pool.deleting or isinstance(record, Record)):
             yield Member(node, Claim.LEFT if pool.deleting else Claim.OURS, record, values_of(node))
-        elif pool.deleting and _is_labelled(node, record, pool):
-            yield Member(node, Claim.LEFT, record, values_of(node))
 
 
 def _divided(snapshot: Snapshot, rights: RecordTrust) -> Iterator[Member]:
     pool = snapshot.pool
-    nodes = sorted(snapshot.nodes, key=_name_of)
+    nodes = sorted(snapshot.nodes, key=attrgetter("name"))
     if pool.deleting or pool.spec is None:
         yield from _kept(pool, nodes)
         return
@@ -220,14 +213,13 @@ def held_nodes(snapshot: Snapshot, members: Members) -> frozenset[str]:
     )
 
 
-_name_of: Final = attrgetter("name")
-
-
 def values_of(node: Node) -> Mapping[TaintIdentity, str]:
     """Return the values of the taints on ``node``."""
-    return {(each.key, each.effect): each.value for each in node.taints} if node.taints else NO_TAINTS
+    return {(each.key, each.effect): each.value for each in node.taints} if node.taints else NONE
 
 
-def _is_labelled(node: Node, record: Record | Unreadable | None, pool: Pool) -> bool:
-    """Whether only the pool label says which pool has the node: there is no record that can be read."""
-    return not isinstance(record, Record) and node.labels.get(POOL_LABEL) == pool.name
+def is_marked_for(pool: Pool, node: Node, record: Record | Unreadable | None) -> bool:
+    """Whether the record on a node names the pool; where none can be read, whether the pool label does."""
+    if isinstance(record, Record):
+        return record.pool_uid == pool.uid
+    return node.labels.get(POOL_LABEL) == pool.name
