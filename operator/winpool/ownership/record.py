@@ -231,7 +231,7 @@ def _read(text: str) -> Record | Unreadable:
         taints=read_taints,
         annotations=_read_annotations(content.get("annotations")),
         unschedulable=content.get("unschedulable") is True,
-        conditions=_read_conditions(content.get("conditions")),
+        conditions=frozenset(each for each in _texts(content.get("conditions")) if each in CONDITIONS),
         guard=_read_guard(content.get("guard")),
         left=_read_keys(content.get("left")),
         lost=_read_keys(content.get("lost")) | _damaged(labels, read_labels, taints, read_taints),
@@ -257,28 +257,20 @@ def _damaged(
 def _read_keys(found: object) -> Keys:
     if not isinstance(found, dict):
         return NO_KEYS
-    labels, taints, annotations = found.get("labels"), found.get("taints"), found.get("annotations")
-    split = (
-        [text.rpartition(":") for text in taints if isinstance(text, str)] if isinstance(taints, list) else []
-    )
+    labels, taints, annotations = (_texts(found.get(part)) for part in ("labels", "taints", "annotations"))
+    split = [text.rpartition(":") for text in taints]
     return Keys(
-        frozenset(
-            key
-            for key in (labels if isinstance(labels, list) else [])
-            if _is_text(key) and is_label_key_allowed(key)
-        ),
+        frozenset(key for key in labels if is_label_key_allowed(key)),
         frozenset(
             (key, effect) for key, _, effect in split if is_taint_key_allowed(key) and effect in TAINT_EFFECTS
         ),
-        frozenset(
-            key for key in RECORDED_ANNOTATIONS if isinstance(annotations, list) and key in annotations
-        ),
+        frozenset(key for key in annotations if key in RECORDED_ANNOTATIONS),
         unschedulable=found.get("unschedulable") is True,
     )
 
 
-def _is_text(value: object) -> TypeGuard[str]:
-    return isinstance(value, str)
+def _texts(found: object) -> list[str]:
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
 def _read_guard(guard: object) -> str:
@@ -295,13 +287,9 @@ def _read_annotations(annotations: object) -> dict[str, Owned]:
     return {
         key: Owned(set=entry["set"], before=entry.get("before"))
         for key, entry in annotations.items()
-        if key in RECORDED_ANNOTATIONS and isinstance(entry, dict) and _is_text(entry.get("set"))
-        if entry.get("before") is None or _is_text(entry["before"])
+        if key in RECORDED_ANNOTATIONS and isinstance(entry, dict) and isinstance(entry.get("set"), str)
+        if isinstance(entry.get("before"), str | None)
     }
-
-
-def _read_conditions(types: object) -> frozenset[str]:
-    return frozenset(each for each in CONDITIONS if isinstance(types, list) and each in types)
 
 
 def _read_labels(labels: Mapping[str, Any]) -> dict[str, Owned]:
