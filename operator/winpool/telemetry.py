@@ -5,12 +5,12 @@ Both are read from the parts at each request; nothing is kept here.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, get_args
 
-from winpool.controllers.machines import UpgradeStats
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import BUCKETS, Durations, EvictionResult
 from winpool.controllers.pod_pass import PodPassStats
@@ -89,7 +89,7 @@ class Telemetry:
             **of_tls(self.tls),
             **of_lease(self.elector),
             **of_memory(self.services.memory),
-            **of_upgrades(self.services.upgrades.stats),
+            **of_upgrades(self.services.upgrades.surprises),
         }
 
 
@@ -127,9 +127,9 @@ def of_lease(elector: Elector) -> Mapping[Definition, Mapping[Labels, float]]:
 def of_pod_passes(stats: PodPassStats) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about passes over all pods; each result starts at 0, so that its first one shows."""
     return {
-        metric.POD_PASSES: {(result,): float(stats.passes.get(result, 0)) for result in get_args(PassResult)},
+        metric.POD_PASSES: {(result,): stats.passes[result] for result in get_args(PassResult)},
         metric.POD_PASS_SECONDS: {(): stats.seconds},
-        metric.PODS_SEEN: {(): float(stats.pods)},
+        metric.PODS_SEEN: {(): stats.pods},
         metric.LAST_POD_PASS: {(): stats.finished},
     }
 
@@ -139,22 +139,15 @@ def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Lab
     if memory is None:
         return {}
     figures = memory.figures()
-    samples: dict[Labels, float] = {
-        (source, result): float(n) for (source, result), n in memory.stats.samples.items()
-    }
     return {
-        metric.SAMPLES: samples,
+        metric.SAMPLES: {(source, result): n for (source, result), n in memory.stats.samples.items()},
         metric.POLL_SECONDS: {
             (source,): _distribution(taken) for source, taken in memory.stats.polls.items()
         },
         metric.OLDEST_SAMPLE: {(source,): age for source, age in figures.oldest.items()},
-        metric.WATCHED: {(each,): float(figures.nodes[each]) for each in metric.WATCHED.values["state"]},
-        metric.CAPABLE: {
-            (each,): float(figures.capabilities[each]) for each in metric.CAPABLE.values["capability"]
-        },
-        metric.EVICTIONS: {
-            (result,): float(memory.stats.evictions[result]) for result in get_args(EvictionResult)
-        },
+        metric.WATCHED: {(each,): figures.nodes[each] for each in metric.WATCHED.values["state"]},
+        metric.CAPABLE: {(each,): figures.capabilities[each] for each in metric.CAPABLE.values["capability"]},
+        metric.EVICTIONS: {(each,): memory.stats.evictions[each] for each in get_args(EvictionResult)},
     }
 
 
@@ -163,16 +156,16 @@ def _distribution(taken: Durations) -> Distribution:
     return Distribution(tuple(zip(bounds, accumulate(map(float, taken.counts)), strict=True)), taken.seconds)
 
 
-def of_upgrades(stats: UpgradeStats) -> Mapping[Definition, Mapping[Labels, float]]:
+def of_upgrades(surprises: Counter[SurpriseKind]) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics of surprises; each reason starts at 0, so that its first one shows."""
-    return {metric.SURPRISES: {(each,): float(stats.surprises[each]) for each in SurpriseKind}}
+    return {metric.SURPRISES: {(each,): surprises[each] for each in SurpriseKind}}
 
 
 def of_access(access: Access | None) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about reviews of tokens; each result starts at 0, so that its first one shows."""
     if access is None:
         return {}
-    return {metric.ACCESS_REVIEWS: {(each,): float(access.results[each]) for each in get_args(Result)}}
+    return {metric.ACCESS_REVIEWS: {(each,): access.results[each] for each in get_args(Result)}}
 
 
 def of_tls(tls: ServingTls | None) -> Mapping[Definition, Mapping[Labels, float]]:

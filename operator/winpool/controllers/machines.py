@@ -21,14 +21,7 @@ from winpool.features.upgrade.due import surprise_of
 from winpool.kube.control_plane import STALE_SECONDS, ControlPlane
 from winpool.loops import Clock, Wake
 from winpool.model.node import Node
-from winpool.model.pool import (
-    NOTHING_SEEN_OF_UPGRADES,
-    SURPRISE_SECONDS,
-    KnownUpgrades,
-    Pool,
-    Surprise,
-    SurpriseKind,
-)
+from winpool.model.pool import SURPRISE_SECONDS, KnownUpgrades, Pool, Surprise, SurpriseKind
 from winpool.ownership.selection import is_asked_for
 
 
@@ -78,7 +71,7 @@ class SeenMachines:
             else:
                 del self._surprises[uid]
         found = [each for kinds in self._surprises.values() for each in kinds.values()]
-        return tuple(sorted(sorted(found, key=_name_of), key=_time_of, reverse=True))
+        return tuple(sorted(found, key=lambda each: (now - each.at, each.node, each.kind)))
 
     def _note_surprise(self, before: Node, after: Node) -> None:
         try:
@@ -115,14 +108,6 @@ class SeenMachines:
 def _without_texts(node: Node) -> Node:
     """Return what matters of a node that is gone: of its annotations, which may be long, only the keys."""
     return replace(node, annotations=dict.fromkeys(node.annotations, ""), conditions=())
-
-
-def _name_of(each: Surprise) -> tuple[str, str]:
-    return each.node, each.kind
-
-
-def _time_of(each: Surprise) -> datetime:
-    return each.at
 
 
 PERIOD_SECONDS: Final = 300.0
@@ -203,18 +188,12 @@ class VersionReads:
         return max(LEAST_SECONDS, seconds)
 
 
-@dataclass(slots=True)
-class UpgradeStats:
-    """Surprises by their kind, each of a node of a pool with upgrades, as a pass first knew of it."""
-
-    surprises: Counter[SurpriseKind] = field(default_factory=Counter)
-
-
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, eq=False)
 class ObservedMachines:
     """What passes know for upgrades beside the objects in the cluster.
 
-    ``nodes`` are those that are known, by name. ``on_change`` wakes all pools.
+    ``nodes`` are those that are known, by name. ``on_change`` wakes all pools. ``surprises`` are counted by
+    their kind, each of a node of a pool with upgrades, as a pass first knew of it.
     """
 
     pools: Pools
@@ -222,9 +201,7 @@ class ObservedMachines:
     control_plane: ControlPlane
     on_change: Callable[[], None]
     clock: Clock
-    stats: UpgradeStats = field(default_factory=UpgradeStats)
-    _machines: SeenMachines = field(init=False)
-    _version: VersionReads = field(init=False)
+    surprises: Counter[SurpriseKind] = field(default_factory=Counter)
     _counted: dict[str, dict[SurpriseKind, Surprise]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -249,7 +226,7 @@ class ObservedMachines:
     def known(self, pool: Pool) -> KnownUpgrades:
         """Return what is known for a pass of ``pool``; nothing for a pool without upgrades."""
         if not has_upgrades(pool):
-            return NOTHING_SEEN_OF_UPGRADES
+            return KnownUpgrades()
         surprises = tuple(each for each in self._machines.surprises() if self._is_of(each, pool))
         self._count(surprises)
         return KnownUpgrades(
@@ -271,7 +248,7 @@ class ObservedMachines:
             counted = self._counted.setdefault(each.node_uid, {})
             if counted.get(each.kind) != each:
                 counted[each.kind] = each
-                self.stats.surprises[each.kind] += 1
+                self.surprises[each.kind] += 1
 
 
 def has_upgrades(pool: Pool) -> bool:

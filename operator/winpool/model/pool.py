@@ -111,9 +111,6 @@ class OtherPools:
     seen: Mapping[str, Keys] = field(default_factory=dict)
 
 
-NO_OTHERS: Final = OtherPools()
-
-
 @dataclass(frozen=True, slots=True)
 class KnownIssue:
     """An issue with its cause, which is not published; the status may have had no room for it."""
@@ -170,9 +167,6 @@ class Attempts:
         return bool(self.written.get(node_uid, _NOT_TRIED) == goal)
 
 
-NOTHING_TRIED: Final = Attempts()
-
-
 @dataclass(frozen=True, slots=True)
 class GuardState:
     """Whether the admission policy that stops kubelets from writing our keys is in force.
@@ -184,9 +178,6 @@ class GuardState:
     identity: str = ""
     problem: str = ""
     is_unknown: bool = False
-
-
-NO_GUARD: Final = GuardState()
 
 
 SURPRISE_SECONDS: Final = 3600.0
@@ -228,6 +219,3 @@ class KnownUpgrades:
     control_plane_since: datetime | None = None
     control_plane_is_first: bool = True
     surprises: tuple[Surprise, ...] = ()
-
-
-NOTHING_SEEN_OF_UPGRADES: Final = KnownUpgrades()

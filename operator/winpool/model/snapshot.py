@@ -9,20 +9,9 @@ from datetime import datetime
 from winpool.api.crd import FieldPath
 from winpool.model.node import Node, NodeCondition
 from winpool.model.node_pods import NOTHING_EVICTED, KnownEvictions
-from winpool.model.pool import (
-    NO_GUARD,
-    NO_OTHERS,
-    NOTHING_SEEN_OF_UPGRADES,
-    NOTHING_TRIED,
-    Attempts,
-    GuardState,
-    KnownIssue,
-    KnownUpgrades,
-    OtherPools,
-    Pool,
-)
+from winpool.model.pool import Attempts, GuardState, KnownIssue, KnownUpgrades, OtherPools, Pool
 from winpool.model.pressure import NOTHING_KNOWN, KnownMemory
-from winpool.model.survey import NOTHING_SEEN, KnownPods
+from winpool.model.survey import KnownPods
 from winpool.support.judge import Basis
 
 
@@ -47,14 +36,14 @@ class Snapshot:
     nodes: tuple[Node, ...]
     now: datetime
     selected_by: Mapping[str, frozenset[str]]
-    others: OtherPools = NO_OTHERS
-    pods: KnownPods = NOTHING_SEEN
+    others: OtherPools = field(default_factory=OtherPools)
+    pods: KnownPods = field(default_factory=KnownPods)
     support: Basis = field(default_factory=Basis)
-    guard: GuardState = NO_GUARD
+    guard: GuardState = field(default_factory=GuardState)
     memory: KnownMemory = NOTHING_KNOWN
     evictions: KnownEvictions = NOTHING_EVICTED
-    upgrades: KnownUpgrades = NOTHING_SEEN_OF_UPGRADES
-    attempts: Attempts = NOTHING_TRIED
+    upgrades: KnownUpgrades = field(default_factory=KnownUpgrades)
+    attempts: Attempts = field(default_factory=Attempts)
     strays: tuple[Node, ...] | None = ()
     written_conditions: Mapping[str, tuple[NodeCondition, ...]] = field(default_factory=dict)
     missing_permission: str = ""

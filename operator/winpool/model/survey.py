@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from winpool.api.selector import NodeAgents
 from winpool.model.node import Node, Taint
 from winpool.model.pods import Workload
 
@@ -30,10 +31,6 @@ _SYSTEM: Final = "kube-system/"
 def daemon_set_place(name: str) -> tuple[bool, str]:
     """Return what orders DaemonSets, "namespace/name": a node misses those of kube-system most."""
     return (not name.startswith(_SYSTEM), name)
-
-
-ALL: Final = "All"
-CRITICAL: Final = "Critical"
 
 
 def taint_key(taint: Taint) -> TaintKey:
@@ -67,7 +64,7 @@ class PoolQuestion:
     taints: tuple[Taint, ...] = ()
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
     joining: frozenset[str] = frozenset()
-    node_agents: str = CRITICAL
+    node_agents: str = NodeAgents.CRITICAL
     required_pods: tuple[RequiredPods, ...] = ()
     workloads: bool = False
 
@@ -200,6 +197,3 @@ class KnownPods:
     taint_absent_since: Mapping[str, float] = field(default_factory=dict)
     budgets_forbidden: str = ""
     daemon_sets_forbidden: str = ""
-
-
-NOTHING_SEEN: Final = KnownPods()

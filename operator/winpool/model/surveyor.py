@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import Final
 
 from winpool.api.fields import HARD_EFFECTS
+from winpool.api.selector import NodeAgents
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Taint
 from winpool.model.pods import (
@@ -36,8 +37,6 @@ from winpool.model.pods import (
     tolerates,
 )
 from winpool.model.survey import (
-    ALL,
-    CRITICAL,
     DAEMON_SETS_KEPT,
     EXAMPLES_KEPT,
     IntolerantPods,
@@ -118,7 +117,8 @@ class ReadinessTally:
 
     def _is_asked_for(self, pod: Pod) -> bool:
         agents = self._question.node_agents
-        return pod.is_of_daemon_set and (agents == ALL or (agents == CRITICAL and pod.is_critical))
+        is_named = agents == NodeAgents.ALL or (agents == NodeAgents.CRITICAL and pod.is_critical)
+        return pod.is_of_daemon_set and is_named
 
     def _fills(self, pod: Pod, number: int) -> bool:
         required = self._question.required_pods[number]

@@ -14,7 +14,7 @@ from winpool.controllers.pools import Pools
 from winpool.kube.control_plane import ControlPlane
 from winpool.loops import Clock
 from winpool.model.node import Node
-from winpool.model.pool import NOTHING_SEEN_OF_UPGRADES, Pool, SurpriseKind
+from winpool.model.pool import KnownUpgrades, Pool, SurpriseKind
 
 WITH_UPGRADES: dict[str, Any] = {"upgrade": {}}
 BLUE = {"matchLabels": {"agentpool": "blue"}}
@@ -73,8 +73,8 @@ def test_a_pool_without_upgrades_knows_nothing(stage: Stage) -> None:
     stage.reboot()
     gone = a_pool(more=WITH_UPGRADES, deleting=True)
     for pool in (a_pool(), gone, a_pool(refusal="unreadable")):
-        assert stage.sights.known(pool) is NOTHING_SEEN_OF_UPGRADES
-    assert not stage.sights.stats.surprises
+        assert stage.sights.known(pool) == KnownUpgrades()
+    assert not stage.sights.surprises
 
 
 def test_a_pool_knows_the_surprises_of_its_own_nodes(stage: Stage) -> None:
@@ -91,15 +91,15 @@ def test_it_knows_since_when_the_control_plane_is_unchanged(stage: Stage) -> Non
 def test_each_surprise_is_counted_once_however_many_passes_know_it(stage: Stage) -> None:
     pool = a_pool(more=WITH_UPGRADES)
     stage.reboot()
-    assert not stage.sights.stats.surprises, "an operator that waits to lead makes no pass"
+    assert not stage.sights.surprises, "an operator that waits to lead makes no pass"
     for _ in range(3):
         stage.sights.known(pool)
         stage.sights.known(a_pool("twin", more=WITH_UPGRADES))
-    assert stage.sights.stats.surprises == {SurpriseKind.REBOOT: 1}
+    assert stage.sights.surprises == {SurpriseKind.REBOOT: 1}
     stage.now += timedelta(minutes=1)
     stage.reboot(boot_id="9")
     stage.sights.known(pool)
-    assert stage.sights.stats.surprises == {SurpriseKind.REBOOT: 2}
+    assert stage.sights.surprises == {SurpriseKind.REBOOT: 2}
 
 
 def test_a_node_that_is_gone_is_forgotten(stage: Stage) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from harness.every import every
 from harness.services import some_services
-from winpool.controllers.machines import UpgradeStats
 from winpool.controllers.memory_polls import EvictionResult
 from winpool.controllers.pod_pass import PodPassStats
 from winpool.controllers.services import ControlStats
@@ -122,10 +121,9 @@ def test_the_table_declares_the_values_that_are_counted(
 
 
 def test_surprises_are_served_by_their_reason_and_both_from_the_start() -> None:
-    stats = UpgradeStats()
-    stats.surprises[SurpriseKind.REBOOT] += 2
+    surprises = Counter([SurpriseKind.REBOOT, SurpriseKind.REBOOT])
     served = {("SurpriseReboot",): 2, ("SurpriseOSChange",): 0}
-    assert of_upgrades(stats) == {SURPRISES: served}
+    assert of_upgrades(surprises) == {SURPRISES: served}
 
 
 async def test_reviews_of_tokens_are_served_as_they_are_counted_and_all_results_from_the_start() -> None:
@@ -208,7 +206,7 @@ def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
             guard=part(identity="", known=True),
             stats=made[ControlStats],
             pod_pass=part(stats=made[PodPassStats]),
-            upgrades=part(stats=UpgradeStats()),
+            upgrades=part(surprises=Counter()),
         ),
         transport=part(stats=made[RequestStats]),
         pool_kind=part(is_missing=False, lacking_fields=(("status", "plan"), ("spec", "mode"))),
