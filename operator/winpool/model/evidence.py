@@ -41,13 +41,11 @@ class Evidence:
 
     def latest(self, node: Node) -> Survey | None:
         """Return the newest survey that saw ``node``, made for any spec."""
-        survey, own = self._survey, self._of_nodes.get(node.name)
-        return _newest(node, survey, own)
+        return _newest(node, self._survey, self._of_nodes.get(node.name))
 
     def of(self, node: Node) -> Survey | None:
         """Return the newest survey that saw ``node``, and was made for the spec as it is now."""
-        survey, own = self._of_this_spec(node)
-        return _newest(node, survey, own)
+        return _newest(node, *self._of_this_spec(node))
 
     def of_joining(self, node: Node) -> Survey | None:
         """Return the newest of those surveys that was asked what has to be Ready on ``node``.
@@ -56,8 +54,7 @@ class Evidence:
         was.
         """
         asked = (each if each and each.asked_readiness(node) else None for each in self._of_this_spec(node))
-        survey, own = asked
-        return _newest(node, survey, own)
+        return _newest(node, *asked)
 
     def covered_lately(self, node: Node) -> bool:
         """Whether a recent survey, made for the spec as it is now, covers ``node``."""
