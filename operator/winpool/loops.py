@@ -28,6 +28,11 @@ class Clock:
         return None if moment is None else (moment - self.now()).total_seconds()
 
 
+def soonest(*waits: float | None) -> float | None:
+    """Return the shortest of these waits, or the first of these moments, in seconds; None is never."""
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
 PassResult = Literal["Success", "Error"]
 
 

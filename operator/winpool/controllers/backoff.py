@@ -19,6 +19,7 @@ from winpool.kube.backoff import (
     doubled,
 )
 from winpool.kube.errors import ApiError, Conflict, NotFound, Unavailable
+from winpool.loops import soonest
 from winpool.model.node import Node, NodePatch
 from winpool.model.pool import Attempts, Pool
 
@@ -402,11 +403,10 @@ class WriteBackoff:
         This includes nodes that someone contests, for the moment at which that ends.
         """
         kinds = (self._repeats, self._refusals, self._failures, self._conflicts)
-        waits = [wait for kind in kinds if (wait := kind.seconds_to_next()) is not None]
         now = self._monotonic()
         permitted = (max(0.0, end - now) for end in self._permitted.values())
         quiet = map(self._repairs.seconds_to_quiet, self._contested)
-        return min((*waits, *permitted, *quiet), default=None)
+        return soonest(*(kind.seconds_to_next() for kind in kinds), *permitted, *quiet)
 
     def _paused_by(self, patch: NodePatch) -> tuple[object, bool]:
         """Return which goal a pause after this try delays, and whether the goals of the node flap."""

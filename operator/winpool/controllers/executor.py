@@ -20,6 +20,7 @@ from winpool.controllers.status import Announcer
 from winpool.controllers.writes import Outcome
 from winpool.decide import Decision
 from winpool.kube.errors import ApiError
+from winpool.loops import soonest
 from winpool.model.node import ConditionsPatch, Eviction, NodePatch
 from winpool.plan_writes import Writes
 from winpool.status.events import Announcement
@@ -98,11 +99,10 @@ class Executor:
 
     def seconds_to_next(self, writes: Writes) -> float | None:
         """Return how long until one of ``writes`` that has to wait is worth another try; None if none has."""
-        waits = (
+        return soonest(
             self.services.conditions.seconds_to_next(writes.conditions),
             self.services.evictions.seconds_to_next(writes.evictions),
         )
-        return min((wait for wait in waits if wait is not None), default=None)
 
     def _evict(self, evictions: tuple[Eviction, ...], *, is_wanted: Callable[[], bool]) -> None:
         if not evictions or (self._evicting is not None and not self._evicting.done()):
