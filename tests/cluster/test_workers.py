@@ -16,10 +16,11 @@ from cluster.pods import NAMESPACE, Pods
 from cluster.workers import a_running_pod, a_writer
 from harness.waiting import eventually
 from harness.world import World
-from winpool.controllers.evictions import Evictor
+from winpool.controllers.evictions import Evictor, eviction_answers
 from winpool.kube.errors import Conflict, DisruptionBudget, Forbidden, NotFound, Unavailable
 from winpool.kube.nodes import decode_node
 from winpool.kube.writer import Writer
+from winpool.loops import Clock
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodeCondition, NodePatch
 
 Object = dict[str, Any]
@@ -74,7 +75,7 @@ async def test_a_budget_is_of_one_pod_and_once_it_is_gone_the_pod_is_evicted(
 ) -> None:
     eviction = await asyncio.to_thread(a_running_pod, world, pods)
     budget = await asyncio.to_thread(a_budget, world, "none")
-    lane = Evictor(writer=writer, monotonic=time.monotonic)
+    lane = Evictor(writer=writer, monotonic=time.monotonic, answers=eviction_answers(None, clock=Clock()))
 
     outcome = await lane.run([eviction])
     [(_, error)] = outcome.stopped

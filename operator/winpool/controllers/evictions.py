@@ -50,7 +50,6 @@ from winpool.kube.writer import Writer
 from winpool.loops import Clock
 from winpool.model.node import Eviction, Node
 from winpool.model.node_pods import Answer, Answered, NodePods, PodListRequest
-from winpool.model.pressure import NodePressure
 
 log = logging.getLogger(__name__)
 
@@ -296,15 +295,7 @@ SETTLED_KEPT: Final = 8192
 longest ago is forgotten; at worst it is evicted once more."""
 
 
-def _unchanged(eviction: Eviction) -> Eviction:
-    return eviction
-
-
-def _no_objection(_: Eviction) -> str:
-    return ""
-
-
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, eq=False)
 class Evictor:
     """Evicts pods of all pools through ``writer``. ``answers`` remembers what is answered.
 
@@ -314,23 +305,21 @@ class Evictor:
 
     writer: Writer
     monotonic: Callable[[], float]
-    answers: Answers | None = None
-    objection: Callable[[Eviction], str] = _no_objection
+    answers: Answers
+    objection: Callable[[Eviction], str] = lambda _: ""
     _outstanding: set[str] = field(default_factory=set, init=False)
     _settled: OrderedDict[str, float] = field(default_factory=OrderedDict, init=False)
     """UIDs of pods that were evicted or are gone, and until when each is not evicted again; in that order."""
-    _pauses: KeyedBackoff[str] = field(init=False)
-    _lane: WorkerPool[Eviction] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._pauses = KeyedBackoff(monotonic=self.monotonic, cap=LONGEST_REFUSAL_SECONDS)
+        self._pauses = KeyedBackoff[str](monotonic=self.monotonic, cap=LONGEST_REFUSAL_SECONDS)
         self._lane = WorkerPool(self._evict, is_of_one_pod, EVICTIONS_IN_FLIGHT, self.monotonic)
 
     async def run(
         self,
         evictions: Sequence[Eviction],
         *,
-        newest: Callable[[Eviction], Eviction | None] = _unchanged,
+        newest: Callable[[Eviction], Eviction | None] = lambda each: each,
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> Outcome[Eviction]:
         """Ask for ``evictions``, in order, at most EVICTIONS_IN_FLIGHT at once. Never raises an ApiError.
@@ -372,15 +361,13 @@ class Evictor:
 
     async def _evict(self, eviction: Eviction) -> None:
         self._outstanding.add(eviction.uid)
-        if self.answers is not None:
-            self.answers.asked(eviction)
+        self.answers.asked(eviction)
         try:
             with unless(lambda: self.objection(eviction)):
                 await self.writer.evict(eviction)
         except NotFound:
             self._settle(eviction.uid)
-            if self.answers is not None:
-                self.answers.gone(eviction)
+            self.answers.gone(eviction)
             log.info("pod %s on node %s was gone before its eviction", eviction.full_name, eviction.node)
             raise
         except ApiError as error:
@@ -388,8 +375,7 @@ class Evictor:
             raise
         else:
             self._settle(eviction.uid)
-            if self.answers is not None:
-                self.answers.accepted(eviction)
+            self.answers.accepted(eviction)
             log.info(
                 "the operator evicted pod %s on node %s: %s", eviction.full_name, eviction.node, eviction.why
             )
@@ -404,8 +390,7 @@ class Evictor:
             self._settled.popitem(last=False)
 
     def _note_failed(self, eviction: Eviction, error: ApiError) -> None:
-        if self.answers is not None:
-            self.answers.failed(eviction, error)
+        self.answers.failed(eviction, error)
         if isinstance(error, NotWanted):
             _log_unsent(eviction, error.message)
         elif is_of_one_pod(error):
@@ -451,7 +436,7 @@ def make_evictor(
     """Make what evicts. ``memory`` has detectors, ``known`` are the nodes as the watch last reported them."""
 
     def still(eviction: Eviction) -> str:
-        pool = _pool_of(memory, eviction.node_uid, now=clock.monotonic())
+        pool = {} if memory is None else memory.beside(eviction.node_uid)
         return objection(eviction, node=known.get(eviction.node), pool=pool, now=clock.now())
 
     return Evictor(writer=Writer(transport), monotonic=clock.monotonic, answers=answers, objection=still)
@@ -463,14 +448,3 @@ def eviction_answers(memory: MemoryCollector | None, *, clock: Clock) -> Answers
     stats = MemoryStats() if memory is None else memory.stats
     protected = frozenset() if memory is None else memory.protected_namespaces
     return Answers(detectors=memory, results=stats.evictions, monotonic=time, protected=protected)
-
-
-def _pool_of(
-    memory: MemoryCollector | None, node_uid: str, *, now: float
-) -> dict[str, tuple[Node, NodePressure]]:
-    """Return what is known ``now`` of the nodes of the pool of a node; nothing where it is not watched."""
-    return (
-        {}
-        if memory is None
-        else {each.node.uid: (each.node, each.memory_at(now)) for each in memory.watched.beside(node_uid)}
-    )

@@ -24,7 +24,7 @@ from winpool.features.memory.samples import fresh_seconds
 from winpool.kubelet.connection import shrink_tls_buffers
 from winpool.kubelet.samples import KubeletEviction
 from winpool.kubelet.schedule import Waiting
-from winpool.loops import Wake
+from winpool.loops import Wake, soonest
 from winpool.model.memory_report import MemoryReport, SeenNode, report_of
 from winpool.model.node import Node
 from winpool.model.pool import Pool
@@ -258,11 +258,9 @@ class MemoryCollector:
         """Make the loops; ``wake`` asks for a pass of the pool of a name."""
         self.stats = MemoryStats()
         self.protected_namespaces = connections.protected_namespaces
-        self._data_sources = frozenset(connections.data_sources)
+        self._connections = connections
         self._now = now
         self._monotonic = monotonic
-        self._missing = connections.missing
-        self._close = connections.close
         self._capabilities = ToldCapabilities(monotonic=monotonic)
         self._timer = Wake()
         self._wakes = Wakes(
@@ -300,10 +298,15 @@ class MemoryCollector:
         """Return what is known of the nodes of ``pool`` now, for its snapshot."""
         return replace(
             self.watched.known(pool.name),
-            data_sources=self._data_sources,
-            forbidden=self._missing(),
+            data_sources=frozenset(self._connections.data_sources),
+            forbidden=self._connections.missing(),
             capabilities=self._capabilities.of(pool.name, self.watched.of_pool(pool.name)),
         )
+
+    def beside(self, node_uid: str) -> dict[str, tuple[Node, NodePressure]]:
+        """Return what is known now of the nodes of the pool of a node; nothing where it is not watched."""
+        now = self._monotonic()
+        return {each.node.uid: (each.node, each.memory_at(now)) for each in self.watched.beside(node_uid)}
 
     def snapshot(self) -> Callable[[], MemoryReport]:
         """Return what makes the report of all nodes as they are known now; it takes some 20 µs for each."""
@@ -326,21 +329,17 @@ class MemoryCollector:
                 group.create_task(self._poller.run(), name="polls of memory")
                 group.create_task(self._follow_time(), name="age of samples")
         finally:
-            await self._close()
+            await self._connections.close()
 
     async def _follow_time(self) -> None:
         """Have it known when samples grow old, and wake the pools that have waited."""
         while True:
             self.watched.expire()
             self._wakes.wake_due()
-            times = (self.watched.seconds_to_change(), self._wakes.seconds_to_next())
-            soonest = min((seconds for seconds in times if seconds is not None), default=None)
-            if soonest is None and not len(self.watched):
-                await self._timer.wait(seconds=None)
-            else:
-                await self._timer.wait(
-                    seconds=TICK_SECONDS if soonest is None else min(soonest, TICK_SECONDS)
-                )
+            seconds = soonest(self.watched.seconds_to_change(), self._wakes.seconds_to_next())
+            if seconds is not None or len(self.watched):
+                seconds = soonest(seconds, TICK_SECONDS)
+            await self._timer.wait(seconds=seconds)
 
     def _priority_changed(self, watched: WatchedNode) -> None:
         self._poller.priority_changed(watched)

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from harness.virtual_time import in_virtual_time
-from winpool.controllers.evictions import SETTLED_KEPT, Evictor, is_of_one_pod
+from winpool.controllers.evictions import SETTLED_KEPT, Evictor, eviction_answers, is_of_one_pod
 from winpool.kube.errors import (
     ApiError,
     Conflict,
@@ -23,6 +23,7 @@ from winpool.kube.errors import (
     Unavailable,
 )
 from winpool.kube.writer import Writer
+from winpool.loops import Clock
 from winpool.model.node import Eviction
 
 IN_FLIGHT = 8
@@ -71,7 +72,9 @@ class PodWriter(Writer):
 
 def a_lane(writer: Writer) -> Evictor:
     """Make one inside the running event loop, whose time it goes by."""
-    return Evictor(writer=writer, monotonic=asyncio.get_running_loop().time)
+    monotonic = asyncio.get_running_loop().time
+    answers = eviction_answers(None, clock=Clock(monotonic=monotonic))
+    return Evictor(writer=writer, monotonic=monotonic, answers=answers)
 
 
 def pods(number: int) -> list[Eviction]:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from harness.builders import NOON, a_node
 from harness.virtual_time import in_virtual_time
-from winpool.controllers.evictions import EVICTIONS_IN_FLIGHT, Evictor
+from winpool.controllers.evictions import EVICTIONS_IN_FLIGHT, Evictor, eviction_answers
 from winpool.controllers.node_pods import LISTS_IN_FLIGHT
 from winpool.controllers.writes import CONDITIONS_IN_FLIGHT, PATCHES_IN_FLIGHT, ConditionApplier, NodePatcher
 from winpool.kube.client import MAX_CONNECTIONS
@@ -55,14 +55,16 @@ async def test_what_hangs_in_one_lane_holds_up_no_other() -> None:
         Eviction(namespace="shop", name=node.name, uid=node.uid, node=node.name, why="a drain")
         for node in nodes
     ]
+    clock = Clock(now=lambda: NOON, monotonic=loop.time)
     condition_lane = ConditionApplier(
         writer=writer,
         known={},
         accept_written=lambda _: None,
-        clock=Clock(now=lambda: NOON, monotonic=loop.time),
+        clock=clock,
     )
+    answers = eviction_answers(None, clock=clock)
     tasks = [
-        asyncio.create_task(Evictor(writer=writer, monotonic=loop.time).run(evictions)),
+        asyncio.create_task(Evictor(writer=writer, monotonic=loop.time, answers=answers).run(evictions)),
         asyncio.create_task(condition_lane.run([ConditionsPatch(node, ()) for node in nodes])),
     ]
     await asyncio.sleep(1)
