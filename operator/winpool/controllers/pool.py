@@ -30,6 +30,7 @@ from winpool.controllers.status import Announcer, StatusWriter
 from winpool.decide import Decision, decide
 from winpool.kube.backoff import KeyedBackoff
 from winpool.kube.errors import ApiError, Conflict, Forbidden, NotFound, explain
+from winpool.loops import soonest
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import release
@@ -42,7 +43,7 @@ LONGEST_PAUSE_SECONDS: Final = 30.0
 operator write as fast as itself; the nodes of the pool wait meanwhile."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Finalizers:
     """Adds our finalizer before the first node is written, and removes it when nothing is left on nodes.
 
@@ -52,10 +53,9 @@ class Finalizers:
 
     services: Services
     announcer: Announcer
-    _pauses: KeyedBackoff[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._pauses = KeyedBackoff(monotonic=self.services.clock.monotonic, cap=LONGEST_PAUSE_SECONDS)
+        self._pauses = KeyedBackoff[str](monotonic=self.services.clock.monotonic, cap=LONGEST_PAUSE_SECONDS)
 
     def seconds_to_next(self, pool: Pool, decision: Decision) -> float | None:
         """Return how long the finalizer, which someone keeps removing, has to wait; None if it does not."""
@@ -130,11 +130,6 @@ UNFINISHED: Final = NextLook(is_unfinished=True)
 AT_ONCE: Final = NextLook(paced=0.0)
 
 
-def soonest(*waits: float | None) -> float | None:
-    """Return the shortest of these waits in seconds; None is one that does not end by itself."""
-    return min((wait for wait in waits if wait is not None), default=None)
-
-
 STILL_LABELLED_SECONDS: Final = 2.0
 """The API server lists a node with our label that is not in the store: the watch is behind and will bring
 it."""
@@ -143,19 +138,13 @@ HALTED_SECONDS: Final = 5.0
 """The pause after a pass with only internal errors. A change ends it early: it may be the fix."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Reconciler:
     """Runs the passes of one pool, one at a time."""
 
     pool_name: str
     services: Services
     observer: Observer
-    _announcer: Announcer = field(init=False)
-    _executor: Executor = field(init=False)
-    _conflicts: ConflictBackoff = field(init=False)
-    _status: StatusWriter = field(init=False)
-    _finalizers: Finalizers = field(init=False)
-    _backoff: WriteBackoff = field(init=False)
     _intent: tuple[str, int] = field(default=("", 0), init=False)
     _is_deleting: bool = field(default=False, init=False)
     _written_generation: int = field(default=0, init=False)

@@ -53,10 +53,6 @@ TIMER_SECONDS: Final = 0.001
 """A timer of the event loop may be early by this much."""
 
 
-def _nobody() -> None:
-    pass
-
-
 @dataclass(slots=True)
 class _Absence:
     """A UID or name that no known pool has; ``asked_at`` is the time of the first question about it.
@@ -81,7 +77,7 @@ class Absences:
 
     grace_seconds: float
     clock: Clock = field(default_factory=Clock)
-    on_doubt: Callable[[], None] = _nobody
+    on_doubt: Callable[[], None] = lambda: None
     _absences: dict[str | PoolName, _Absence] = field(default_factory=dict, init=False)
     """The last asked about is last: the ones without a question for longest are removed first."""
     _whole_at: float = field(default=float("-inf"), init=False)
@@ -152,9 +148,7 @@ class Absences:
             return  # the list may be older than the pool
         if absence.missed_at is None:
             absence.missed_at = began
-            planned = self._told(began, slack=timedelta())
-            if planned > absence.told:
-                absence.told = planned
+            absence.told = max(absence.told, self._told(began, slack=timedelta()))
         elif began >= absence.missed_at + self.grace_seconds - TIMER_SECONDS:
             absence.is_confirmed = True
 
@@ -287,23 +281,15 @@ class Pools:
 
     on_change: ChangeHandler
     absences: Absences
+    synced: bool = field(default=False, init=False)
+    """Whether a complete list has been seen: before that, it is not known which pools share a node."""
+    newest_version: str = field(default="", init=False)
+    """The newest resourceVersion that was seen; empty before any."""
     _pools: dict[str, Pool] = field(default_factory=dict, init=False)
-    _synced: bool = field(default=False, init=False)
-    _newest: str = field(default="", init=False)
     _faults: Faults = field(default_factory=lambda: Faults("reading it", log), init=False)
     _gone: dict[str, _Gone] = field(default_factory=dict, init=False)
     """By the UIDs of pools that are gone, the latest last."""
     _room: _Room = field(default_factory=_Room, init=False)
-
-    @property
-    def synced(self) -> bool:
-        """Whether a complete list has been seen: before that, it is not known which pools share a node."""
-        return self._synced
-
-    @property
-    def newest_version(self) -> str:
-        """The newest resourceVersion that was seen; empty before any."""
-        return self._newest
 
     def get(self, name: str) -> Pool | None:
         """Return the pool of that name, or None."""
@@ -357,7 +343,7 @@ class Pools:
         if held and not even_older and not _is_news(pool, held):
             return
         self._pools[pool.name] = pool
-        self._newest = newer_of(pool.resource_version, self._newest)
+        self.newest_version = newer_of(pool.resource_version, self.newest_version)
         for_rivals = held is None or _claims(held) != _claims(pool)
         if for_rivals or not is_own_status:
             self.on_change(pool.name, for_rivals=for_rivals)
@@ -426,7 +412,7 @@ class Pools:
         ``began`` is the monotonic time at which the list was requested; ``rewound`` says that the server was
         restored to an earlier state, so that the list, which was read whole, is right in any case.
         """
-        self._newest = resource_version if rewound else newer_of(resource_version, self._newest)
+        self.newest_version = resource_version if rewound else newer_of(resource_version, self.newest_version)
         listed: set[str | PoolName] = set()
         for pool in pools:
             listed |= _identities(pool.uid, pool.name)
@@ -441,7 +427,7 @@ class Pools:
                 self.forget(name=pool.name, uid=pool.uid, version=resource_version)
         self._room.keep({each.uid for each in self._pools.values()})
         self._make_room()
-        self._synced = True
+        self.synced = True
         self.absences.note_list(listed, began=began)
 
 
@@ -473,7 +459,7 @@ moment after it has reported the deletion."""
 _uniform: Final = random.SystemRandom().uniform
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, eq=False)
 class Relister:
     """Lists all pools into the cache, and calls ``after``.
 
@@ -486,16 +472,13 @@ class Relister:
     after: Callable[[], None]
     monotonic: Callable[[], float]
     problem: str = field(default="not listed yet", init=False)
-    _outage: Outage = field(init=False)
     _news: Wake = field(default_factory=Wake, init=False)
     _pause: Wake = field(default_factory=Wake, init=False)
     _is_asked: bool = field(default=False, init=False)
     _again_at: float = field(default=float("inf"), init=False)
 
     def __post_init__(self) -> None:
-        self._outage = Outage(
-            "pools", logger=log, monotonic=self.monotonic, meanwhile="the operator tries again"
-        )
+        self._outage = Outage("pools", log, self.monotonic)
 
     def ask(self) -> None:
         """Ask for a list soon: the answer about a known pool was a 404, or the feed watches no pools.

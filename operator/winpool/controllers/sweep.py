@@ -27,7 +27,7 @@ from winpool.controllers.status import Announcer
 from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.errors import ApiError, Conflict, Unavailable, explained
 from winpool.kube.events import EventRecorder
-from winpool.loops import Wake
+from winpool.loops import Wake, soonest
 from winpool.model.node import Node, NodePatch
 from winpool.model.pool import PoolName
 from winpool.ownership.diff import NodeDiff
@@ -177,7 +177,7 @@ STRAYS_PAUSE_SECONDS: Final = 1.0
 """Least time between two lists of strays: a fleet that is deleted is hundreds of occasions at once."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Sweeper:
     """Sweeps until cancelled."""
 
@@ -185,8 +185,6 @@ class Sweeper:
     observer: Observer
     _doubted_strays: DoubtedRecords = field(default_factory=DoubtedRecords, init=False)
     _doubted_orphans: DoubtedRecords = field(default_factory=DoubtedRecords, init=False)
-    _gone_pools: GonePools = field(init=False)
-    _refusals: Refusals = field(init=False)
     _wake: Wake = field(default_factory=Wake, init=False)
     _strays: tuple[NodePatch, ...] = field(default=(), init=False)
     """Those of the last list that are still to be released. Each try needs a new list: nothing else shows
@@ -235,13 +233,12 @@ class Sweeper:
     def _look_for_strays_soon(self) -> None:
         self._strays_due = min(self._strays_due, self._listed_at + STRAYS_PAUSE_SECONDS)
 
-    def _seconds_to_next(self) -> float:
+    def _seconds_to_next(self) -> float | None:
         # This comes first: the next call forgets the nodes whose pause is over.
         to_refused = self._refusals.seconds_to_next()
         if self._due(self._strays):  # a pause has ended while we swept
             self._look_for_strays_soon()
-        to_strays = max(0.0, self._strays_due - self.services.clock.monotonic())
-        return to_strays if to_refused is None else min(to_strays, to_refused)
+        return soonest(max(0.0, self._strays_due - self.services.clock.monotonic()), to_refused)
 
     async def _sweep(self) -> None:
         if self._due(self._strays) or any(
@@ -294,11 +291,8 @@ class Sweeper:
 
     def _orphans(self) -> Iterator[NodePatch]:
         nodes = tuple(self.services.nodes.objects.values())
-        pools, is_vanished, rights = (
-            self.services.pools.all(),
-            self.services.pools.is_vanished,
-            self.observer.trust_over(nodes),
-        )
+        pools, is_vanished = self.services.pools.all(), self.services.pools.is_vanished
+        rights = self.observer.trust_over(nodes)
         found = [
             (node, release_orphan(node, pools=pools, is_vanished=is_vanished, rights=rights))
             for node in nodes

@@ -376,11 +376,9 @@ class WatchedNodes:
     _changing: Waiting = field(default_factory=Waiting, init=False)
     """UIDs of nodes, by when time alone changes something about them."""
     _by_uid: dict[str, WatchedNode] = field(default_factory=dict, init=False)
-    _faults: Faults = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin with no node."""
-        self._faults = Faults("the watch of the memory of a node", logger=log)
+    _faults: Faults = field(
+        default_factory=lambda: Faults("the watch of the memory of a node", log), init=False
+    )
 
     def __len__(self) -> int:
         """Return how many nodes are watched."""
@@ -398,10 +396,9 @@ class WatchedNodes:
         if wanted is None or not nodes:
             self.forget(pool.name)
             return
-        is_other = wanted is not self._wanted.get(pool.name)
+        has_changed = wanted is not self._wanted.get(pool.name)
         self._wanted[pool.name] = wanted
         mine = self._of_pool.setdefault(pool.name, {})
-        has_changed = is_other
         for gone in mine.keys() - {node.uid for node in nodes}:
             self._drop(mine[gone])
             has_changed = True

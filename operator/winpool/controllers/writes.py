@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -74,7 +74,7 @@ class Outcome(Generic[ActT]):
         return not self.done and self.internal_errors >= INTERNAL_ERRORS
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class WorkerPool(Generic[ActT]):
     """Performs acts of one kind, at most ``limit`` at once.
 
@@ -86,7 +86,6 @@ class WorkerPool(Generic[ActT]):
     is_of_one: Callable[[ApiError], bool]
     limit: int
     monotonic: Callable[[], float]
-    _in_flight: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
         self._in_flight = asyncio.Semaphore(self.limit)
@@ -106,33 +105,24 @@ class WorkerPool(Generic[ActT]):
         outcome: Outcome[ActT] = Outcome()
         waiting = iter(acts)
         deadline = self.monotonic() + SLICE_SECONDS
+
+        async def work() -> None:
+            while True:
+                async with self._in_flight:
+                    # Checked only now: with many pools, the wait for this place may have been long.
+                    if outcome.error or outcome.is_halted or self.monotonic() >= deadline or not is_wanted():
+                        return
+                    act = next(waiting, None)
+                    if act is None:
+                        return
+                    if (current := ready(act)) is not None:
+                        await self._do(current, outcome)
+
         async with asyncio.TaskGroup() as group:
             for _ in range(min(self.limit, len(acts))):
-                group.create_task(
-                    self._work(waiting, ready, deadline=deadline, is_wanted=is_wanted, outcome=outcome)
-                )
+                group.create_task(work())
         outcome.remaining = len(acts) - len(outcome.done) - len(outcome.stopped)
         return outcome
-
-    async def _work(
-        self,
-        waiting: Iterator[ActT],
-        ready: Callable[[ActT], ActT | None],
-        *,
-        deadline: float,
-        is_wanted: Callable[[], bool],
-        outcome: Outcome[ActT],
-    ) -> None:
-        while True:
-            async with self._in_flight:
-                # Checked only now: with many pools, the wait for this place may have been long.
-                if outcome.error or outcome.is_halted or self.monotonic() >= deadline or not is_wanted():
-                    return
-                act = next(waiting, None)
-                if act is None:
-                    return
-                if (current := ready(act)) is not None:
-                    await self._do(current, outcome)
 
     async def _do(self, act: ActT, outcome: Outcome[ActT]) -> None:
         try:
@@ -171,7 +161,7 @@ PATCHES_IN_FLIGHT: Final = 32
 cores, 100 give 413 and triple the latency of each (measured against a raw loader)."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class NodePatcher:
     """Sends node patches through ``writer`` and hands each answer to ``accept_written``.
 
@@ -182,7 +172,6 @@ class NodePatcher:
     known: Mapping[str, Node]
     accept_written: Callable[[Node], None]
     clock: Clock
-    _lane: WorkerPool[NodePatch] = field(init=False)
 
     def __post_init__(self) -> None:
         self._lane = WorkerPool(self._send, is_of_one_object, PATCHES_IN_FLIGHT, self.clock.monotonic)
@@ -216,7 +205,7 @@ ANY: Final[tuple[NodeCondition, ...]] = ()
 """In place of the conditions: whichever."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class ConditionApplier:
     """Applies conditions of all pools through ``writer`` and hands each answer to ``accept_written``.
 
@@ -232,14 +221,11 @@ class ConditionApplier:
     """UIDs of nodes whose last write was a conflict, and the resourceVersion that was too old."""
     _told: set[str] = field(default_factory=set, init=False)
     """UIDs of nodes that cannot be written, and that the log has reported."""
-    _pauses: KeyedBackoff[Goal] = field(init=False)
-    _changes: KeyedBackoff[str] = field(init=False)
-    """How often the conditions of a node changed lately, by its UID."""
-    _lane: WorkerPool[ConditionsPatch] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._pauses = KeyedBackoff(monotonic=self.clock.monotonic)
-        self._changes = KeyedBackoff(monotonic=self.clock.monotonic)
+        self._pauses = KeyedBackoff[Goal](monotonic=self.clock.monotonic)
+        # How often the conditions of a node changed lately, by its UID.
+        self._changes = KeyedBackoff[str](monotonic=self.clock.monotonic)
         self._lane = WorkerPool(self._apply, is_of_one_object, CONDITIONS_IN_FLIGHT, self.clock.monotonic)
 
     async def run(
