@@ -20,7 +20,7 @@ from winpool.kubelet.addresses import INTERNAL, AddressRules, Target
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.samples import KubeletEviction
 from winpool.kubelet.schedule import JITTER_SHARE, LONGEST_BACKOFF, Intervals, Poll, Schedule
-from winpool.loops import Wake
+from winpool.loops import Wake, soonest
 from winpool.model.pressure import MemorySample, PodUsage
 
 log = logging.getLogger(__name__)
@@ -267,9 +267,8 @@ class Poller:
     def _seconds_to_next(self) -> float | None:
         now = self.monotonic()
         free = (each.due for series, each in self._queries.items() if series.data_source not in self._queried)
-        times = (self._schedule.next_due(now=now), *free)
-        soonest = min((each for each in times if each is not None), default=None)
-        return None if soonest is None else max(soonest - now, 0.0)
+        due = soonest(self._schedule.next_due(now=now), *free)
+        return None if due is None else max(due - now, 0.0)
 
     def _follow(self, client: KubeletReader) -> None:
         """Poll the nodes that are watched now. Another machine of the same name begins with nothing."""
@@ -419,9 +418,9 @@ class Poller:
         for number, watched in enumerate(self.watched.of_series(series), start=1):
             try:
                 if self.watched.has(watched):
-                    self._scraped(
-                        watched, found.get(watched.node.name), name, outcome, at=at, interval=interval
-                    )
+                    told, ram = found.get(watched.node.name), watched.node.memory.capacity
+                    sample = told and told.arrived(source=name, at=at, interval=interval, ram=ram)
+                    self._scraped(watched, sample, name, outcome)
             except Exception as error:  # noqa: BLE001 - a bug of ours must not cost other nodes
                 self.watched.fault(watched.wanted.pool, error)
             if number % AT_ONCE == 0:
@@ -429,19 +428,11 @@ class Poller:
         return has_answered
 
     def _scraped(
-        self,
-        watched: WatchedNode,
-        told: MemorySample | None,
-        source: str,
-        outcome: Outcome,
-        *,
-        at: float,
-        interval: float,
+        self, watched: WatchedNode, sample: MemorySample | None, source: str, outcome: Outcome
     ) -> None:
         """Note the sample of a node; ``outcome`` is why there is none."""
-        if told is None:
+        if sample is None:
             self._failed(watched, source, outcome)
             return
-        sample = told.arrived(source=source, at=at, interval=interval, ram=watched.node.memory.capacity)
         self.stats.samples[source, watched.took(sample)] += 1
         self.watched.note(watched)
