@@ -122,11 +122,6 @@ class ListedNode:
     pods: NodePods | None = None
     begun: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_IN_A_MINUTE))
 
-    @property
-    def is_due_at(self) -> float:
-        """When it is to be listed; infinite where that is not wanted, or under way."""
-        return self.due if self.is_wanted and not self.is_running else inf
-
     def is_recent(self, now: float, *, seconds: float = LONGEST_SECONDS) -> bool:
         """Whether a pass wants it, or did lately."""
         return self.is_wanted or self.is_running or self.due >= now - seconds
@@ -279,7 +274,10 @@ class NodePodLists:
         return due[: LISTS_IN_FLIGHT - self._running]
 
     def _due_at(self, each: ListedNode) -> float:
-        return max(each.is_due_at, -inf if each.request.look else self._surveys_held_until)
+        """Return when it is to be listed; infinite where that is not wanted, or under way."""
+        if not each.is_wanted or each.is_running:
+            return inf
+        return each.due if each.request.look else max(each.due, self._surveys_held_until)
 
     @property
     def _running(self) -> int:

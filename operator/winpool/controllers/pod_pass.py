@@ -49,17 +49,17 @@ class Questions:
 
     def of(self, pools: Iterable[Pool], nodes: Sequence[Node], *, now: datetime) -> list[PoolQuestion]:
         """Return the questions of ``pools``, without those that have none."""
-        found = (self._question_of(pool, nodes, now=now) for pool in pools)
-        return [question for question in found if question is not None]
-
-    def _question_of(self, pool: Pool, nodes: Sequence[Node], *, now: datetime) -> PoolQuestion | None:
-        try:
-            question = question_of(pool, nodes, now=now)
-        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the looks of all pools
-            self._faults.failed(pool.name, error)
-            return None
-        self._faults.ended(pool.name)
-        return question
+        questions: list[PoolQuestion] = []
+        for pool in pools:
+            try:
+                question = question_of(pool, nodes, now=now)
+            except Exception as error:  # noqa: BLE001 - a bug of ours must not end the looks of all pools
+                self._faults.failed(pool.name, error)
+                continue
+            self._faults.ended(pool.name)
+            if question is not None:
+                questions.append(question)
+        return questions
 
 
 LEAST_SECONDS: Final = 1.0
@@ -138,7 +138,6 @@ class PodPass:
     _asked: Sequence[tuple[object, ...]] = field(default=(), init=False)
     _repeats: int = field(default=0, init=False)
     _is_asked: bool = field(default=False, init=False)
-    _is_failing: bool = field(default=False, init=False)
     _wake: Wake = field(default_factory=Wake, init=False)
 
     def __post_init__(self) -> None:
@@ -259,18 +258,16 @@ class PodPass:
         )
         self.stats.finished = finished.timestamp()
         self.stats.pods = listed.count
-        self._is_failing = False
         self.problem = self.forbidden = ""
         self._outage.ended()
         self.on_surveyed()
 
     def _failed(self, error: ApiError) -> None:
         self._outage.failed(error)
-        before = (self._is_failing, self.forbidden)
-        self._is_failing = True
+        had_problem, forbidden = bool(self.problem), self.forbidden
         self.problem = error.message
-        self.forbidden = _forbidden_by(error, before=self.forbidden)
-        if before != (True, self.forbidden):
+        self.forbidden = _forbidden_by(error, before=forbidden)
+        if not had_problem or self.forbidden != forbidden:
             self.on_surveyed()
 
 
