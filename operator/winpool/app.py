@@ -43,11 +43,6 @@ _READERS: Final = {METRICS_PATH: "winpool-metrics-reader", MEMORY_PATH: "winpool
 """The ClusterRoles of ``deploy`` with the right to get a path."""
 
 
-def make_access(settings: Settings, *, transport: Transport, monotonic: Callable[[], float]) -> Access | None:
-    """Return what decides who may read the metrics; None where everyone may."""
-    return _access_to(METRICS_PATH, settings, transport=transport, monotonic=monotonic)
-
-
 def make_memory(
     *,
     settings: Settings,
@@ -62,7 +57,7 @@ def make_memory(
     return Memory(
         source,
         standby=lambda: "" if elector.leads else no_memory_here(elector.holder),
-        access=_access_to(MEMORY_PATH, settings, transport=transport, monotonic=monotonic),
+        access=make_access(MEMORY_PATH, settings, transport=transport, monotonic=monotonic),
         monotonic=monotonic,
     )
 
@@ -76,9 +71,10 @@ def no_memory_here(holder: str) -> str:
     )
 
 
-def _access_to(
+def make_access(
     path: str, settings: Settings, *, transport: Transport, monotonic: Callable[[], float]
 ) -> Access | None:
+    """Return what decides who may read ``path``; None where the settings let everyone."""
     if settings.metrics_auth == "none":
         return None
     reviews = Reviews(transport, path=path, monotonic=monotonic)
@@ -94,10 +90,9 @@ def make_tls(settings: Settings) -> ServingTls | None:
 
 def log_who_may_read(settings: Settings) -> None:
     """Log who may read the metrics, with a warning where that is more open than it may seem."""
-    has_tls = settings.tls_cert_file is not None
     if settings.metrics_auth == "none":
         log.info("everyone who reaches the port can read /metrics; --metrics-auth=token requires a token")
-    elif has_tls:
+    elif settings.tls_cert_file is not None:
         log.info(
             "/metrics is served by HTTPS and requires the token of a user who may get the nonResourceURL "
             "/metrics"
@@ -130,12 +125,12 @@ class App:
 
     def __post_init__(self) -> None:
         """Make the parts."""
-        transport, clock = self.transport, self.clock
+        settings, transport, clock = self.settings, self.transport, self.clock
         self._elector = self.elector or OtherOperator(transport)
         self._stop = asyncio.Event()
         self._controller = Controller(
             transport,
-            self.settings,
+            settings,
             elector=self._elector,
             clock=clock,
             cluster_rows=self.cluster_rows,
@@ -151,7 +146,7 @@ class App:
             are_listed=lambda: not (services.relister.problem or pool_kind.is_missing),
             list_again=services.relister.ask,
         )
-        self._access = make_access(self.settings, transport=transport, monotonic=clock.monotonic)
+        self._access = make_access(METRICS_PATH, settings, transport=transport, monotonic=clock.monotonic)
         self._telemetry = Telemetry(
             services=services,
             transport=transport,

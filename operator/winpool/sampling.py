@@ -246,7 +246,7 @@ def _client(told: _Source, *, monotonic: Callable[[], float]) -> PrometheusClien
     if not 1 <= told.scrape_interval_seconds <= LONGEST_SCRAPE_SECONDS:
         problems.append(f"scrapeIntervalSeconds: it must be from 1 to {LONGEST_SCRAPE_SECONDS}")
     problems.extend(f"matchers: {fault}" for fault in faults_of(told.matchers))
-    if problem := _unreadable(secret):
+    if secret and (problem := _unreadable(Path(secret))):
         problems.append(f"{field_}: the file {secret} cannot be read: {problem}")
     try:
         url = parse_url(told.url, has_token=token is not None)
@@ -295,12 +295,10 @@ def token_of(path: Path, *, monotonic: Callable[[], float]) -> Token:
     return token
 
 
-def _unreadable(token_file: str) -> str | None:
-    """Return why a token file cannot be read; None where it can, or none is set."""
-    if not token_file:
-        return None
+def _unreadable(token_file: Path) -> str | None:
+    """Return why a token file cannot be read; None where it can."""
     try:
-        with Path(token_file).open("rb"):
+        with token_file.open("rb"):
             return None
     except OSError as error:
         return error.strerror

@@ -12,6 +12,7 @@ from harness.clock import Seconds
 from winpool.app import log_who_may_read, make_access, make_tls
 from winpool.kube.client import Transport
 from winpool.serve.access import Access
+from winpool.serve.http import METRICS_PATH
 from winpool.serve.tls import TlsFilesError
 from winpool.settings import Settings
 
@@ -20,10 +21,11 @@ NO_TRANSPORT = cast("Transport", None)
 
 
 async def test_only_with_token_is_there_something_that_asks() -> None:
-    open_to_all = make_access(Settings(), transport=NO_TRANSPORT, monotonic=Seconds())
+    open_to_all = make_access(METRICS_PATH, Settings(), transport=NO_TRANSPORT, monotonic=Seconds())
     assert open_to_all is None
     with_tokens = Settings(metrics_auth="token")
-    assert isinstance(make_access(with_tokens, transport=NO_TRANSPORT, monotonic=Seconds()), Access)
+    asks = make_access(METRICS_PATH, with_tokens, transport=NO_TRANSPORT, monotonic=Seconds())
+    assert isinstance(asks, Access)
 
 
 def test_without_files_there_is_no_tls_and_files_that_are_missing_are_named() -> None:
