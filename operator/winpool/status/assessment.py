@@ -11,15 +11,11 @@ import msgspec
 from winpool.api.conditions import Reason
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.features.contract.feature import NOTHING_FOUND, ContractResult, NodeContract
-from winpool.features.contract.taints import Held
-from winpool.features.contract.validation import Startup
 from winpool.features.feature import FeatureResult, Progress, Stage
-from winpool.features.reserved_memory import Reserved
 from winpool.model.node import Node, is_available
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import NO_DIFF, NodeDiff
 from winpool.ownership.members import Claim, Members
-from winpool.support.judge import Judgement
 
 
 class Assessment(msgspec.Struct, frozen=True):
@@ -47,36 +43,6 @@ class Assessment(msgspec.Struct, frozen=True):
     is_held: bool = False
 
     @property
-    def held(self) -> Held:
-        """What the brake keeps away."""
-        return self.found.held
-
-    @property
-    def startup(self) -> Startup:
-        """How the node stands with the startup taints."""
-        return self.found.startup
-
-    @property
-    def lacks_taints(self) -> bool:
-        """Whether a taint of the spec is not there."""
-        return self.found.lacks_taints
-
-    @property
-    def judgement(self) -> Judgement | None:
-        """What the support matrix says; of our nodes only."""
-        return self.found.judgement
-
-    @property
-    def reserved(self) -> Reserved | None:
-        """How its reserved memory compares; of our nodes only."""
-        return self.found.reserved
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the node is known to run another release, or an older revision, than the spec asks for."""
-        return self.found.release.stage is Stage.DUE
-
-    @property
     def is_settled(self) -> bool:
         """Whether nothing is to be written to the node, now or later."""
         return self.diff.patch is None and self.diff.conditions is None and self.found.is_settled
@@ -102,7 +68,7 @@ class Assessment(msgspec.Struct, frozen=True):
         return (
             self.diff.patch is not None
             and not self.is_held
-            and not self.held.is_stale
+            and not self.found.held.is_stale
             and not self.diff.awaits_guard
             and not self.diff.awaits_conditions
         )

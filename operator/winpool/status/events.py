@@ -317,7 +317,7 @@ def _exception(each: Assessment) -> tuple[EventReason, str] | None:
             "written without the guard. Remove it if the pool did set it and no one needs it: "
             f"{removal(_NODE, diff.left_alone)}",
         )
-    if each.startup.passed:
+    if each.found.startup.passed:
         said = f"The operator removed the startup taints from {_NODES}, which passed validation."
         return EventReason.NODE_VALIDATED, said
     if diff.drifted:

@@ -194,7 +194,7 @@ _OF_NODES: Final = (
     _REFUSED,
     NodeIssue(
         IssueReason.VALIDATION_TIMED_OUT,
-        lambda each: each.startup.waits_for if each.startup.timed_out else "",
+        lambda each: each.found.startup.waits_for if each.found.startup.timed_out else "",
         "These nodes did not pass validation in time, because they wait for {cause}.",
         "Make the kubelet or the listed pods Ready. The operator then removes the startup taints.",
     ),
@@ -405,5 +405,5 @@ def findings_of_reserved(pool: Pool, nodes: Iterable[Assessment]) -> Iterator[Fi
     memory = pool.spec.reserved_memory if pool.spec and not pool.deleting else None
     ours = [each for each in nodes if each.claim is Claim.OURS] if memory else []
     if memory and ours:
-        found = {each.node.name: each.reserved for each in ours if each.reserved is not None}
+        found = {each.node.name: each.found.reserved for each in ours if each.found.reserved is not None}
         yield from reserved_findings(pool.name, memory, found)

@@ -144,7 +144,7 @@ def _met(
     lacking = [
         (each.node, survey)
         for each in assessed
-        if each.lacks_taints and (survey := evidence.of(each.node)) and survey.covers(each.node)
+        if each.found.lacks_taints and (survey := evidence.of(each.node)) and survey.covers(each.node)
     ]
     for asked in spec.taints:
         taint = Taint(asked.key, asked.effect, asked.value)
@@ -503,7 +503,7 @@ def deletions_of(
     if not taints:
         return Deletions(pool.name, pool.uid, {}, {}, frozenset())
     evidence = Evidence(snapshot)
-    lacking = [each.node for each in assessed if each.lacks_taints]
+    lacking = [each.node for each in assessed if each.found.lacks_taints]
     found: dict[str, tuple[Deletion, ...]] = {}
     for patch in patches:
         put = {taint.identity: taint.value for taint in patch.taints or ()}

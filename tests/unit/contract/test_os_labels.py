@@ -81,6 +81,6 @@ def test_a_pass_after_the_end_of_a_day_judges_anew_without_a_change_of_the_node(
     verdicts = []
     for now in (NOON.replace(year=2031, month=10, day=14), NOON.replace(year=2031, month=10, day=15)):
         [assessed] = assess(replace(a_snapshot(a_pool(), [node]), now=now))
-        assert assessed.judgement is not None
-        verdicts.append({reason.code for reason in assessed.judgement.reasons} & {"SupportEnded"})
+        assert assessed.found.judgement is not None
+        verdicts.append({reason.code for reason in assessed.found.judgement.reasons} & {"SupportEnded"})
     assert verdicts == [set(), {"SupportEnded"}]

@@ -357,7 +357,7 @@ def test_a_row_for_a_release_that_nobody_knows_is_refused_with_the_ones_that_are
 def test_nodes_of_one_kind_are_judged_once() -> None:
     nodes = [*(a_node(f"w{n}") for n in range(50)), running("x", OLD)]
     assessed = assess(a_snapshot(a_pool(), nodes))
-    assert len({id(each.judgement) for each in assessed}) == 2
+    assert len({id(each.found.judgement) for each in assessed}) == 2
 
 
 def test_a_target_below_a_floor_of_the_cluster_is_refused() -> None:
