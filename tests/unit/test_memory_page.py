@@ -79,7 +79,7 @@ def test_absent_thresholds_are_described_with_the_values_of_the_detector() -> No
 
 def test_a_block_without_times_has_those_of_the_detector() -> None:
     own, pressure = DetectorSettings(), MemoryPressure()
-    assert (pressure.grace_seconds, pressure.clear_seconds) == (
+    assert (pressure.soft_grace_seconds, pressure.clear_after_seconds) == (
         own.soft_grace_seconds,
         own.clear_after_seconds,
     )

@@ -336,9 +336,13 @@ class MemoryPressure(ApiModel):
     physical: PhysicalThresholds | None = None
     """When RAM counts as short: all fields, or none. Only the source Prometheus measures it. If absent, the
     operator's own values apply: 15, 10 and 5 %, 300 and 1000 reads per second."""
-    soft_grace_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] | None = None
+    soft_grace_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] = Field(
+        default_factory=lambda: DEFAULT_SOFT_GRACE_SECONDS
+    )
     """How long a node must be at Soft before the operator evicts a pod. Seconds, an integer, 90 if absent."""
-    clear_after_seconds: Annotated[int, Field(strict=True, ge=60, le=3600)] | None = None
+    clear_after_seconds: Annotated[int, Field(strict=True, ge=60, le=3600)] = Field(
+        default_factory=lambda: DEFAULT_CLEAR_AFTER_SECONDS
+    )
     """How long a node must be clear of a level, by a margin, before the operator lowers the level. Seconds,
     an integer, 300 if absent."""
     on_unattributed: OnUnattributed = Field(default_factory=lambda: OnUnattributed.REPORT)
@@ -348,13 +352,3 @@ class MemoryPressure(ApiModel):
     upgrade, which restarts or replaces it. Needs `upgrade` in the spec. A string, Report if absent."""
     eviction: EvictionLimits = EvictionLimits()
     """Limits of evictions, and rules for pods. They apply in mode Evict."""
-
-    @property
-    def grace_seconds(self) -> int:
-        """How long a node is at Soft before a pod is evicted."""
-        return DEFAULT_SOFT_GRACE_SECONDS if self.soft_grace_seconds is None else self.soft_grace_seconds
-
-    @property
-    def clear_seconds(self) -> int:
-        """How long a node must be clear of a level before it is lowered."""
-        return DEFAULT_CLEAR_AFTER_SECONDS if self.clear_after_seconds is None else self.clear_after_seconds

@@ -222,31 +222,20 @@ class RequiredPods(ApiModel):
 class NodeValidation(ApiModel):
     """What a node of the pool must show before the operator removes its startup taints."""
 
-    ready_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] | None = None
+    ready_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] = Field(
+        default_factory=lambda: DEFAULT_READY_SECONDS
+    )
     """How long the kubelet must have reported Ready without a break. Seconds, an integer, 120 if absent."""
-    timeout_seconds: Annotated[int, Field(strict=True, ge=1, le=86400)] | None = None
+    timeout_seconds: Annotated[int, Field(strict=True, ge=1, le=86400)] = Field(
+        default_factory=lambda: DEFAULT_TIMEOUT_SECONDS
+    )
     """How long a node may take to pass, from the time when its startup taints were added. If it takes longer,
     the operator reports the node, which keeps its startup taints. A node that is older than this when the
     operator first writes to it gets no startup taints. Seconds, an integer, 600 if absent."""
-    node_agents: NodeAgents | None = None
+    node_agents: NodeAgents = Field(default_factory=lambda: NodeAgents.CRITICAL)
     """Which DaemonSet pods on the node must be Ready: Critical (those of a system priority class), All or
     None. A string, Critical if absent."""
     required_pods: Annotated[tuple[RequiredPods, ...], ATOMIC] = Field(
         default_factory=tuple, max_length=MAX_REQUIRED_PODS
     )
     """Pods that must be Ready on the node, at least one for each entry. A list of at most 16."""
-
-    @property
-    def seconds_ready(self) -> int:
-        """How long a node must have been Ready."""
-        return DEFAULT_READY_SECONDS if self.ready_seconds is None else self.ready_seconds
-
-    @property
-    def seconds_allowed(self) -> int:
-        """How long a node may take until it has passed."""
-        return DEFAULT_TIMEOUT_SECONDS if self.timeout_seconds is None else self.timeout_seconds
-
-    @property
-    def agents(self) -> NodeAgents:
-        """Which DaemonSet pods must be Ready."""
-        return self.node_agents or NodeAgents.CRITICAL

@@ -63,7 +63,7 @@ def question_of(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> PoolQues
             and (ripe := ripens(node, rules)) is not None
             and ripe <= now
         ),
-        node_agents=rules.agents,
+        node_agents=rules.node_agents,
         required_pods=tuple(
             RequiredPods(
                 namespace=each.namespace,

@@ -66,7 +66,7 @@ class Validator:
     def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec, evidence: Evidence) -> None:
         self._wanted = {each.identity: each.value for each in spec.startup_taints}
         self._rules = spec.validation or NodeValidation()
-        self._young = timedelta(seconds=min(YOUNG_SECONDS, self._rules.seconds_allowed))
+        self._young = timedelta(seconds=min(YOUNG_SECONDS, self._rules.timeout_seconds))
         self._evidence = evidence
         self._now = snapshot.now
 
@@ -97,7 +97,7 @@ class Validator:
         if not waits_for:
             return Startup(passed=True)
         since = _begun(node, carried)
-        deadline = since and later(since, self._rules.seconds_allowed)
+        deadline = since and later(since, self._rules.timeout_seconds)
         # Only what is known to be missing counts: before the first look, nothing is known (P4).
         timed_out = deadline is not None and self._now >= deadline and waits_for != A_LOOK
         if deadline and not timed_out:
@@ -117,7 +117,7 @@ class Validator:
         if ripe is None:
             return "the kubelet to report Ready", False, None
         if self._now < ripe:
-            return f"the kubelet to report Ready for {self._rules.seconds_ready} s", False, ripe
+            return f"the kubelet to report Ready for {self._rules.ready_seconds} s", False, ripe
         look = self._evidence.of_joining(node)
         readiness = look.readiness.get(node.name) if look and look.covers(node) else None
         if look is None or readiness is None or (node.ready_since and look.started < node.ready_since):
@@ -178,4 +178,4 @@ def ripens(node: Node, rules: NodeValidation) -> datetime | None:
     """Return when the node has been Ready for long enough, by its kubelet's clock; None where it is not."""
     if node.ready != "True" or node.ready_since is None:
         return None
-    return later(node.ready_since, rules.seconds_ready)
+    return later(node.ready_since, rules.ready_seconds)

@@ -76,6 +76,6 @@ def settings_of(pressure: MemoryPressure) -> DetectorSettings:
         page_file=pressure.page_file or UNKNOWN_PAGE_FILE,
         commit=pressure.commit or COMMIT,
         physical=pressure.physical or PHYSICAL,
-        soft_grace_seconds=float(pressure.grace_seconds),
-        clear_after_seconds=float(pressure.clear_seconds),
+        soft_grace_seconds=float(pressure.soft_grace_seconds),
+        clear_after_seconds=float(pressure.clear_after_seconds),
     )

@@ -172,8 +172,8 @@ def duration_of(
         moves = moves or each is None or bool(each.moving)
     soak = max(block.soak_seconds, block.canary.soak_seconds if is_canary and block.canary else 0)
     validation = spec.validation
-    ready = validation.seconds_ready if validation else 0
-    validated = validation.seconds_allowed if validation else 0
+    ready = validation.ready_seconds if validation else 0
+    validated = validation.timeout_seconds if validation else 0
     drain = block.drain
     machine = min(MACHINE_SECONDS[block.method], block.rejoin_timeout_seconds)
     settle = min(SETTLE_SECONDS, block.settle_timeout_seconds) if moves else 0
