@@ -80,12 +80,15 @@ from winpool.api.node_keys import (
 def make_fence(
     *,
     resources: Iterable[str],
-    api_group: str,
-    version: str,
+    api_group: str = "",
+    version: str = "v1",
     variables: Iterable[dict[str, str]] = (),
     validations: Iterable[dict[str, str]],
 ) -> dict[str, Any]:
-    """Return the spec of a policy about every write of the operator's account to ``resources``."""
+    """Return the spec of a policy about every write of the operator's account to ``resources``.
+
+    Those are of the core group, unless another is named.
+    """
     return make_policy_spec(
         api_group=api_group,
         version=version,
@@ -166,18 +169,6 @@ def no_new_entries(name: str, may_change: str) -> str:
     return f"{now}.all(key, key in {before} && ({now}[?key] == {before}[?key] || {may_change}))"
 
 
-def no_new_taints(which: str) -> str:
-    """Return that no taint was added for which ``which`` holds, which names ``taint``.
-
-    One with another value is another taint: pods may tolerate the old value only.
-    """
-    return (
-        f"variables.taints.all(taint, !({which}) || variables.oldTaints.exists(old,"
-        " old.key == taint.key && old.effect == taint.effect"
-        " && old.?value.orValue('') == taint.?value.orValue('')))"
-    )
-
-
 EVICTION_FENCE: Final = "winpool-fence-evictions"
 """Name of the policy about evictions, and of its binding."""
 EVENT_FENCE: Final = "winpool-fence-events"
@@ -195,20 +186,11 @@ _SYSTEM: Final = "|".join(SYSTEM_NAMESPACE_PREFIXES)
 _IS_NO_SYSTEM: Final = f"!request.namespace.matches('^({_SYSTEM})') && request.namespace != '{NAMESPACE}'"
 
 
-def request_policies() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Yield name, spec of the policy and spec of its binding, as the API server gives them back."""
-    yield EVICTION_FENCE, eviction_policy(), make_binding_spec(EVICTION_FENCE)
-    yield EVENT_FENCE, event_policy(), make_binding_spec(EVENT_FENCE)
-    yield TOKEN_FENCE, token_policy(), make_binding_spec(TOKEN_FENCE)
-
-
 def eviction_policy() -> dict[str, Any]:
     """Return the policy that says which evictions the operator may ask for."""
     options = "dyn(object).?deleteOptions"
     return make_fence(
         resources=("pods/eviction",),
-        api_group="",
-        version="v1",
         validations=(
             validation(
                 f"{options}.?preconditions.?uid.orValue('') != ''",
@@ -237,7 +219,6 @@ def event_policy() -> dict[str, Any]:
     return make_fence(
         resources=("events",),
         api_group="events.k8s.io",
-        version="v1",
         validations=(
             validation(
                 f"request.namespace == '{CLUSTER_EVENTS}' || (request.operation != 'DELETE'"
@@ -257,8 +238,6 @@ def token_policy() -> dict[str, Any]:
     """Return the policy that says which tokens the operator may ask for."""
     return make_fence(
         resources=("serviceaccounts/token",),
-        api_group="",
-        version="v1",
         validations=(
             validation(
                 f"request.namespace == '{NAMESPACE}' && request.name == '{READER_ACCOUNT}'",
@@ -311,7 +290,9 @@ def policies() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     parameters = {"name": PARAMETERS, "namespace": NAMESPACE, "parameterNotFoundAction": "Allow"}
     binding = make_binding_spec(NO_EXECUTE_FENCE) | {"paramRef": parameters}
     yield NO_EXECUTE_FENCE, no_execute_policy(), binding
-    yield from request_policies()
+    yield EVICTION_FENCE, eviction_policy(), make_binding_spec(EVICTION_FENCE)
+    yield EVENT_FENCE, event_policy(), make_binding_spec(EVENT_FENCE)
+    yield TOKEN_FENCE, token_policy(), make_binding_spec(TOKEN_FENCE)
 
 
 def node_policy() -> dict[str, Any]:
@@ -326,8 +307,6 @@ def node_policy() -> dict[str, Any]:
     )
     return make_fence(
         resources=("nodes", "nodes/status"),
-        api_group="",
-        version="v1",
         variables=(
             *old_and_new("labels", "metadata.?labels.orValue({})"),
             *old_and_new("annotations", "metadata.?annotations.orValue({})"),
@@ -423,11 +402,14 @@ def no_execute_policy() -> dict[str, Any]:
     ConfigMaps without ``data`` or without the key allow them: the shipped one has none (``fence_file``).
     """
     allowed = f"params.?data.?{ALLOW_NO_EXECUTE}.orValue('true') == 'true'"
-    no_new = no_new_taints("taint.effect == 'NoExecute'")
+    # One with another value is another taint: pods may tolerate the old value only.
+    no_new = (
+        "variables.taints.all(taint, !(taint.effect == 'NoExecute') || variables.oldTaints.exists(old,"
+        " old.key == taint.key && old.effect == taint.effect"
+        " && old.?value.orValue('') == taint.?value.orValue('')))"
+    )
     policy = make_fence(
         resources=("nodes",),
-        api_group="",
-        version="v1",
         variables=old_and_new("taints", "?spec.?taints.orValue([])"),
         validations=(
             rule(
