@@ -133,7 +133,13 @@ class ConditionKind:
     type: ConditionType
     polarity: Polarity
     true_means: str
-    meanings: tuple[Meaning, ...]
+    table: Mapping[str, Mapping[Reason, str]]
+    """When it has which reason, by its status."""
+
+    @property
+    def meanings(self) -> tuple[Meaning, ...]:
+        """The rows of the table."""
+        return meanings(self.table)
 
 
 def meanings(table: Mapping[str, Mapping[Reason, str]]) -> tuple[Meaning, ...]:
@@ -143,55 +149,54 @@ def meanings(table: Mapping[str, Mapping[Reason, str]]) -> tuple[Meaning, ...]:
     )
 
 
-STATES: Final = meanings(
-    {
-        "False": {
-            Reason.DELETING: "The pool is being deleted.",
-            Reason.SPEC_REJECTED: "The operator cannot act on the spec. See the condition Accepted.",
-            Reason.MISSING_PERMISSION: "The operator lacks a permission. See the condition Accepted.",
-            Reason.POOL_OVERLAP: "Other pools own nodes that match; this pool owns none.",
-            Reason.OWNER_UNKNOWN: "The ownership record on nodes that match names a pool that the operator "
-            "does not know.",
-            Reason.TOO_FEW_AVAILABLE: "More nodes are missing than may be, or the only one is. See the "
-            "condition Available.",
-            Reason.WRITE_REFUSED: "The API server, a policy or a webhook refuses to change some nodes. See "
-            "the issue WriteRefused.",
-        },
-        "True": {
-            Reason.PAUSED: "`mode` is Paused.",
-            Reason.DRY_RUN: "`mode` is DryRun. `status.plan` has what the operator would write.",
-            Reason.SYSTEMIC_PRESSURE: "More nodes are under memory pressure, or give no samples, than "
-            "`maxPressuredNodes` allows. See the issue SystemicPressure.",
-            Reason.TAINTS_HELD: "The operator does not add a NoExecute taint to some nodes, because it would "
-            "delete pods there. See the issue IntolerantPods.",
-            Reason.VALIDATION_TIMED_OUT: "Some nodes did not pass `validation` in time. See the issue "
-            "ValidationTimedOut.",
-            Reason.POD_LIST_FAILING: "The operator cannot list pods, and some nodes wait for that. See the "
-            "issue PodListFailing.",
-            Reason.ROLLOUT_IN_PROGRESS: "The operator still has to write to some nodes.",
-            Reason.VALIDATING_NODES: "Some nodes keep their startup taints until they pass `validation`.",
-            Reason.NODES_UNDER_PRESSURE: "Some nodes are under memory pressure. See the issue "
-            "MemoryPressure.",
-            Reason.NODES_HELD: "The operator has to write to some nodes, and someone holds them with the "
-            "annotation winpool.dev/hold. See the issue NodesHeld.",
-            Reason.BUILD_UNSUPPORTED: "OSSupported is False for this reason. See the condition OSSupported.",
-            Reason.SUPPORT_ENDED: "OSSupported is False for this reason. See the condition OSSupported.",
-            Reason.REVISION_BELOW_FLOOR: "OSSupported is False for this reason. See the condition "
-            "OSSupported.",
-            Reason.VERSION_SKEW: "OSSupported is False for this reason. See the condition OSSupported.",
-            Reason.RUNTIME_TOO_OLD: "OSSupported is False for this reason. See the condition OSSupported.",
-            Reason.PODS_UNREADABLE: "The operator cannot read some pods. See the issue PodsUnreadable.",
-            Reason.MEMORY_MISMATCH: "Some nodes do not reserve the memory that `reservedMemory` declares, "
-            "and have a taint for it. See the issue ReservedMemoryMismatch.",
-            Reason.UPGRADE_DUE: "Some nodes run another release, or an older revision, than `os` asks for. A "
-            "person has to replace or patch them. See the issues OSVersionMismatch and OSRevisionBehind, "
-            "and with `upgrade` the condition UpgradeAllowed, which says whether that may be done now.",
-            Reason.BUILD_UNKNOWN: "It is not known what some nodes run, or whether that is supported. See "
-            "the issue BuildUnknown.",
-            Reason.NO_NODES_SELECTED: "`nodeSelector` matches no Windows node, as in a pool that starts from "
-            "zero.",
-            Reason.UP_TO_DATE: "All nodes are as the spec asks, and enough are available.",
-        },
-    }
-)
+STATE_TABLE: Final = {
+    "False": {
+        Reason.DELETING: "The pool is being deleted.",
+        Reason.SPEC_REJECTED: "The operator cannot act on the spec. See the condition Accepted.",
+        Reason.MISSING_PERMISSION: "The operator lacks a permission. See the condition Accepted.",
+        Reason.POOL_OVERLAP: "Other pools own nodes that match; this pool owns none.",
+        Reason.OWNER_UNKNOWN: "The ownership record on nodes that match names a pool that the operator "
+        "does not know.",
+        Reason.TOO_FEW_AVAILABLE: "More nodes are missing than may be, or the only one is. See the "
+        "condition Available.",
+        Reason.WRITE_REFUSED: "The API server, a policy or a webhook refuses to change some nodes. See "
+        "the issue WriteRefused.",
+    },
+    "True": {
+        Reason.PAUSED: "`mode` is Paused.",
+        Reason.DRY_RUN: "`mode` is DryRun. `status.plan` has what the operator would write.",
+        Reason.SYSTEMIC_PRESSURE: "More nodes are under memory pressure, or give no samples, than "
+        "`maxPressuredNodes` allows. See the issue SystemicPressure.",
+        Reason.TAINTS_HELD: "The operator does not add a NoExecute taint to some nodes, because it would "
+        "delete pods there. See the issue IntolerantPods.",
+        Reason.VALIDATION_TIMED_OUT: "Some nodes did not pass `validation` in time. See the issue "
+        "ValidationTimedOut.",
+        Reason.POD_LIST_FAILING: "The operator cannot list pods, and some nodes wait for that. See the "
+        "issue PodListFailing.",
+        Reason.ROLLOUT_IN_PROGRESS: "The operator still has to write to some nodes.",
+        Reason.VALIDATING_NODES: "Some nodes keep their startup taints until they pass `validation`.",
+        Reason.NODES_UNDER_PRESSURE: "Some nodes are under memory pressure. See the issue "
+        "MemoryPressure.",
+        Reason.NODES_HELD: "The operator has to write to some nodes, and someone holds them with the "
+        "annotation winpool.dev/hold. See the issue NodesHeld.",
+        Reason.BUILD_UNSUPPORTED: "OSSupported is False for this reason. See the condition OSSupported.",
+        Reason.SUPPORT_ENDED: "OSSupported is False for this reason. See the condition OSSupported.",
+        Reason.REVISION_BELOW_FLOOR: "OSSupported is False for this reason. See the condition "
+        "OSSupported.",
+        Reason.VERSION_SKEW: "OSSupported is False for this reason. See the condition OSSupported.",
+        Reason.RUNTIME_TOO_OLD: "OSSupported is False for this reason. See the condition OSSupported.",
+        Reason.PODS_UNREADABLE: "The operator cannot read some pods. See the issue PodsUnreadable.",
+        Reason.MEMORY_MISMATCH: "Some nodes do not reserve the memory that `reservedMemory` declares, "
+        "and have a taint for it. See the issue ReservedMemoryMismatch.",
+        Reason.UPGRADE_DUE: "Some nodes run another release, or an older revision, than `os` asks for. A "
+        "person has to replace or patch them. See the issues OSVersionMismatch and OSRevisionBehind, "
+        "and with `upgrade` the condition UpgradeAllowed, which says whether that may be done now.",
+        Reason.BUILD_UNKNOWN: "It is not known what some nodes run, or whether that is supported. See "
+        "the issue BuildUnknown.",
+        Reason.NO_NODES_SELECTED: "`nodeSelector` matches no Windows node, as in a pool that starts from "
+        "zero.",
+        Reason.UP_TO_DATE: "All nodes are as the spec asks, and enough are available.",
+    },
+}
+STATES: Final = meanings(STATE_TABLE)
 """Every STATE with the status of Ready that goes with it, the worst first."""
