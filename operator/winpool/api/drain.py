@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from winpool.api.fields import POOL_NAME_PATTERN, is_pool_name
+from winpool.api.fields import POOL_NAME_PATTERN, of_form
 from winpool.api.model import ATOMIC, ApiModel, Rule, Validation
 from winpool.api.selector import NamespaceName, PodSelector
 
@@ -17,8 +17,6 @@ LEAST_SECONDS_TO_FORCE: Final = 600
 """Windows pods take minutes to end: what is forced sooner was never given the time to leave."""
 
 MAX_ORDER: Final = 1000
-
-_WIDE_NAME: Final = 253
 
 
 class OnTimeout(StrEnum):
@@ -57,12 +55,11 @@ class DrainRule(ApiModel):
 
     name: Annotated[
         str,
-        Field(max_length=_WIDE_NAME),
-        Rule(
-            f"self.matches('{POOL_NAME_PATTERN}')",
+        Field(max_length=253),
+        of_form(
+            POOL_NAME_PATTERN,
             "must be at most 63 lowercase letters, digits and '-', beginning and ending with a letter or "
             "digit, such as 'db'",
-            is_pool_name,
         ),
     ]
     """Name of the rule, for messages about pods that it matches. A string, required."""

@@ -23,6 +23,10 @@ from winpool.api.keys import PREFIX
 from winpool.api.model import MAX_INT32, VALIDATIONS, KeyRule, Rule, Timestamp
 from winpool.api.text import read_moment
 
+MAX_NODES: Final = 5000
+"""The largest cluster that Kubernetes is tested with.
+https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
+
 MAX_PREFIX_LENGTH: Final = 253
 MAX_VALUE_LENGTH: Final = 63
 
@@ -114,59 +118,45 @@ KUBELET_LABEL_KEYS: Final = (
 )
 """And these. k8s.io/kubelet, pkg/apis/well_known_labels.go, the same from Kubernetes 1.32 to 1.37."""
 
-_KEY = re.compile(KEY_PATTERN, re.ASCII)
-_VALUE = re.compile(VALUE_PATTERN, re.ASCII)
-_PROMETHEUS_LABEL = re.compile(PROMETHEUS_LABEL_PATTERN, re.ASCII)
-_POOL_NAME = re.compile(POOL_NAME_PATTERN, re.ASCII)
-_OBJECT_NAME = re.compile(DNS_SUBDOMAIN_PATTERN, re.ASCII)
-_OS_VERSION = re.compile(OS_VERSION_PATTERN, re.ASCII)
-_WINDOWS_BUILD = re.compile(WINDOWS_BUILD_PATTERN, re.ASCII)
-_KUBERNETES_MINOR = re.compile(KUBERNETES_MINOR_PATTERN, re.ASCII)
-_DATE = re.compile(DATE_PATTERN, re.ASCII)
-_MOMENT = re.compile(MOMENT_PATTERN, re.ASCII)
+
+def has_form(text: str, pattern: str) -> bool:
+    """Whether ``text`` as a whole has the form of ``pattern``, read as by RE2."""
+    return re.fullmatch(pattern, text, re.ASCII) is not None
+
+
+def of_form(pattern: str, message: str) -> Rule:
+    """Return the rule that a text has the form of ``pattern``, which has an anchor at both ends."""
+    return Rule(f"self.matches('{pattern}')", message, lambda text: has_form(text, pattern))
 
 
 def is_key(text: str) -> bool:
     """Whether ``text`` is a label or taint key by Kubernetes' syntax: a name, or ``dns.prefix/name``."""
-    prefix, slash, _ = text.rpartition("/")
-    return (
-        len(prefix) <= MAX_PREFIX_LENGTH and bool(slash) == bool(prefix) and _KEY.fullmatch(text) is not None
-    )
+    return text.find("/") <= MAX_PREFIX_LENGTH and has_form(text, KEY_PATTERN)
 
 
 def is_label_value(text: str) -> bool:
     """Whether ``text`` can be the value of a label or taint: empty, or at most 63 name characters."""
-    return _VALUE.fullmatch(text) is not None
-
-
-def is_prometheus_label(text: str) -> bool:
-    """Whether ``text`` can be the name of a label in Prometheus."""
-    return _PROMETHEUS_LABEL.fullmatch(text) is not None
+    return has_form(text, VALUE_PATTERN)
 
 
 def is_pool_name(text: str) -> bool:
     """Whether ``text`` can be the name of a pool."""
-    return _POOL_NAME.fullmatch(text) is not None
+    return has_form(text, POOL_NAME_PATTERN)
 
 
 def is_object_name(text: str) -> bool:
     """Whether ``text`` can be the name of an object in Kubernetes: a DNS subdomain."""
-    return len(text) <= MAX_PREFIX_LENGTH and _OBJECT_NAME.fullmatch(text) is not None
+    return len(text) <= MAX_PREFIX_LENGTH and has_form(text, DNS_SUBDOMAIN_PATTERN)
 
 
 def is_os_version(text: str) -> bool:
     """Whether ``text`` has the shape of a Windows Server release. Whether it exists is not asked here."""
-    return _OS_VERSION.fullmatch(text) is not None
+    return has_form(text, OS_VERSION_PATTERN)
 
 
 def is_windows_build(text: str) -> bool:
     """Whether ``text`` has the shape of a build of Windows without its revision, such as 10.0.26100."""
-    return _WINDOWS_BUILD.fullmatch(text) is not None
-
-
-def is_kubernetes_minor(text: str) -> bool:
-    """Whether ``text`` has the shape of a minor version of Kubernetes, such as 1.34."""
-    return _KUBERNETES_MINOR.fullmatch(text) is not None
+    return has_form(text, WINDOWS_BUILD_PATTERN)
 
 
 def minor_number(text: str) -> int:
@@ -174,20 +164,23 @@ def minor_number(text: str) -> int:
     return int(text.removeprefix("1."))
 
 
+def read_date(text: str) -> date | None:
+    """Read ``2027-04-01``; None for anything else, also for a day that no calendar has."""
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.isoformat() == text else None
+
+
 def is_date(text: str) -> bool:
     """Whether ``text`` is a day of the calendar as year-month-day: 2027-02-30 is not."""
-    if _DATE.fullmatch(text) is None:
-        return False
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
+    return has_form(text, DATE_PATTERN) and read_date(text) is not None
 
 
 def is_moment(text: str) -> bool:
     """Whether ``text`` is a time of RFC 3339 on a day of the calendar, from 2000 to 2999."""
-    return _MOMENT.fullmatch(text) is not None and is_date(text[:10])
+    return has_form(text, MOMENT_PATTERN) and is_date(text[:10])
 
 
 def is_label_key_allowed(key: str) -> bool:
@@ -235,14 +228,6 @@ def _is_under(domain: str, parents: tuple[str, ...]) -> bool:
     return any(domain == parent or domain.endswith(f".{parent}") for parent in parents)
 
 
-# Where a CEL rule has the better sentence, the schema's own length limit is wider than the
-# rule's: a text that is too long for the schema switches CEL off altogether.
-_WIDE_KEY: Final = 512
-_WIDE_VALUE: Final = 253
-_WIDE_RELEASE: Final = 64
-_WIDE_TIME: Final = 64
-
-
 def _is_key(subject: str) -> str:
     """Return the CEL that says of ``subject`` what ``syntax.is_key`` says in Python."""
     return f"{subject}.matches('{KEY_PATTERN}') && {subject}.indexOf('/') <= {MAX_PREFIX_LENGTH}"
@@ -254,22 +239,20 @@ _KEY_SENTENCE: Final = (
 )
 KEY_SYNTAX: Final = Rule(_is_key("self"), _KEY_SENTENCE, is_key)
 EACH_KEY_SYNTAX: Final = KeyRule(_is_key("k"), _KEY_SENTENCE, is_key)
-VALUE_SYNTAX: Final = Rule(
-    f"self.matches('{VALUE_PATTERN}')",
+VALUE_SYNTAX: Final = of_form(
+    VALUE_PATTERN,
     "must be empty or at most 63 letters, digits, '-', '_' and '.', "
     "beginning and ending with a letter or digit",
-    is_label_value,
 )
-LabelKey = Annotated[str, Field(max_length=_WIDE_KEY), KEY_SYNTAX]
-LabelValue = Annotated[str, Field(max_length=_WIDE_VALUE), VALUE_SYNTAX]
+LabelKey = Annotated[str, Field(max_length=512), KEY_SYNTAX]
+LabelValue = Annotated[str, Field(max_length=253), VALUE_SYNTAX]
 
 WindowsRelease = Annotated[
     str,
-    Field(max_length=_WIDE_RELEASE),
-    Rule(
-        f"self.matches('{OS_VERSION_PATTERN}')",
+    Field(max_length=64),
+    of_form(
+        OS_VERSION_PATTERN,
         "must be a Windows Server release, in quotes, such as '2019', '2022', '2025' or '23H2'",
-        is_os_version,
     ),
 ]
 
@@ -304,7 +287,7 @@ def _read_time(value: Any) -> Any:
 SpecTime = Annotated[
     Timestamp,
     BeforeValidator(_read_time),
-    WithJsonSchema({"type": "string", "maxLength": _WIDE_TIME, VALIDATIONS: [_SPEC_TIME.as_cel()]}),
+    WithJsonSchema({"type": "string", "maxLength": 64, VALIDATIONS: [_SPEC_TIME.as_cel()]}),
 ]
 """A time that users write. A string in the schema: of the format date-time the API server checks less, and
 says only that it is none."""

@@ -6,14 +6,13 @@ begins is the operator's to find out (``upgrade.windows``): both need data that 
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from winpool.api.fields import NAME_PATTERN, SpecTime, is_label_value, is_spec_time
+from winpool.api.fields import NAME_PATTERN, SpecTime, has_form, is_spec_time, of_form
 from winpool.api.model import ApiModel, Rule, Validation, cel_list
 
 MAX_REASON: Final = 256
@@ -82,20 +81,17 @@ class Override(ApiModel):
 MAX_PAUSE_REQUESTS: Final = 16
 """Owners of a request: teams and programs that watch one pool."""
 
-_WIDE_PAUSES: Final = 512
-
 
 class PauseRequest(ApiModel):
     """A request of one owner that no upgrade begins."""
 
     owner: Annotated[
         str,
-        Field(max_length=_WIDE_PAUSES),
-        Rule(
-            f"self.matches('^{NAME_PATTERN}$')",
+        Field(max_length=512),
+        of_form(
+            f"^{NAME_PATTERN}$",
             "must be at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or "
             "digit, such as 'sre'",
-            lambda owner: bool(owner) and is_label_value(owner),
         ),
     ]
     """Who requests it: a team or a program. A string, required, once per list."""
@@ -129,21 +125,15 @@ TIME_ZONE_PATTERN: Final = "^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9][A-Za-z0-9_+-]*
 MAX_TIME_ZONE_LENGTH: Final = 64
 """Twice the longest name in the database."""
 
-# Wider than the rules, which have the better sentence: a text too long for the schema switches CEL off.
-_WIDE: Final = 256
-
-_SCHEDULE: Final = re.compile(SCHEDULE_PATTERN, re.ASCII)
-_TIME_ZONE: Final = re.compile(TIME_ZONE_PATTERN, re.ASCII)
-
 
 def has_five_fields(text: str) -> bool:
     """Whether ``text`` has the form of a schedule of cron. Whether it can be read is not asked here."""
-    return len(text) <= MAX_SCHEDULE_LENGTH and _SCHEDULE.fullmatch(text) is not None
+    return len(text) <= MAX_SCHEDULE_LENGTH and has_form(text, SCHEDULE_PATTERN)
 
 
 def is_time_zone_name(text: str) -> bool:
     """Whether ``text`` has the form of a name of a time zone. Whether it exists is not asked here."""
-    return len(text) <= MAX_TIME_ZONE_LENGTH and _TIME_ZONE.fullmatch(text) is not None
+    return len(text) <= MAX_TIME_ZONE_LENGTH and has_form(text, TIME_ZONE_PATTERN)
 
 
 class MaintenanceWindow(ApiModel):
@@ -151,7 +141,7 @@ class MaintenanceWindow(ApiModel):
 
     schedule: Annotated[
         str,
-        Field(max_length=_WIDE),
+        Field(max_length=256),
         Rule(
             f"self.size() <= {MAX_SCHEDULE_LENGTH} && self.matches('{SCHEDULE_PATTERN}')",
             "must be the five fields of cron (minute, hour, day of the month, month, day of the week), at "
@@ -167,7 +157,7 @@ class MaintenanceWindow(ApiModel):
     an integer, required."""
     time_zone: Annotated[
         str,
-        Field(max_length=_WIDE),
+        Field(max_length=256),
         Rule(
             f"self.size() <= {MAX_TIME_ZONE_LENGTH} && self.matches('{TIME_ZONE_PATTERN}')",
             "must be the name of a time zone in the IANA database, such as 'Europe/Berlin' or 'Etc/UTC'",

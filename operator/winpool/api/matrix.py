@@ -8,7 +8,6 @@ The words for what is thought of a node, and for what a row of the support matri
 
 from __future__ import annotations
 
-from datetime import date
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
@@ -21,9 +20,8 @@ from winpool.api.fields import (
     Revision,
     WindowsRelease,
     is_date,
-    is_kubernetes_minor,
-    is_windows_build,
     minor_number,
+    of_form,
 )
 from winpool.api.model import ApiModel, Rule, Validation
 
@@ -53,20 +51,13 @@ class RowVerdict(StrEnum):
 MAX_ROWS: Final = 16
 """More than there are releases of Windows Server that a supported Kubernetes ever ran on."""
 
-# Where the rule has the better sentence, the schema's limit is wider (see fields.py).
-_WIDE_BUILD: Final = 64
-_WIDE_MINOR: Final = 32
-_WIDE_DATE: Final = 64
-
-
 KubernetesMinor = Annotated[
     str,
-    Field(max_length=_WIDE_MINOR),
-    Rule(
-        f"self.matches('{KUBERNETES_MINOR_PATTERN}')",
+    Field(max_length=32),
+    of_form(
+        KUBERNETES_MINOR_PATTERN,
         "must be a Kubernetes minor version from '1.10' on, in quotes, such as '1.34': without quotes 1.30 "
         "is the number 1.3",
-        is_kubernetes_minor,
     ),
 ]
 
@@ -111,11 +102,10 @@ class MatrixRow(ApiModel):
     build: (
         Annotated[
             str,
-            Field(max_length=_WIDE_BUILD),
-            Rule(
-                f"self.matches('{WINDOWS_BUILD_PATTERN}')",
+            Field(max_length=64),
+            of_form(
+                WINDOWS_BUILD_PATTERN,
                 "must be a build of Windows without its revision, such as '10.0.26100'",
-                is_windows_build,
             ),
         ]
         | None
@@ -133,7 +123,7 @@ class MatrixRow(ApiModel):
     end_of_support: (
         Annotated[
             str,
-            Field(max_length=_WIDE_DATE),
+            Field(max_length=64),
             Rule(
                 f"self.matches('{DATE_PATTERN}') && !format.date().validate(self).hasValue()",
                 "must be a date that exists, as year-month-day, such as '2027-04-01'",
@@ -171,8 +161,3 @@ class MatrixRow(ApiModel):
             at=".kubernetesVersions",
         ),
     )
-
-    @property
-    def last_day(self) -> date | None:
-        """``end_of_support`` as a date."""
-        return date.fromisoformat(self.end_of_support) if self.end_of_support is not None else None

@@ -12,13 +12,12 @@ the limits that an admin has agreed to must not change with the version of the o
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from winpool.api.fields import POOL_NAME_PATTERN, PROMETHEUS_LABEL_PATTERN, is_pool_name, is_prometheus_label
+from winpool.api.fields import MAX_NODES, POOL_NAME_PATTERN, PROMETHEUS_LABEL_PATTERN, has_form, of_form
 from winpool.api.model import ATOMIC, ApiModel, Rule, Validation
 from winpool.api.quantity import IntOrString, Memory, PositiveMemory, bytes_of
 from winpool.api.selector import NamespaceName, PodSelector
@@ -96,27 +95,23 @@ MAX_EVICTIONS_PER_NODE: Final = 10
 
 MAX_RULES: Final = 16
 
-_MAX_NODES: Final = 5000
-"""The largest cluster that Kubernetes is tested with.
-https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
 
 _PERCENT_PATTERN: Final = "^([1-9][0-9]?|100)%$"
-_PERCENT: Final = re.compile(_PERCENT_PATTERN, re.ASCII)
-_SHARE_SENTENCE: Final = f"must be a whole number from 1 to {_MAX_NODES} or a percentage from '1%' to '100%'"
+_SHARE_SENTENCE: Final = f"must be a whole number from 1 to {MAX_NODES} or a percentage from '1%' to '100%'"
 
 
 def is_share(value: int | str) -> bool:
     """Whether ``value`` is a number or a percentage of nodes above 0: the twin of the rule in CEL."""
     if isinstance(value, int):
-        return 1 <= value <= _MAX_NODES
-    return _PERCENT.fullmatch(value) is not None
+        return 1 <= value <= MAX_NODES
+    return has_form(value, _PERCENT_PATTERN)
 
 
 NodeShare = Annotated[
     int | str,
     IntOrString(_SHARE_SENTENCE),
     Rule(
-        f"type(self) == int ? self >= 1 && self <= {_MAX_NODES} : string(self).matches('{_PERCENT_PATTERN}')",
+        f"type(self) == int ? self >= 1 && self <= {MAX_NODES} : string(self).matches('{_PERCENT_PATTERN}')",
         f"{_SHARE_SENTENCE}; to evict no pods, set `mode` to Signal",
         is_share,
     ),
@@ -227,22 +222,20 @@ class PrometheusSource(ApiModel):
     data_source: Annotated[
         str,
         Field(max_length=253),
-        Rule(
-            f"self.matches('{POOL_NAME_PATTERN}')",
+        of_form(
+            POOL_NAME_PATTERN,
             "must be the name of a data source from the operator's settings: at most 63 lowercase letters, "
             "digits and '-'",
-            is_pool_name,
         ),
     ]
     """Name of a data source from the operator's settings (`--data-sources-file`). A string, required."""
     node_label: Annotated[
         str,
         Field(max_length=253),
-        Rule(
-            f"self.matches('{PROMETHEUS_LABEL_PATTERN}')",
+        of_form(
+            PROMETHEUS_LABEL_PATTERN,
             "must be the name of a label in Prometheus: at most 128 letters, digits and '_', and no digit "
             "first",
-            is_prometheus_label,
         ),
     ] = Field(default_factory=lambda: DEFAULT_NODE_LABEL)
     """The label whose value is the name of the Kubernetes node. A string, node if absent."""

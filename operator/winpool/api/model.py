@@ -6,6 +6,9 @@ stored object can be older than the rule (CRD ratcheting, KEP-4008) or the CRD m
 replaced. Both answer with the same sentence. Sentences follow the Kubernetes API conventions:
 "must …", field names in backticks, literals in single quotes, and what is allowed.
 
+Where a rule limits a text too and has the better sentence, ``max_length`` of its field is wider than the
+rule: a text that is too long for the schema switches CEL off altogether.
+
 How defaults are written decides where they live:
 
 - ``Field(default=…)`` is a schema default: the API server stores it in the object, for ever.

@@ -42,7 +42,6 @@ _MEMORY_PATTERN: Final = "^[0-9]{1,20}(([.][0-9]{1,3})?(Ki|Mi|Gi|Ti|k|M|G|T))?$"
 """Parts of a byte are not there to be had, so a fraction needs a unit. Twenty digits are a number of
 64 bits; what is longer is a slip, and costs the API server time."""
 
-_MEMORY: Final = re.compile(_MEMORY_PATTERN, re.ASCII)
 
 _QUANTITY: Final = re.compile(
     r"(?P<number>[+-]?(?:[0-9]{1,40}(?:[.][0-9]{0,40})?|[.][0-9]{1,40}))"
@@ -98,7 +97,7 @@ def _read(quantity: str, parts: int = 1) -> int:
 
 def is_memory(value: int | str) -> bool:
     """Whether a spec may declare ``value`` as an amount of memory: the twin of the rule in CEL."""
-    if isinstance(value, str) and _MEMORY.fullmatch(value) is None:
+    if isinstance(value, str) and not re.fullmatch(_MEMORY_PATTERN, value, re.ASCII):
         return False
     return 0 <= bytes_of(value) <= MAX_MEMORY
 

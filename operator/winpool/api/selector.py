@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Final, NamedTuple
 
 from pydantic import Field
 
-from winpool.api.fields import EACH_KEY_SYNTAX, POOL_NAME_PATTERN, LabelKey, LabelValue, is_own, is_pool_name
+from winpool.api.fields import EACH_KEY_SYNTAX, POOL_NAME_PATTERN, LabelKey, LabelValue, is_own, of_form
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, PREFIX
 from winpool.api.model import ATOMIC, ApiModel, KeyRule, Rule, Validation, cel_list
 
@@ -146,7 +146,6 @@ DEFAULT_TIMEOUT_SECONDS: Final = 600
 """A Windows node takes up to ten minutes from its first report to the last of its agents."""
 
 MAX_REQUIRED_PODS: Final = 16
-_WIDE_NAMESPACE: Final = 253
 
 
 class NodeAgents(StrEnum):
@@ -201,11 +200,9 @@ class PodSelector(ApiModel):
 
 NamespaceName = Annotated[
     str,
-    Field(max_length=_WIDE_NAMESPACE),
-    Rule(
-        f"self.matches('{POOL_NAME_PATTERN}')",
-        "must be the name of a namespace: at most 63 lowercase letters, digits and '-'",
-        is_pool_name,
+    Field(max_length=253),
+    of_form(
+        POOL_NAME_PATTERN, "must be the name of a namespace: at most 63 lowercase letters, digits and '-'"
     ),
 ]
 

@@ -8,14 +8,21 @@ Limits have schema defaults, tuned numbers have not: a default is stored in the 
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
 from winpool.api.drain import Drain
-from winpool.api.fields import DNS_SUBDOMAIN_PATTERN, KEY_SYNTAX, MAX_PREFIX_LENGTH, is_key, is_object_name
+from winpool.api.fields import (
+    DNS_SUBDOMAIN_PATTERN,
+    KEY_SYNTAX,
+    MAX_NODES,
+    MAX_PREFIX_LENGTH,
+    has_form,
+    is_key,
+    is_object_name,
+)
 from winpool.api.maintenance import (
     MAX_EXCLUSIONS,
     MAX_OVERRIDES,
@@ -72,12 +79,7 @@ class UpgradeState(StrEnum):
     """The node is due, and must not be upgraded now."""
 
 
-MAX_NODES: Final = 5000
-"""The largest cluster that Kubernetes is tested with.
-https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
-
 _PERCENT_PATTERN: Final = "^([0-9]|[1-9][0-9]|100)%$"
-_PERCENT: Final = re.compile(_PERCENT_PATTERN, re.ASCII)
 _SENTENCE: Final = f"must be a whole number from 0 to {MAX_NODES} or a percentage from '0%' to '100%'"
 
 
@@ -85,7 +87,7 @@ def is_budget(value: int | str) -> bool:
     """Whether ``value`` is a number or a percentage of nodes: the twin of the rule in CEL."""
     if isinstance(value, int):
         return 0 <= value <= MAX_NODES
-    return _PERCENT.fullmatch(value) is not None
+    return has_form(value, _PERCENT_PATTERN)
 
 
 NodeBudget = Annotated[
@@ -102,15 +104,10 @@ NodeBudget = Annotated[
 0 and 0% are as they are written: none."""
 
 
-MAX_CANARIES: Final = 5000
-"""The largest cluster that Kubernetes is tested with.
-https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
-
-
 class Canary(ApiModel):
     """The nodes that are upgraded before all others."""
 
-    nodes: Annotated[int, Field(strict=True, ge=1, le=MAX_CANARIES)] | None = None
+    nodes: Annotated[int, Field(strict=True, ge=1, le=MAX_NODES)] | None = None
     """How many nodes are upgraded before the others. Either this or `nodeSelector`. An integer."""
     node_selector: NodeSelector | None = None
     """Which nodes of the pool are upgraded before the others. Either this or `nodes`."""
@@ -127,9 +124,6 @@ class Canary(ApiModel):
     )
 
 
-_WIDE_NAME: Final = 512
-
-
 class ActuatorType(StrEnum):
     """Who acts on a drained node."""
 
@@ -142,7 +136,7 @@ class JobActuator(ApiModel):
 
     pod_template: Annotated[
         str,
-        Field(max_length=_WIDE_NAME),
+        Field(max_length=512),
         Rule(
             f"self.size() <= {MAX_PREFIX_LENGTH} && self.matches('^{DNS_SUBDOMAIN_PATTERN}$')",
             "must be the name of a PodTemplate: at most 253 lowercase letters, digits, '-' and '.', such as "
@@ -176,8 +170,6 @@ class Actuator(ApiModel):
 
 
 DEFAULT_TOPOLOGY_KEY: Final = "topology.kubernetes.io/zone"
-
-_WIDE: Final = 512
 
 
 class Upgrade(ApiModel):
@@ -234,7 +226,7 @@ class Upgrade(ApiModel):
     """No upgrade begins while the drain of more nodes than this is blocked. An integer, default 0."""
     topology_key: Annotated[
         str,
-        Field(max_length=_WIDE),
+        Field(max_length=512),
         Rule(
             f"self == '' || ({KEY_SYNTAX.cel})",
             "must be a key of a node label, such as 'topology.kubernetes.io/zone', or empty to upgrade nodes "

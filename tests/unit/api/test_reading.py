@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -183,9 +183,13 @@ def test_revisions_and_rows_of_the_support_matrix_are_read() -> None:
         verdict=RowVerdict.WARN,
         reason="ours",
     )
-    assert spec.own_row.last_day == date(2031, 10, 14)
     denied, _ = spec.support_matrix
-    assert (denied.verdict, denied.last_day, denied.min_revision, denied.reason) == ("Deny", None, None, "")
+    assert (denied.verdict, denied.end_of_support, denied.min_revision, denied.reason) == (
+        "Deny",
+        None,
+        None,
+        "",
+    )
 
 
 def test_without_rows_nothing_is_said_of_any_release() -> None:

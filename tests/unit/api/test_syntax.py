@@ -24,9 +24,9 @@ from winpool.api.fields import (
     RESERVED_TAINT_DOMAINS,
     RESERVED_TAINT_KEYS,
     VALUE_PATTERN,
+    has_form,
     is_date,
     is_key,
-    is_kubernetes_minor,
     is_label_key_allowed,
     is_label_value,
     is_os_version,
@@ -197,7 +197,7 @@ MINORS = st.lists(st.sampled_from(["1", ".", "1.", "0", "3", "34", "v", "", "\n"
 @example("1.1000")
 @example("1.34\n")
 def test_a_minor_version_is_one_on_both_sides(text: str) -> None:
-    assert is_kubernetes_minor(text) == as_cel_reads_it(KUBERNETES_MINOR_PATTERN, text)
+    assert has_form(text, KUBERNETES_MINOR_PATTERN) == as_cel_reads_it(KUBERNETES_MINOR_PATTERN, text)
 
 
 def test_minor_versions_are_numbers() -> None:
