@@ -26,7 +26,7 @@ from typing import Final
 
 import msgspec
 
-from winpool.api.fields import is_os_version, is_windows_build
+from winpool.api.fields import is_os_version, is_windows_build, read_date
 from winpool.api.matrix import RowVerdict
 from winpool.support.data import DataError, read
 from winpool.support.matrix import Matrix
@@ -176,15 +176,6 @@ def read_minor(text: str) -> Minor | None:
     """Read ``1.34``; None for anything else, also for a version with a patch."""
     minor = parse_minor(text)
     return minor if str(minor) == text else None
-
-
-def read_date(text: str) -> date | None:
-    """Read ``2027-04-01``; None for anything else, also for a day that no calendar has."""
-    try:
-        found = date.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.isoformat() == text else None
 
 
 def read_build(text: str) -> int | None:
