@@ -37,7 +37,7 @@ def precedence() -> str:
 def hosts(matrix: Matrix) -> str:
     """Return which image runs on which host, with process isolation, and the rules behind it."""
     alone = [each for each in matrix.releases.values() if not each.shares_build_with]
-    rules = matrix.compatibility
+    rules = matrix.file.compatibility
     abi, baselines = rules.stable_abi, rules.baselines
     known = ", ".join(f"{each.build} from revision {each.revision} on" for each in baselines if each.revision)
     unknown = ", ".join(str(each.build) for each in baselines if each.revision is None)
@@ -76,7 +76,7 @@ def _runs(host: WindowsRelease, image: WindowsRelease, matrix: Matrix) -> str:
 
 def skew(matrix: Matrix) -> str:
     """Return how old a kubelet may be."""
-    policy = matrix.policies.skew
+    policy = matrix.file.policies.skew
     return (
         f"A kubelet is never newer than its API server, and at most {policy.minors} minors older; before "
         f"{policy.before} at most {policy.minors_before} ({links(policy.source, matrix=matrix)}). Beyond "
@@ -209,7 +209,7 @@ def render_markdown(matrix: Matrix) -> str:
         "## Sources\n",
         table(
             ("Id", "Where", "Remarks"),
-            ((each, f"<{source.url}>", source.note) for each, source in sorted(matrix.sources.items())),
+            ((each, f"<{source.url}>", source.note) for each, source in sorted(matrix.file.sources.items())),
         ),
     )
     return "\n".join(sections)

@@ -141,7 +141,7 @@ def _feature_cells(feature: Feature, kubernetes: Minor | None, now: FeatureEntry
 
 
 def _urls(sources: Iterable[str], matrix: Matrix) -> Mapping[str, str]:
-    return {each: matrix.sources[each].url for each in sorted(set(sources))}
+    return {each: matrix.file.sources[each].url for each in sorted(set(sources))}
 
 
 def _dumped(content: Mapping[str, Any], output: str) -> str:
@@ -213,7 +213,7 @@ def _why(row: Entry, matrix: Matrix, today: date) -> str:
         word = "was" if today > row.end_of_life else "is"
         said.append(f"Kubernetes {row.kubernetes}: the end of life {word} {row.end_of_life}.")
     said.append(row.servicing)
-    said.extend(f"Source: {matrix.sources[each].url}" for each in row.sources)
+    said.extend(f"Source: {matrix.file.sources[each].url}" for each in row.sources)
     return "\n" + "".join(f"{each}\n" for each in said)
 
 

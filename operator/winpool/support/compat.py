@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Final
 
 from winpool.api.matrix import Verdict
-from winpool.support.data import Runtime, Stage
+from winpool.support.data import CompatibilityRules, Runtime, Stage
 from winpool.support.matrix import Matrix
 from winpool.support.verdicts import Reason, sorted_reasons, worst
 from winpool.support.versions import (
@@ -40,39 +40,26 @@ _read: Final = lru_cache(maxsize=256)(parse_release)
 
 def floor_of(host: int, *, matrix: Matrix) -> int:
     """Return the oldest build of images that a host of build ``host`` runs in process isolation."""
-    abi = matrix.compatibility.stable_abi
+    abi = matrix.file.compatibility.stable_abi
     if host < abi.first_build:
         return host
     return max((each for each in abi.stable_builds if each < host), default=abi.first_build)
 
 
-def newest_known(matrix: Matrix) -> int:
-    """Return the newest host for which the rule is published."""
-    return max(matrix.compatibility.stable_abi.stable_builds)
-
-
 def matches_older(containerd: Release, *, matrix: Matrix) -> bool:
     """Whether ``containerd`` accepts an image that is older than its host at all."""
-    minimums = [
-        found
-        for each in matrix.compatibility.stable_abi_containerd.minimums
-        if (found := _read(each)) is not None
-    ]
+    texts = matrix.file.compatibility.stable_abi_containerd.minimums
+    minimums = [each for each in map(_read, texts) if each is not None]
     newest = max(minimums)
     same_line = [each for each in minimums if each.line == containerd.line]
     return containerd >= newest or any(containerd >= each for each in same_line)
 
 
-def runs_build(host: int, image: int, *, containerd: Release | None, matrix: Matrix) -> bool:
-    """Whether a host of build ``host`` runs images of build ``image`` in process isolation.
-
-    Where ``containerd`` is given, also whether it accepts them.
-    """
+def runs_build(host: int, image: int, *, containerd: Release, matrix: Matrix) -> bool:
+    """Whether ``containerd`` runs images of build ``image`` as processes of a host of build ``host``."""
     if host == image:
         return True
-    if containerd is not None and not matches_older(containerd, matrix=matrix):
-        return False
-    return floor_of(host, matrix=matrix) <= image <= host
+    return matches_older(containerd, matrix=matrix) and floor_of(host, matrix=matrix) <= image <= host
 
 
 _BASE_IMAGES: Final = frozenset({"nanoserver", "windowsservercore", "servercore", "server", "windows"})
@@ -152,7 +139,7 @@ def release_named(text: str, *, matrix: Matrix) -> str | None:
         parse_windows(f"10.0.{given}" if given.isdigit() else given)
         or guess_version(f"{_BASE_IMAGE}:{given}", matrix=matrix)
     )  # fmt: skip
-    release = matrix.release_of(version) if version else None
+    release = matrix.builds.get(version.build) if version else None
     return release.name if release else None
 
 
@@ -244,12 +231,10 @@ def _pause(containerd: Release, host: WindowsVersion, matrix: Matrix) -> Iterato
     This is only a warning: the node's configuration may name another image, as that of vendors does, and the
     operator cannot see it.
     """
-    image = matrix.sandbox(containerd)
+    image = matrix.sandboxes.get(containerd.line)
     if image is None or not image.complete or host.build not in matrix.builds:
         return
-    if host.build not in image.builds and not any(
-        runs_build(host.build, build, containerd=containerd, matrix=matrix) for build in image.builds
-    ):
+    if not any(runs_build(host.build, build, containerd=containerd, matrix=matrix) for build in image.builds):
         yield Reason(
             "PauseImageMissing",
             Verdict.WARNED,
@@ -290,10 +275,17 @@ class Compatibility:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
+    """An image and its host. ``containerd`` is None where the runtime is another, or its version unknown."""
+
     host: WindowsVersion
     image: WindowsVersion
-    runtime: RuntimeVersion | None
+    containerd: Release | None
     matrix: Matrix
+
+    @property
+    def rules(self) -> CompatibilityRules:
+        """The constants of the rules."""
+        return self.matrix.file.compatibility
 
 
 def compatible(
@@ -325,16 +317,20 @@ def compatible(
             "when the container starts. Publish the image with os.version in its index."
         )
         return _answer([Reason("ImageVersionUnknown", Verdict.UNKNOWN, text)])
-    pair = _Pair(ours, theirs, runs, matrix)
+    pair = _Pair(ours, theirs, _containerd(runs), matrix)
     if theirs.build > ours.build:
         return _answer([_refused(pair)])
-    if ours.build > newest_known(matrix):
+    if ours.build > max(pair.rules.stable_abi.stable_builds):
         text = (
             f"The host {ours.build_text} is newer than all whose rules are published. "
             "Update winpool, or try the image on one node."
         )
         return _answer([Reason("HostTooNew", Verdict.UNKNOWN, text)])
     return _answer(_process(pair) if isolation is Isolation.PROCESS else _hyper_v(pair))
+
+
+def _containerd(runtime: RuntimeVersion | None) -> Release | None:
+    return runtime.release if runtime is not None and runtime.name == CONTAINERD else None
 
 
 def _answer(reasons: Iterator[Reason] | list[Reason]) -> Compatibility:
@@ -355,17 +351,17 @@ def _host_process(runtime: RuntimeVersion | None, matrix: Matrix) -> Iterator[Re
     yield Reason(
         "HostProcess", Verdict.SUPPORTED, "A HostProcess container may have an image of any version."
     )
-    least = _read(matrix.compatibility.host_process.containerd)
-    if runtime is None or least is None:
+    least, containerd = _read(matrix.file.compatibility.host_process.containerd), _containerd(runtime)
+    if least is None:
         return
-    old = runtime.name == CONTAINERD and runtime.release is not None and runtime.release < least
-    if runtime.name == DOCKER or old:
+    is_docker = runtime is not None and runtime.name == DOCKER
+    if is_docker or (containerd is not None and containerd < least):
         text = f"HostProcess containers need containerd {least} or later. Change the runtime of the node."
         yield Reason("HostProcessUnavailable", Verdict.UNSUPPORTED, text)
 
 
 def _process(pair: _Pair) -> Iterator[Reason]:
-    host, image, rules = pair.host, pair.image, pair.matrix.compatibility
+    host, image, rules = pair.host, pair.image, pair.rules
     if image.build < floor_of(host.build, matrix=pair.matrix):
         yield _refused(pair)
         return
@@ -404,15 +400,13 @@ def _same_revision(pair: _Pair) -> Reason:
 
 def _older_image(pair: _Pair) -> Iterator[Reason]:
     """Judge an image that is older than its host, and not older than the floor: the stable ABI."""
-    host, image, runtime = pair.host, pair.image, pair.runtime
+    host, image, containerd = pair.host, pair.image, pair.containerd
     text = f"A host of {host.build_text} runs images down to {floor_of(host.build, matrix=pair.matrix)}."
     yield Reason("StableAbi", Verdict.SUPPORTED, text)
-    if runtime is None or runtime.name != CONTAINERD or runtime.release is None:
-        return
-    if not matches_older(runtime.release, matrix=pair.matrix):
-        least = " or ".join(pair.matrix.compatibility.stable_abi_containerd.minimums)
+    if containerd is not None and not matches_older(containerd, matrix=pair.matrix):
+        least = " or ".join(pair.rules.stable_abi_containerd.minimums)
         text = (
-            f"containerd {runtime.release} takes only images of the host's own build {host.build}, and "
+            f"containerd {containerd} takes only images of the host's own build {host.build}, and "
             f"this one is of {image.build}. Update containerd to at least {least}."
         )
         yield Reason("RuntimeMatchesExactly", Verdict.UNSUPPORTED, text)
@@ -424,7 +418,7 @@ def _baseline(pair: _Pair) -> Iterator[Reason]:
     Equal revisions are always on the same side.
     """
     host, image = pair.host.revision, pair.image.revision
-    rule = next((each for each in pair.matrix.compatibility.baselines if each.build == pair.host.build), None)
+    rule = next((each for each in pair.rules.baselines if each.build == pair.host.build), None)
     if rule is None or (host is not None and host == image):
         return
     if rule.revision is None or host is None or image is None:
@@ -442,24 +436,24 @@ def _baseline(pair: _Pair) -> Iterator[Reason]:
 
 
 def _hyper_v(pair: _Pair) -> Iterator[Reason]:
-    host, image = pair.host, pair.image
-    if host.build in pair.matrix.compatibility.hyper_v_unknown.builds:
+    host, image, containerd = pair.host, pair.image, pair.containerd
+    if host.build in pair.rules.hyper_v_unknown.builds:
         text = f"Nothing is published about Hyper-V isolation on {host.build_text}. Try it on one node."
         yield Reason("HyperVUnknown", Verdict.UNKNOWN, text)
         return
     text = f"With Hyper-V isolation a host of {host.build_text} runs images of its own build and older ones"
-    if pair.matrix.compatibility.hyper_v.kubernetes == "unsupported":
+    if pair.rules.hyper_v.kubernetes == "unsupported":
         text = f"{text}, but the documentation of Kubernetes says that it does not support Hyper-V isolation."
         yield Reason("HyperV", Verdict.WARNED, text, fix="Use process isolation, or ask your vendor.")
     else:
         yield Reason("HyperV", Verdict.SUPPORTED, f"{text}.")
-    if pair.runtime is None or pair.runtime.name != CONTAINERD or pair.runtime.release is None:
+    if containerd is None:
         return
-    pause = pair.matrix.sandbox(pair.runtime.release)
+    pause = pair.matrix.sandboxes.get(containerd.line)
     if pause is not None and pause.complete and image.build not in pause.builds:
         text = (
-            f"{pause.image}, which containerd {pair.runtime.release} takes by default, has no variant for "
-            f"build {image.build}, so the pod can fail with HCS_E_IMAGE_MISMATCH. Set "
-            f"{sandbox_key(pair.runtime.release)} to one that has."
+            f"{pause.image}, which containerd {containerd} takes by default, has no variant for build "
+            f"{image.build}, so the pod can fail with HCS_E_IMAGE_MISMATCH. Set {sandbox_key(containerd)} to "
+            "one that has."
         )
         yield Reason("PauseImageMissing", Verdict.WARNED, text)

@@ -16,36 +16,22 @@ from importlib import resources
 from itertools import pairwise
 from typing import Any, Final
 
+import msgspec
+
 from winpool.api.fields import is_os_version
 from winpool.support.data import (
     Cell,
-    CompatibilityRules,
     DataError,
     Feature,
     KubernetesMinor,
     MatrixFile,
     PauseImage,
-    Policies,
     Runtime,
-    Source,
     Status,
     WindowsRelease,
     read,
 )
-from winpool.support.versions import Minor, Release, WindowsVersion, parse_minor
-
-_TABLES: Final = {
-    "releases": "releases",
-    "minors": "minors",
-    "windows": "windows",
-    "runtimes": "runtimes",
-    "pauseImages": "pause_images",
-    "sandboxes": "sandboxes",
-    "containerdLines": "containerd_lines",
-    "badRevisions": "bad_revisions",
-    "features": "features",
-}
-"""The tables of the file, with the attribute that each is read into."""
+from winpool.support.versions import Minor, parse_minor
 
 
 def problems(file: MatrixFile) -> Iterator[str]:
@@ -198,8 +184,10 @@ def _sources(file: MatrixFile) -> Iterator[str]:
 
 def rows(file: MatrixFile) -> Iterator[tuple[str, Any]]:
     """Yield every row that has a source, with its path."""
-    for name in _TABLES:
-        yield from ((f"{name}[{index}]", row) for index, row in enumerate(getattr(file, _TABLES[name])))
+    for field in msgspec.structs.fields(file):
+        table = getattr(file, field.name)
+        if isinstance(table, tuple):
+            yield from ((f"{field.encode_name}[{index}]", row) for index, row in enumerate(table))
     for group in (file.compatibility, file.policies):
         for name in group.__struct_fields__:
             value = getattr(group, name)
@@ -211,7 +199,11 @@ FILE: Final = "matrix.yaml"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matrix:
-    """The data, indexed. Compared by identity, so that it can cheaply be part of a key."""
+    """The data, indexed. Compared by identity, so that it can cheaply be part of a key.
+
+    ``builds`` are the releases that nodes are judged as, by their builds; ``sandboxes`` the pause images that
+    lines of containerd use by default.
+    """
 
     file: MatrixFile
     releases: Mapping[str, WindowsRelease]
@@ -222,21 +214,6 @@ class Matrix:
     sandboxes: Mapping[tuple[int, int], PauseImage]
 
     @property
-    def compatibility(self) -> CompatibilityRules:
-        """The constants of the rules for images on hosts."""
-        return self.file.compatibility
-
-    @property
-    def policies(self) -> Policies:
-        """The constants of Kubernetes' own rules."""
-        return self.file.policies
-
-    @property
-    def sources(self) -> Mapping[str, Source]:
-        """All sources, by id."""
-        return self.file.sources
-
-    @property
     def as_of(self) -> date:
         """The newest state of the sources that was read for a minor, or for a release in one."""
         return max(row.as_of for row in (*self.file.minors, *self.file.windows))
@@ -245,10 +222,6 @@ class Matrix:
     def first(self) -> Minor:
         """The first minor with stable Windows nodes, and the oldest in the data."""
         return min(self.minors)
-
-    def release_of(self, version: WindowsVersion) -> WindowsRelease | None:
-        """Return the release that a node with ``version`` runs; None for a build that is not in the data."""
-        return self.builds.get(version.build)
 
     def judged_as(self, name: str) -> str:
         """Return the release that nodes of ``name`` are judged as: another where the two share a build."""
@@ -266,10 +239,6 @@ class Matrix:
             return Status.UNKNOWN
         cell = self.cells.get((minor, release))
         return Status.NOT_LISTED if cell is None else cell.status
-
-    def sandbox(self, containerd: Release) -> PauseImage | None:
-        """Return the pause image that ``containerd`` uses by default; None for a line not in the data."""
-        return self.sandboxes.get(containerd.line)
 
 
 def parse(text: str, *, trusted: bool = False) -> Matrix:

@@ -110,7 +110,7 @@ class Layered:
 
     def release_of(self, version: WindowsVersion) -> str:
         """Return the release that a node with ``version`` runs; empty where neither data nor rows know it."""
-        release = self.matrix.release_of(version)
+        release = self.matrix.builds.get(version.build)
         if release is not None:
             return release.name
         return dict(self.named).get(version.build, "")

@@ -209,7 +209,7 @@ def is_promised(minor: Minor, release: str, *, matrix: Matrix) -> bool:
     first = first_minor(release, matrix=matrix)
     if first is None or minor.major != first.major:
         return False
-    return 0 <= minor.minor - first.minor <= matrix.policies.kep116.further_minors
+    return 0 <= minor.minor - first.minor <= matrix.file.policies.kep116.further_minors
 
 
 def disagreement(minor: Minor, release: str, *, matrix: Matrix) -> Disagreement | None:
@@ -241,7 +241,7 @@ def revision_reasons(version: WindowsVersion, *, matrix: Matrix) -> Iterator[Rea
         return
     for each in matrix.file.bad_revisions:
         if each.build == version.build and each.first <= version.revision <= each.last:
-            sources = ", ".join(matrix.sources[source].url for source in each.source)
+            sources = ", ".join(matrix.file.sources[source].url for source in each.source)
             yield Reason(
                 "KnownBadRevision",
                 Verdict.WARNED,
@@ -253,7 +253,7 @@ def revision_reasons(version: WindowsVersion, *, matrix: Matrix) -> Iterator[Rea
 
 def skew_reasons(kubelet: Minor, *, control_plane: Minor, matrix: Matrix) -> Iterator[Reason]:
     """Compare a kubelet with its control plane; yield nothing for one that conforms to the policy."""
-    policy = matrix.policies.skew
+    policy = matrix.file.policies.skew
     before = parse_minor(policy.before)
     allowed = policy.minors_before if before is not None and kubelet < before else policy.minors
     if kubelet > control_plane:

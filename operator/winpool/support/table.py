@@ -139,4 +139,4 @@ def kep116_says(row: Entry) -> str:
 
 def links(sources: Iterable[str], *, matrix: Matrix) -> str:
     """Return the ids of ``sources`` as links of Markdown."""
-    return ", ".join(f"[{each}]({matrix.sources[each].url})" for each in sources)
+    return ", ".join(f"[{each}]({matrix.file.sources[each].url})" for each in sources)

@@ -32,7 +32,7 @@ def test_the_page_is_what_the_data_says() -> None:
 def test_the_page_names_every_source() -> None:
     text = render_markdown(built_in())
     assert [
-        each for each, source in built_in().sources.items() if f"| {each} | <{source.url}> |" not in text
+        each for each, source in built_in().file.sources.items() if f"| {each} | <{source.url}> |" not in text
     ] == []
 
 
@@ -128,7 +128,9 @@ def test_a_cell_that_stands_alone_has_its_note_and_its_sources_as_urls() -> None
     text = render("table", today=TODAY, kubernetes=Minor(1, 36), release="2019")
     assert "Note: upstream dropped it in 1.35; OpenShift's Windows operator" in text
     sources = [line.removeprefix("Source: ") for line in text.splitlines() if line.startswith("Source: ")]
-    assert sources == [built_in().sources[each].url for each in ("WEB-MAIN", "WMCO", "WMCO-10.21", "EKS-AMI")]
+    assert sources == [
+        built_in().file.sources[each].url for each in ("WEB-MAIN", "WMCO", "WMCO-10.21", "EKS-AMI")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +144,7 @@ def test_what_aks_offers_with_1_37_is_told(release: str, told: str) -> None:
     text = render("table", today=TODAY, kubernetes=Minor(1, 37), release=release)
     [note] = [line for line in text.splitlines() if line.startswith("Note: ")]
     assert told in note
-    assert built_in().sources["AKS-5904"].url in text
+    assert built_in().file.sources["AKS-5904"].url in text
 
 
 @pytest.mark.parametrize(
