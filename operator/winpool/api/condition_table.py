@@ -33,8 +33,7 @@ CONDITIONS: Final = (
                 "nodes until the spec is corrected. The message names the field.",
                 Reason.RESERVED_MEMORY_TOO_LARGE: "`reservedMemory` declares more than half of the "
                 "memory of every node of the pool.",
-                Reason.MISSING_PERMISSION: "The operator lacks a permission. The message has the exact "
-                "rule.",
+                Reason.MISSING_PERMISSION: "The operator lacks a permission. The message has the exact rule.",
             },
         },
     ),
@@ -76,8 +75,7 @@ CONDITIONS: Final = (
             },
             "False": {
                 Reason.RELEASING_NODES: "The pool is being deleted.",
-                Reason.SPEC_REJECTED: "The spec is not accepted, so the operator compares no nodes with "
-                "it.",
+                Reason.SPEC_REJECTED: "The spec is not accepted, so the operator compares no nodes with it.",
                 Reason.MISSING_PERMISSION: "The operator has to write to some nodes and lacks a "
                 "permission. See the condition Accepted.",
                 Reason.POOL_OVERLAP: "Other pools own nodes that match; this pool owns none.",
@@ -134,8 +132,7 @@ CONDITIONS: Final = (
                 "and the support matrix's floors.",
                 Reason.VERSION_SKEW: "Nodes run a kubelet that is newer than the control plane, or older "
                 "than it may be.",
-                Reason.RUNTIME_TOO_OLD: "Nodes run a container runtime that is too old for their "
-                "kubelet.",
+                Reason.RUNTIME_TOO_OLD: "Nodes run a container runtime that is too old for their kubelet.",
             },
         },
     ),
@@ -180,8 +177,7 @@ CONDITIONS: Final = (
                 "`upgrade.maintenanceExclusions` closes them.",
                 Reason.POOL_HEALTH: "More nodes have failed or are blocked than `upgrade` permits, or "
                 "many nodes became Ready or not Ready within ten minutes.",
-                Reason.BUDGET: "As many nodes are unavailable as `upgrade.maxUnavailable` permits, or "
-                "more.",
+                Reason.BUDGET: "As many nodes are unavailable as `upgrade.maxUnavailable` permits, or more.",
                 Reason.NODES_GATED: "Nothing stops the pool as a whole, and every node that is due is "
                 "held, or a gate of its own is closed. See the issue NodesGated.",
             },
@@ -208,8 +204,7 @@ CONDITIONS: Final = (
                 Reason.RELEASING_NODES: "The pool is being deleted.",
             },
             "False": {
-                Reason.NODES_UNDER_PRESSURE: "Nodes are under memory pressure. See the issue "
-                "MemoryPressure.",
+                Reason.NODES_UNDER_PRESSURE: "Nodes are under memory pressure. See the issue MemoryPressure.",
                 Reason.SYSTEMIC_PRESSURE: "More nodes are under memory pressure, or give no samples, "
                 "than `maxPressuredNodes` allows, so no pod is evicted. See the issue SystemicPressure.",
             },
@@ -249,16 +244,14 @@ CONDITIONS: Final = (
                 Reason.POOL_OVERLAP: "Other pools own nodes that match; this pool owns none.",
                 Reason.OWNER_UNKNOWN: "The ownership record on nodes that match names a pool that does "
                 "not exist, and a person has to decide. See the issue OwnerUnknown.",
-                Reason.SPEC_REJECTED: "Accepted is False because of the spec. See the condition "
-                "Accepted.",
+                Reason.SPEC_REJECTED: "Accepted is False because of the spec. See the condition Accepted.",
                 Reason.RESERVED_MEMORY_TOO_LARGE: "Accepted is False for this reason. See the condition "
                 "Accepted.",
                 Reason.MISSING_PERMISSION: "Accepted is False because of a permission. See the condition "
                 "Accepted.",
             },
             "False": {
-                Reason.NOT_STALLED: "Nothing keeps the operator from continuing, at least with other "
-                "nodes.",
+                Reason.NOT_STALLED: "Nothing keeps the operator from continuing, at least with other nodes.",
             },
         },
     ),

@@ -175,14 +175,12 @@ STATE_TABLE: Final = {
         "issue PodListFailing.",
         Reason.ROLLOUT_IN_PROGRESS: "The operator still has to write to some nodes.",
         Reason.VALIDATING_NODES: "Some nodes keep their startup taints until they pass `validation`.",
-        Reason.NODES_UNDER_PRESSURE: "Some nodes are under memory pressure. See the issue "
-        "MemoryPressure.",
+        Reason.NODES_UNDER_PRESSURE: "Some nodes are under memory pressure. See the issue MemoryPressure.",
         Reason.NODES_HELD: "The operator has to write to some nodes, and someone holds them with the "
         "annotation winpool.dev/hold. See the issue NodesHeld.",
         Reason.BUILD_UNSUPPORTED: "OSSupported is False for this reason. See the condition OSSupported.",
         Reason.SUPPORT_ENDED: "OSSupported is False for this reason. See the condition OSSupported.",
-        Reason.REVISION_BELOW_FLOOR: "OSSupported is False for this reason. See the condition "
-        "OSSupported.",
+        Reason.REVISION_BELOW_FLOOR: "OSSupported is False for this reason. See the condition OSSupported.",
         Reason.VERSION_SKEW: "OSSupported is False for this reason. See the condition OSSupported.",
         Reason.RUNTIME_TOO_OLD: "OSSupported is False for this reason. See the condition OSSupported.",
         Reason.PODS_UNREADABLE: "The operator cannot read some pods. See the issue PodsUnreadable.",

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Final, Protocol, Self, runtime_checkable
+from typing import Annotated, Any, ClassVar, Final, Protocol, Self
 
 from pydantic import (
     AfterValidator,
@@ -48,9 +48,13 @@ from winpool.api.text import printable, written_moment
 VALIDATIONS: Final = "x-kubernetes-validations"
 
 
-@runtime_checkable
 class Validation(Protocol):
-    """What a model or a field can carry: something to ask in Python and to write into the CRD."""
+    """Something to ask in Python and to write into the CRD.
+
+    In ``Annotated[...]`` it is checked after the type, and emitted into the schema.
+    """
+
+    __slots__ = ()
 
     def check(self, value: Any) -> None:
         """Raise ``PydanticCustomError`` with the sentence for people if ``value`` breaks the rule."""
@@ -58,15 +62,7 @@ class Validation(Protocol):
     def as_cel(self) -> dict[str, str]:
         """Return the entry of ``x-kubernetes-validations``."""
 
-
-class _Annotation:
-    """Lets a rule be written into ``Annotated[...]``: checked after the type, emitted into the schema."""
-
-    __slots__ = ()
-
-    def __get_pydantic_core_schema__(
-        self: Validation, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def obey(value: Any) -> Any:
             self.check(value)
             return value
@@ -74,7 +70,7 @@ class _Annotation:
         return core_schema.no_info_after_validator_function(obey, handler(source))
 
     def __get_pydantic_json_schema__(
-        self: Validation, schema: CoreSchema, handler: GetJsonSchemaHandler
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         emitted = handler(schema)
         emitted.setdefault(VALIDATIONS, []).append(self.as_cel())
@@ -82,7 +78,7 @@ class _Annotation:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(_Annotation):
+class Rule(Validation):
     """What must hold for a value: ``cel`` about ``self``, ``holds`` about the same value in Python.
 
     ``at`` is the path below the value that the error shall name, such as ``.values``; the API
@@ -107,7 +103,7 @@ class Rule(_Annotation):
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRule(_Annotation):
+class KeyRule(Validation):
     """What must hold for every key of a map; the error names the first key that breaks it.
 
     ``cel`` speaks of one key ``k``. The schema cannot bound the length of keys, so the message
@@ -362,12 +358,9 @@ def describe(error: ValidationError, *, at: str = "") -> tuple[str, ...]:
 def sentences(error: ValidationError, *, at: str = "") -> Iterator[str]:
     """Yield one sentence per fault, such as ``spec.taints[0].key: must be …``, below the path ``at``."""
     for fault in error.errors(include_url=False, include_input=False):
-        yield _sentence(fault["loc"], fault["type"], fault["msg"], fault.get("ctx", {}), at)
-
-
-def _sentence(loc: tuple[int | str, ...], kind: str, msg: str, ctx: Mapping[str, Any], at: str) -> str:
-    text = _SENTENCES.get(kind, msg).format_map(ctx) if kind in _SENTENCES else msg
-    return f"{path(loc, at=at)}{ctx.get('at', '')}: {text}".removeprefix(".")
+        kind, context = fault["type"], fault.get("ctx", {})
+        text = _SENTENCES[kind].format_map(context) if kind in _SENTENCES else fault["msg"]
+        yield f"{path(fault['loc'], at=at)}{context.get('at', '')}: {text}".removeprefix(".")
 
 
 def path(loc: tuple[int | str, ...], *, at: str = "") -> str:

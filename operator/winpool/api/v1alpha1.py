@@ -10,9 +10,7 @@ from pydantic import Field, ValidationError
 from winpool.api.fields import POOL_NAME_PATTERN, is_pool_name
 from winpool.api.model import ApiModel, InvalidSpecError, Rule, Timestamp, Validation, describe
 from winpool.api.spec import WindowsNodePoolSpec
-from winpool.api.status import (
-    WindowsNodePoolStatus,
-)
+from winpool.api.status import WindowsNodePoolStatus
 
 _M = TypeVar("_M", bound=ApiModel)
 
