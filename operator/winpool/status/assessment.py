@@ -309,22 +309,19 @@ def is_ready(node: Node) -> bool:
     return node.ready == "True"
 
 
-def enumerate_names(names: Iterable[str]) -> str:
-    """Write ``names`` as a sentence bears them: the first three, and how many more."""
-    listed = tuple(names)
-    more = len(listed) - NAMES_SHOWN
-    return ", ".join(listed[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def counted_nodes(names: Sequence[str], number: int | None = None) -> str:
-    """Write how many nodes there are, and the first of them: "5 nodes (w1, w2, w3 and 2 more)".
+def enumerate_names(names: Sequence[str], number: int | None = None) -> str:
+    """Write ``names`` as a sentence bears them: the first three, and how many more.
 
     ``names`` may be the first of ``number`` names only.
     """
-    number = len(names) if number is None else number
     shown = names[:NAMES_SHOWN]
-    more = f" and {number - len(shown)} more" if number > len(shown) else ""
-    return f"{count_nodes(number)} ({', '.join(shown)}{more})"
+    more = (len(names) if number is None else number) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def counted_nodes(names: Sequence[str], number: int | None = None) -> str:
+    """Write how many nodes there are, and the first of them: "5 nodes (w1, w2, w3 and 2 more)"."""
+    return f"{count_nodes(len(names) if number is None else number)} ({enumerate_names(names, number)})"
 
 
 def count_nodes(number: int) -> str:

@@ -153,7 +153,7 @@ def _met(
             for node, survey in lacking
             if (found := survey.intolerant_of(taint))
             and node.name in found.on_nodes
-            and not _stands(taint, node)
+            and not _is_among(taint, node.taints)
         ]
         if met := [*met, *_replacing(taint, evidence, ours)]:
             yield _of_taint(taint, _effect_of(asked), met)
@@ -174,12 +174,12 @@ def _replacing(
             record = record_of(node)
             own = record.taints.get(taint.identity) if isinstance(record, Record) else None
             was_another = own is not None and own.before not in (None, taint.value)
-            if found and was_another and _stands(taint, node) and evidence.of(node) is survey:
+            if found and was_another and _is_among(taint, node.taints) and evidence.of(node) is survey:
                 yield name, found
 
 
-def _stands(taint: Taint, node: Node) -> bool:
-    return any((each.identity, each.value) == (taint.identity, taint.value) for each in node.taints)
+def _is_among(taint: Taint, taints: Iterable[Taint]) -> bool:
+    return any((each.identity, each.value) == (taint.identity, taint.value) for each in taints)
 
 
 def _of_taint(taint: Taint, effect: _Effect, met: Sequence[tuple[str, IntolerantPods]]) -> _Met:
@@ -506,9 +506,8 @@ def deletions_of(
     lacking = [each.node for each in assessed if each.found.lacks_taints]
     found: dict[str, tuple[Deletion, ...]] = {}
     for patch in patches:
-        put = {taint.identity: taint.value for taint in patch.taints or ()}
-        asked = [taint for taint in taints if put.get(taint.identity, _ABSENT) == taint.value]
-        if there := tuple(_on(patch.node, asked, evidence)):
+        put = [taint for taint in taints if _is_among(taint, patch.taints or ())]
+        if there := tuple(_on(patch.node, put, evidence)):
             found[patch.node.name] = there
     # Only with a write ahead: without one nothing is about to happen.
     coming = (
@@ -517,9 +516,6 @@ def deletions_of(
         for each in _on(node, taints, evidence)
     )
     return Deletions(pool.name, pool.uid, found, dict(coming), frozenset(node.uid for node in lacking))
-
-
-_ABSENT: Final = object()
 
 
 def _deleting(snapshot: Snapshot) -> tuple[Taint, ...]:
@@ -536,11 +532,8 @@ def _on(node: Node, taints: Iterable[Taint], evidence: Evidence) -> Iterator[Del
     survey = evidence.of(node)
     if survey is None:
         return
-    standing = {taint.identity: taint.value for taint in node.taints}
     for taint in taints:
-        if standing.get(taint.identity, _ABSENT) == taint.value:
-            continue
         found = survey.intolerant_of(taint)
         there = found.on_nodes.get(node.name) if found else None
-        if there:
+        if there and not _is_among(taint, node.taints):
             yield Deletion(written(taint), there.pods, there.example)
