@@ -218,11 +218,6 @@ class Matrix:
         """The newest state of the sources that was read for a minor, or for a release in one."""
         return max(row.as_of for row in (*self.file.minors, *self.file.windows))
 
-    @property
-    def first(self) -> Minor:
-        """The first minor with stable Windows nodes, and the oldest in the data."""
-        return min(self.minors)
-
     def judged_as(self, name: str) -> str:
         """Return the release that nodes of ``name`` are judged as: another where the two share a build."""
         release = self.releases.get(name)

@@ -19,7 +19,7 @@ that no layer can lower by accident what another has raised.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
@@ -214,84 +214,73 @@ def contradictions(
     return tuple(f"row for osVersion {row.os_version!r}: {each}" for each in said)
 
 
-def _denial(row: Row) -> list[str]:
-    if row.verdict is not RowVerdict.DENY or not (row.min_kubernetes or row.max_kubernetes):
-        return []
-    return [
-        "verdict Deny with kubernetesVersions denies the release inside of them and outside. Keep "
-        "kubernetesVersions out, or write verdict Allow or Warn and the range that is not denied"
-    ]
+def _denial(row: Row) -> Iterator[str]:
+    if row.verdict is RowVerdict.DENY and (row.min_kubernetes or row.max_kubernetes):
+        yield (
+            "verdict Deny with kubernetesVersions denies the release inside of them and outside. Keep "
+            "kubernetesVersions out, or write verdict Allow or Warn and the range that is not denied"
+        )
 
 
-def _range(row: Row) -> list[str]:
-    said = []
+def _range(row: Row) -> Iterator[str]:
     found: list[Minor] = []
     for name, text in (("min", row.min_kubernetes), ("max", row.max_kubernetes)):
         minor = read_minor(text)
         if minor is not None:
             found.append(minor)
         elif text:
-            said.append(
-                f"kubernetesVersions.{name} {text!r} is no minor version of Kubernetes. Write it as '1.34'"
-            )
+            yield f"kubernetesVersions.{name} {text!r} is no minor version of Kubernetes. Write it as '1.34'"
     if len(found) == 2 and found[0] > found[1]:
-        said.append(
+        yield (
             f"kubernetesVersions.min {found[0]} is newer than max {found[1]}, so no version is between them. "
             "Exchange the two"
         )
-    return said
 
 
-def _end(row: Row, matrix: Matrix | None) -> list[str]:
-    if not row.end_of_support:
-        return []
+def _end(row: Row, matrix: Matrix | None) -> Iterator[str]:
     end = read_date(row.end_of_support)
-    if end is None:
-        return [f"endOfSupport {row.end_of_support!r} is no day of the calendar. Write it as '2027-04-01'"]
     release = matrix.releases.get(row.os_version) if matrix else None
-    if release is not None and end < release.available:
-        return [f"endOfSupport {end} is before {release.available}, the day of the release. Correct the date"]
-    return []
+    if row.end_of_support and end is None:
+        yield f"endOfSupport {row.end_of_support!r} is no day of the calendar. Write it as '2027-04-01'"
+    if end is not None and release is not None and end < release.available:
+        yield f"endOfSupport {end} is before {release.available}, the day of the release. Correct the date"
 
 
-def _build(row: Row) -> list[str]:
+def _build(row: Row) -> Iterator[str]:
     if row.build and read_build(row.build) is None:
-        return [f"build {row.build!r} is no build of Windows. Write it without revision, as '10.0.26100'"]
-    if row.build and not is_os_version(row.os_version):
-        return ["this is no name for a release. Write it as '2025' or '23H2'"]
-    return []
+        yield f"build {row.build!r} is no build of Windows. Write it without revision, as '10.0.26100'"
+    elif row.build and not is_os_version(row.os_version):
+        yield "this is no name for a release. Write it as '2025' or '23H2'"
 
 
-def _release(row: Row, matrix: Matrix, below: Iterable[Row]) -> list[str]:
+def _release(row: Row, matrix: Matrix, below: Iterable[Row]) -> Iterator[str]:
     release, build = matrix.releases.get(row.os_version), read_build(row.build)
     if release is None:
-        return _of_new_release(row, build, matrix, below)
-    if release.shares_build_with:
-        other = release.shares_build_with
-        return [f"the release has the build of {other}, and counts as {other}. Write the row for {other!r}"]
-    if build not in (None, release.build):
-        return [f"build {row.build} is not that of this release, which is 10.0.{release.build}. Correct it"]
-    return []
+        yield from _of_new_release(row, build, matrix, below)
+    elif other := release.shares_build_with:
+        yield f"the release has the build of {other}, and counts as {other}. Write the row for {other!r}"
+    elif build not in (None, release.build):
+        yield f"build {row.build} is not that of this release, which is 10.0.{release.build}. Correct it"
 
 
-def _of_new_release(row: Row, build: int | None, matrix: Matrix, below: Iterable[Row]) -> list[str]:
+def _of_new_release(row: Row, build: int | None, matrix: Matrix, below: Iterable[Row]) -> Iterator[str]:
     """Say what is wrong with a row for a release that the built-in data does not know."""
     builds = {each.os_version: named for each in below if (named := read_build(each.build)) is not None}
-    if build is None and (row.build or row.os_version in builds):
-        return []
     if build is None:
-        known = ", ".join(matrix.releases)
-        return [
-            "the build of this release is not known, so the row has no effect. Use one of "
-            f"{known}. If the release is newer than this data, set `build`"
-        ]
+        if not row.build and row.os_version not in builds:
+            known = ", ".join(matrix.releases)
+            yield (
+                "the build of this release is not known, so the row has no effect. Use one of "
+                f"{known}. If the release is newer than this data, set `build`"
+            )
+        return
     owner = matrix.builds.get(build)
     other = owner.name if owner else next((name for name, each in builds.items() if each == build), None)
-    if other is None or other == row.os_version:
-        return []
-    return [
-        f"build {row.build} is that of {other}, and nodes are judged as {other}. Write the row for {other!r}"
-    ]
+    if other not in (None, row.os_version):
+        yield (
+            f"build {row.build} is that of {other}, and nodes are judged as {other}. Write the row for "
+            f"{other!r}"
+        )
 
 
 _VERDICTS: Final = ", ".join(RowVerdict)

@@ -168,7 +168,8 @@ def class_reason(minor: Minor, release: str, *, layers: Layered) -> Reason:
 
 
 def _by_data(minor: Minor, release: str, matrix: Matrix) -> Reason:
-    status, cell, first = matrix.status(minor, release), matrix.cells.get((minor, release)), matrix.first
+    status, cell = matrix.status(minor, release), matrix.cells.get((minor, release))
+    first = min(matrix.minors)
     sentence, fix = _SENTENCES[status]
     text = sentence.format(minor=minor, release=release)
     if status is Status.UNKNOWN and minor < first:
@@ -190,12 +191,11 @@ project."""
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A cell where promise and data differ: what the promise says, what the data says, and a sentence."""
+    """A cell where promise and data differ: what the promise says, and a sentence."""
 
     minor: Minor
     release: str
     promised: bool
-    status: Status
     message: str
 
 
@@ -232,7 +232,7 @@ def disagreement(minor: Minor, release: str, *, matrix: Matrix) -> Disagreement 
         )
     else:
         return None
-    return Disagreement(minor, release, promised, status, text)
+    return Disagreement(minor, release, promised, text)
 
 
 def revision_reasons(version: WindowsVersion, *, matrix: Matrix) -> Iterator[Reason]:
