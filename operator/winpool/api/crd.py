@@ -22,7 +22,7 @@ Every generated manifest of this repository is printed here, so that all of them
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import itemgetter
 from types import UnionType
 from typing import Annotated, Any, Final, get_args, get_origin
@@ -154,17 +154,15 @@ def _defaults_of(properties: Mapping[str, Schema]) -> Schema:
     return {name: child["default"] for name, child in properties.items() if "default" in child}
 
 
-Object = dict[str, Any]
-
 _WIDTH: Final = 110
 """Characters of a line, as in the code; longer texts are folded."""
 _LABELS: Final = {"app.kubernetes.io/name": "winpool"}
 """On every object that winpool installs."""
 
 
-def manifest(kind: str, *, api_version: str, name: str, namespace: str = "", **parts: Any) -> Object:
+def manifest(kind: str, *, api_version: str, name: str, namespace: str = "", **parts: Any) -> dict[str, Any]:
     """Return an object of ours with ``parts``, such as its spec, as its other fields."""
-    metadata: Object = {
+    metadata: dict[str, Any] = {
         "name": name,
         **({"namespace": namespace} if namespace else {}),
         "labels": {**_LABELS},
@@ -332,9 +330,8 @@ def name_of(path: FieldPath) -> str:
     return ".".join(path).replace(f".{ITEMS}", ITEMS)
 
 
-def without_fields(value: Any, paths: Iterable[FieldPath]) -> Any:
+def without_fields(value: Any, paths: Collection[FieldPath]) -> Any:
     """Return ``value`` without what is at ``paths``."""
-    paths = tuple(paths)
     if not paths:
         return value
     match value:

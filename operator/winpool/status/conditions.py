@@ -40,7 +40,6 @@ _IDLE_MODES: Final = {Mode.PAUSED: Reason.PAUSED, Mode.DRY_RUN: Reason.DRY_RUN}
 
 _READY: Final = {each.reason: each.status for each in STATES}
 _SEE_DELETING: Final = see_condition(ConditionType.DELETING)
-_SEE_POD_LIST: Final = f"See the issue {IssueReason.POD_LIST_FAILING}."
 
 
 def conditions(view: View, *, now: datetime) -> tuple[Condition, ...]:
@@ -267,7 +266,7 @@ def _reconciling(view: View) -> ConditionValue:
     if not view.is_at_work:
         return false(Reason.SETTLED, "The operator has nothing to do, or may not do it now.")
     if view.blind and not view.goes_on_with:
-        said = f"The operator tries again to list pods. {_SEE_POD_LIST}"
+        said = f"The operator tries again to list pods. See the issue {IssueReason.POD_LIST_FAILING}."
         return true(Reason.POD_LIST_FAILING, said)
     unwritten = {*tally.outstanding, *tally.awaiting_conditions, *tally.names_at(Stage.WAITING)}
     if not unwritten and (validating := tally.names_at(Stage.VALIDATING)):

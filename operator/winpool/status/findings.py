@@ -314,19 +314,15 @@ def unreported_nodes(
     """
     unreadable = IssueReason.OWNERSHIP_RECORD_UNREADABLE
     deleting = standing.condition(ConditionType.DELETING)
-    is_deletion_reported = deleting is not None and deleting.status == "True"
-    if (
-        deleting
-        and is_deletion_reported
-        and now >= deleting.last_transition_time + timedelta(seconds=UNTOLD_SECONDS)
-    ):
+    told_at = deleting.last_transition_time if deleting and deleting.status == "True" else None
+    if told_at and now >= told_at + timedelta(seconds=UNTOLD_SECONDS):
         return frozenset()
     before = [each for each in standing.issues if each.reason == unreadable]
     news = {each.message for each in reported.issues if each.reason == unreadable}
     news -= {each.message for each in before}
     if not news:
         return frozenset()
-    named_nodes = {name for each in before for name in each.nodes} if is_deletion_reported else set()
+    named_nodes = {name for each in before for name in each.nodes} if told_at else set()
     found = (
         finding.nodes
         for finding in node_findings(nodes)

@@ -216,11 +216,7 @@ class _Times:
         if not same and len(before) == 1 == self._found[IssueReason(issue.reason)]:
             same = [before[0].since]
         if not same and issue.node_count:
-            same = [each.since for each in before if _is_of_one_node(each)]
+            # An earlier version named one node in each and counted none; the name may be pruned.
+            same = [each.since for each in before if not each.node_count]
         # The issue begins now at the latest: another wrote the time, or the clock was ahead.
         return min(*same, issue.since) if same else issue.since
-
-
-def _is_of_one_node(issue: Issue) -> bool:
-    """Whether an earlier version wrote it, which named one node and counted none. Its name may be pruned."""
-    return not issue.node_count

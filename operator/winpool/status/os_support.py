@@ -164,13 +164,11 @@ def os_supported(
         reason = found[0].reason
         return "False", Reason(reason), _about(reason, found, groups, said="not supported")
     if worst is Verdict.UNKNOWN:
-        reason = IssueReason.BUILD_UNKNOWN
-        said = _about(reason, found, groups, said="not known to be supported")
+        said = _about(IssueReason.BUILD_UNKNOWN, found, groups, said="not known to be supported")
         return "Unknown", Reason.BUILD_UNKNOWN, said
     ends = [end for group in groups if (end := group.judgement.end_of_support)]
     if ends and support_ending(min(ends), today) is EndingLevel.WARNING:
-        reason = IssueReason.SUPPORT_ENDING
-        said = _about(reason, found, groups, said="supported for some days only")
+        said = _about(IssueReason.SUPPORT_ENDING, found, groups, said="supported for some days only")
         return "True", Reason.SUPPORT_ENDING, said
     if worst is Verdict.WARNED:
         reason = next(each.reason for each in found if each.reason is not IssueReason.SUPPORT_ENDING)
