@@ -99,8 +99,6 @@ class PauseRequest(ApiModel):
     """Why no upgrade may begin. A string of at most 256 characters, empty if absent."""
 
 
-DEFAULT_TIME_ZONE: Final = "Etc/UTC"
-
 MAX_WINDOWS: Final = 16
 """Two for each day of the week, and some that come once a month. Each is judged in every pass."""
 
@@ -163,7 +161,7 @@ class MaintenanceWindow(ApiModel):
             "must be the name of a time zone in the IANA database, such as 'Europe/Berlin' or 'Etc/UTC'",
             is_time_zone_name,
         ),
-    ] = Field(default_factory=lambda: DEFAULT_TIME_ZONE)
+    ] = Field(default_factory=lambda: "Etc/UTC")
     """The time zone of `schedule`: a name of the IANA database, such as Europe/Berlin. A string, Etc/UTC if
     absent."""
 
