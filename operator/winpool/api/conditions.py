@@ -149,7 +149,7 @@ def meanings(table: Mapping[str, Mapping[Reason, str]]) -> tuple[Meaning, ...]:
     )
 
 
-STATE_TABLE: Final = {
+STATE_TABLE: Final[Mapping[str, Mapping[Reason, str]]] = {
     "False": {
         Reason.DELETING: "The pool is being deleted.",
         Reason.SPEC_REJECTED: "The operator cannot act on the spec. See the condition Accepted.",

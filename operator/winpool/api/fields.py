@@ -120,7 +120,7 @@ KUBELET_LABEL_KEYS: Final = (
 
 
 def has_form(text: str, pattern: str) -> bool:
-    """Whether ``text`` as a whole has the form of ``pattern``, read as by RE2."""
+    """Whether ``text`` as a whole has the form of ``pattern``, as CEL reads it."""
     return re.fullmatch(pattern, text, re.ASCII) is not None
 
 
