@@ -91,13 +91,9 @@ def issues(
     kept = _kept(entries)
     others = [each for each in entries if each not in kept][: MAX_ISSUES - len(kept)]
     times = _Times(pool.status.issues, known=known, found=Counter(each.reason for each in entries))
-    remembered = [(each, times.kept(each.as_issue(now), each.cause)) for each in entries[:MAX_KNOWN]]
-    shown = [times.kept(each.as_issue(now), each.cause) for each in sorted((*kept, *others), key=_badness)]
-    return Issues(
-        tuple(shown),
-        all=tuple([KnownIssue(issue, each.cause) for each, issue in remembered]),
-        count=len(entries),
-    )
+    shown = [times.kept(each, now) for each in sorted((*kept, *others), key=_badness)]
+    remembered = [KnownIssue(times.kept(each, now), each.cause) for each in entries[:MAX_KNOWN]]
+    return Issues(tuple(shown), all=tuple(remembered), count=len(entries))
 
 
 _KEPT: Final = (
@@ -205,9 +201,10 @@ class _Times:
             self._standing.setdefault(issue.reason, []).append(issue)
         self._found = found
 
-    def kept(self, issue: Issue, cause: str) -> Issue:
-        """Return ``issue`` with the time since when it goes on."""
-        since = self._of_cause.get((issue.reason, cause)) or self._since(issue)
+    def kept(self, entry: _Entry, now: datetime) -> Issue:
+        """Return the issue with the time since when it goes on, which is ``now`` for a new one."""
+        issue = entry.as_issue(now)
+        since = self._of_cause.get((issue.reason, entry.cause)) or self._since(issue)
         return issue if since == issue.since else issue.model_copy(update={"since": since})
 
     def _since(self, issue: Issue) -> datetime:

@@ -55,7 +55,7 @@ from winpool.status.issues import Issues, carried_issues, issues
 from winpool.status.os_support import builds, findings, grouped
 from winpool.status.plan import plan
 from winpool.status.pods import blind, misplaced_pods, overdue_at, pod_findings
-from winpool.status.upgrade import control_plane_of, upgrades_of
+from winpool.status.upgrade import PLACES, control_plane_of, upgrades_of
 from winpool.status.view import View
 
 
@@ -240,12 +240,9 @@ def _ended(standing: HistoryEntry, result: HistoryResult, now: datetime) -> Hist
     return standing.model_copy(update={"end_time": at, "result": result})
 
 
-_PLACES = {gate.value: place for place, gate in enumerate(Gate)}
-
-
 def _in_order(names: Iterable[str]) -> tuple[str, ...]:
     """Return each name once, those of gates in their order, what an editor of the status wrote after them."""
-    return tuple(sorted({str(each) for each in names}, key=lambda name: (_PLACES.get(name, len(Gate)), name)))
+    return tuple(sorted({str(each) for each in names}, key=lambda name: (PLACES.get(name, len(Gate)), name)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

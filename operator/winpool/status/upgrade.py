@@ -159,9 +159,10 @@ def _of_nodes(due: Iterable[NodeUpgrade]) -> dict[tuple[int, str], dict[str, lis
         for stop in each.stops:
             found[-1, stop.name].setdefault(f"{stop.message} {stop.opens}", []).append(name)
         for gate in each.closed:
-            place = _PLACES[gate.gate]
+            place = PLACES[gate.gate]
             found[place, gate.gate].setdefault(f"{gate.message} {gate.opens}", []).append(name)
     return found
 
 
-_PLACES: Final = {gate: place for place, gate in enumerate(Gate)}
+PLACES: Final = {gate.value: place for place, gate in enumerate(Gate)}
+"""The order in which gates are reported."""

@@ -283,9 +283,6 @@ def _of_new_release(row: Row, build: int | None, matrix: Matrix, below: Iterable
         )
 
 
-_VERDICTS: Final = ", ".join(RowVerdict)
-
-
 class _Versions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min: str = ""
     max: str = ""
@@ -317,7 +314,7 @@ def read_rows(text: str, *, matrix: Matrix) -> tuple[Row, ...]:
     for index, each in enumerate(file.support_matrix):
         at = f"supportMatrix[{index}]"
         if each.verdict and each.verdict not in tuple(RowVerdict):
-            problems.append(f"{at}.verdict: {each.verdict!r} must be one of {_VERDICTS}")
+            problems.append(f"{at}.verdict: {each.verdict!r} must be one of {', '.join(RowVerdict)}")
             continue
         row = Row(
             os_version=each.os_version,
