@@ -147,7 +147,7 @@ class Stage:
         """Return how many pods the last survey found intolerant."""
         found = self.survey(pool_uid).intolerant_of(a_taint(TAINT))
         assert found is not None
-        return found.pods
+        return sum(each.pods for each in found.on_nodes.values())
 
 
 def played(scene: Callable[[Stage], Awaitable[None]], *questions: PoolQuestion) -> None:
