@@ -130,6 +130,7 @@ def block(mode: str, *, eviction: Mapping[str, Any] | None = None, **more: Any) 
     return {
         "mode": mode,
         "pageFile": {"type": "Fixed", "maxSize": PAGE_FILE},
+        "commit": SOON_HARD,
         "softGraceSeconds": 0,
         "clearAfterSeconds": CLEAR_SECONDS,
         "eviction": limits,
@@ -143,7 +144,9 @@ NEVER_HARD: Final = {
     "hardHeadroom": "64Mi",
     "hardEtaSeconds": 1,
 }
-"""Thresholds with which a node at 93 % is at Soft however it got there, so that its grace is waited for."""
+"""Thresholds with which a node at 93 % is at Soft however it got there: signalled, and no pod is evicted."""
+SOON_HARD: Final = {**NEVER_HARD, "hardHeadroom": "2Gi"}
+"""Thresholds with which such a node is at Hard."""
 
 
 @dataclass(frozen=True)

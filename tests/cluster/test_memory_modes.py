@@ -136,7 +136,7 @@ def test_an_edit_to_observe_takes_condition_and_taint_off_while_pressure_lasts(s
 
 @together()
 def test_a_pool_without_the_block_any_more_takes_everything_off_and_reports_no_memory(scene: Scene) -> None:
-    scene.pool("Evict", softGraceSeconds=3600, commit=NEVER_HARD)
+    scene.pool("Evict", commit=NEVER_HARD)
     large = scene.pods.run("large", scene.node, SOFT)
     scene.await_marked()
     scene.pool(None)
@@ -152,10 +152,10 @@ def test_a_pool_without_the_block_any_more_takes_everything_off_and_reports_no_m
 
 @together()
 def test_a_spec_that_is_not_accepted_takes_everything_off_and_evicts_nothing(scene: Scene) -> None:
-    scene.pool("Evict", softGraceSeconds=3600, commit=NEVER_HARD)
+    scene.pool("Evict", commit=NEVER_HARD)
     large = scene.pods.run("large", scene.node, SOFT)
     scene.await_marked()
-    # More than half of the memory of every node: ReservedMemoryTooLarge. No grace: an eviction would be due.
+    # More than half of the memory of every node: ReservedMemoryTooLarge. By its lines an eviction is due.
     scene.pool("Evict", spec={"reservedMemory": {"systemReserved": "12Gi"}})
     eventually(lambda: scene.condition("Accepted")["status"] == "False", what="not accepted", every=1)
     eventually(scene.bare, what="nothing of memory on the node", seconds=60, every=EVERY_SECONDS)

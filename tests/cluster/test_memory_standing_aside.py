@@ -65,14 +65,15 @@ def test_where_no_kubelet_tells_the_commit_of_pods_two_evictions_without_effect_
 @together(nodes=3)
 def test_pressure_on_most_of_a_pool_evicts_nobody_and_once_it_is_one_node_its_pod_goes(scene: Scene) -> None:
     hogs = [scene.pods.run(f"hog{number}", node, SOFT) for number, node in enumerate(scene.nodes)]
-    # The grace is longer than it takes to see all three.
-    scene.pool("Evict", softGraceSeconds=20, commit=NEVER_HARD)
+    # Once all three are seen, an eviction would be right on each.
+    scene.pool("Evict", commit=NEVER_HARD)
     scene.await_pressured(3)
     eventually(
         lambda: scene.condition("Ready")["reason"] == SYSTEMIC, what=SYSTEMIC, seconds=60, every=EVERY_SECONDS
     )
     for node in scene.nodes:
         scene.await_marked(node)
+    scene.pool("Evict")
     scene.spares(*hogs, seconds=20 + HOLD_SECONDS)
     for number in (0, 1):
         scene.pods.end(f"hog{number}")
@@ -130,13 +131,15 @@ def test_when_the_metrics_go_the_condition_is_unknown_the_taint_stays_and_nobody
     scene: Scene,
 ) -> None:
     hog = scene.pods.run("hog", scene.node, SOFT)
-    scene.pool("Evict", softGraceSeconds=60, commit=NEVER_HARD)
+    scene.pool("Evict", commit=NEVER_HARD)
     scene.await_marked()
     since = scene.world.now()
     scene.fleet.set_endpoint_fault([scene.node], fault="hang")
     scene.await_signal("Unknown", taint=True)
     # A pass acts, and reports afterwards.
     eventually(lambda: scene.condition(HEALTHY)["status"] == "Unknown", what="MemoryHealthy Unknown")
+    # It would be at Hard, if that were known.
+    scene.pool("Evict")
     scene.spares(hog, seconds=60 + HOLD_SECONDS)
     assert scene.signal() == ("Unknown", True)
     assert scene.writes_to_nodes(since=since) == ["patch nodes/status"]

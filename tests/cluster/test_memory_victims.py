@@ -9,7 +9,7 @@ import pytest
 
 from cluster.memory_pods import EXEMPT, HARD, LEAK, SOFT, steady
 from cluster.memory_scene import Scene
-from cluster.memory_world import BLOCKED, EVERY_SECONDS, LONG_SECONDS, NEVER_HARD, PATIENCE_SECONDS
+from cluster.memory_world import BLOCKED, EVERY_SECONDS, LONG_SECONDS, PATIENCE_SECONDS
 from cluster.together import WHOLE_FILE, Together
 from harness.waiting import eventually
 
@@ -85,7 +85,7 @@ def test_if_budgets_protect_all_pods_that_is_told_and_once_they_do_not_the_pod_i
 def test_agents_static_host_process_critical_naked_and_exempt_pods_are_never_evicted(scene: Scene) -> None:
     never = scene.pods.untouchable(scene.read())
     exempt = {"podSelector": {"matchLabels": EXEMPT}, "behavior": "Never"}
-    scene.pool("Evict", eviction={"rules": [exempt]}, commit=NEVER_HARD)
+    scene.pool("Evict", eviction={"rules": [exempt]})
     scene.await_pressured(1)
     scene.await_issue(BLOCKED)
     scene.spares(*never.values())

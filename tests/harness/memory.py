@@ -105,3 +105,7 @@ class Watched:
     def hold(self) -> Hold | None:
         """What keeps from evicting for COMMIT; None where nothing does."""
         return self.axis(Axis.COMMIT).hold
+
+    def physical_hold(self) -> Hold | None:
+        """What keeps from evicting for PHYSICAL; None where nothing does."""
+        return self.axis(Axis.PHYSICAL).hold

@@ -41,8 +41,8 @@ class CommitThresholds(ApiModel):
     """A node is at Hard if it can commit less than this, or less than 3 % of what it can commit at most. An
     integer of bytes or a string such as 1Gi, required."""
     hard_eta_seconds: Annotated[int, Field(strict=True, ge=1, le=3600)]
-    """A node at Soft is at Hard if, at the present rate, it can commit nothing more within this time.
-    Seconds, an integer, required."""
+    """A node at Soft is at Hard if it commits more than it did in the last hour, and at the rate of the last
+    minute can commit nothing more within this time. Seconds, an integer, required."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -325,14 +325,15 @@ class MemoryPressure(ApiModel):
     """The page file of the nodes. If absent, its type is Unknown."""
     commit: CommitThresholds | None = None
     """When committed memory counts as pressure: all fields, or none. If absent, the operator's own values
-    apply: 80 and 90 %, 1Gi, 120 s."""
+    apply: 80 and 90 %, 1Gi, 60 s."""
     physical: PhysicalThresholds | None = None
     """When RAM counts as short: all fields, or none. Only the source Prometheus measures it. If absent, the
     operator's own values apply: 15, 10 and 5 %, 300 and 1000 reads per second."""
     soft_grace_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] = Field(
         default_factory=lambda: DEFAULT_SOFT_GRACE_SECONDS
     )
-    """How long a node must be at Soft before the operator evicts a pod. Seconds, an integer, 90 if absent."""
+    """How long the RAM of a node must be at Soft before the operator evicts a pod. For Soft by committed
+    memory it evicts none. Seconds, an integer, 90 if absent."""
     clear_after_seconds: Annotated[int, Field(strict=True, ge=60, le=3600)] = Field(
         default_factory=lambda: DEFAULT_CLEAR_AFTER_SECONDS
     )

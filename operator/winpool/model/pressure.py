@@ -91,6 +91,8 @@ class Hold(Enum):
     """The memory is not that of pods: see ``NodePressure.guard``."""
     GRACE = "grace"
     """It has not lasted long enough, or it is no longer over the line."""
+    STEADY = "steady"
+    """Much is committed, and it is neither exhausted soon nor below ``hardHeadroom``: reported, no more."""
     AGE = "age"
     """The two samples that an eviction needs are too old, or are not two."""
     RECOVERING = "recovering"
@@ -227,6 +229,19 @@ NOTHING_LATCHED: Final[Mapping[Level, Latch]] = MappingProxyType(dict.fromkeys(R
 
 
 @dataclass(frozen=True, slots=True)
+class HighWater:
+    """The most that an axis has used in each three minutes of the last hour: floats only, for each node.
+
+    ``began`` is when that was first known, ``newest`` how many stretches after it the last of the ``marks``
+    is. One without a sample has 0.
+    """
+
+    began: float
+    newest: int
+    marks: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AxisPressure:
     """One axis of a node.
 
@@ -238,6 +253,7 @@ class AxisPressure:
     What the samples have shown: ``reading`` is the last one, of ``source``, measured at ``sampled_at`` and
     fresh for ``fresh_seconds``. ``sampled_at`` is None before the first one, and after the clock of a node
     was set back. ``points`` are the trend of that source, ``seconds_left`` is where it leads on COMMIT.
+    ``high_water`` is what it has used before, on COMMIT; None where that is not known.
     ``ready_since``: each reading from then on has shown that it has lasted long enough for an eviction; None
     where the last has not.
     """
@@ -256,6 +272,7 @@ class AxisPressure:
     fresh_seconds: float = 0.0
     points: tuple[Reading, ...] = ()
     latches: Mapping[Level, Latch] = field(default_factory=lambda: NOTHING_LATCHED)
+    high_water: HighWater | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +398,7 @@ class NodePressure:
     def without_evidence(self) -> NodePressure:
         """Return only what is known at its moment, for those who keep it."""
         axes = {
-            axis: replace(each, points=(), latches=NOTHING_LATCHED, fresh_seconds=0.0)
+            axis: replace(each, points=(), latches=NOTHING_LATCHED, fresh_seconds=0.0, high_water=None)
             for axis, each in self.axes.items()
         }
         return NodePressure(axes, self.guard, self.is_signalled, self.outside_pods)

@@ -141,13 +141,13 @@ _LOOK_SECONDS: Final = 30.0
 def _oracle(scene: Scene, harmed_at: float | None) -> World:
     """Return the world after the fewest evictions that end the harm; without any, where none do.
 
-    Fewest are those of the pods that would have most memory in the end: no others would free more.
+    Fewest are those of the pods that want most memory at any time: no others would free more.
     """
     before = World(scene)
     if harmed_at is not None:
         before.step(max(0.0, harmed_at - _ORACLE_LEAD_SECONDS))
         pods = [each for each in before.pods() if each.owner != "DaemonSet" and not each.budget_blocks]
-        pods.sort(key=lambda each: -_in_the_end(scene, each))
+        pods.sort(key=lambda each: -_most_of(scene, each))
         for most in range(1, len(pods) + 1):
             world = _after(before, pods[:most])
             if world.harm == Harm():
@@ -156,9 +156,10 @@ def _oracle(scene: Scene, harmed_at: float | None) -> World:
     return before
 
 
-def _in_the_end(scene: Scene, guest: Guest) -> float:
-    """Return what the pod would have at the end of the run, in bytes."""
-    return guest.demand(scene.seconds, seed=scene.seed).commit_bytes
+def _most_of(scene: Scene, guest: Guest) -> int:
+    """Return the most that the pod wants at any time of the run, in bytes."""
+    times = range(0, scene.seconds, int(_LOOK_SECONDS))
+    return max(guest.demand(each, seed=scene.seed).commit_bytes for each in times)
 
 
 def _after(before: World, evicted: Sequence[Guest]) -> World:

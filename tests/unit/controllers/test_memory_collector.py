@@ -413,7 +413,7 @@ async def test_pods_are_listed_of_hot_nodes_only_and_where_the_pool_evicts() -> 
 @in_virtual_time
 async def test_an_eviction_that_becomes_right_wakes_a_pool_that_evicts() -> None:
     stage = Stage([1])
-    stage.machine(0).committed = lambda _: 22.0
+    stage.machine(0).committed = lambda _: 23.4
     stage.collector.want(EVICTING, stage.nodes)
     uid = stage.nodes[0].uid
     async with watching(stage.collector):

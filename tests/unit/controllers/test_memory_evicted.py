@@ -17,7 +17,7 @@ class Node:
 
     def __init__(self) -> None:
         self.stage = Stage([1])
-        self.stage.machine(0).committed = lambda _: 22.0
+        self.stage.machine(0).committed = lambda _: 23.4
         self.stage.collector.want(EVICTING, self.stage.nodes)
         self.uid = self.stage.nodes[0].uid
         self.evicted = self.stage.collector

@@ -23,6 +23,8 @@ from winpool.features.memory.detector import step
 from winpool.model.pressure import NO_SAMPLES, Axis, Hold, Level, MemorySample
 
 SOFT = committed(22.5)
+SHORT = available(1.2, **PAGING)
+"""Soft on PHYSICAL."""
 HARD = committed(23.5)
 CALM = committed(12)
 
@@ -68,24 +70,30 @@ def test_after_a_gap_the_earlier_sample_no_longer_counts(gap: float, hold: Hold 
     assert node.hold() is None
 
 
-def test_soft_evicts_after_its_grace() -> None:
+def test_soft_evicts_for_ram_after_its_grace() -> None:
+    node = Watched(EXPORTER_ONLY, PROMETHEUS)
+    node.start(**SHORT)
+    assert node.polls(9, **SHORT).level is Level.SOFT
+    assert node.physical_hold() is Hold.GRACE
+    node.poll(**SHORT)
+    assert node.physical_hold() is None
+
+
+def test_a_plateau_above_soft_is_signalled_and_evicts_no_one() -> None:
     node = Watched()
-    node.start(**SOFT)
-    assert node.polls(9, **SOFT).level is Level.SOFT
-    assert node.hold() is Hold.GRACE
-    node.poll(**SOFT)
-    assert node.hold() is None
+    view = node.polls(400, **SOFT)
+    assert (view.level, view.is_signalled, node.hold()) == (Level.SOFT, True, Hold.STEADY)
 
 
 def test_the_grace_begins_again_when_the_line_is_no_longer_crossed() -> None:
-    node = Watched()
-    node.polls(9, **SOFT)
-    node.poll(**committed(21.5))
-    assert node.commit() is Level.SOFT
-    node.polls(9, **SOFT)
-    assert node.hold() is Hold.GRACE
-    node.poll(**SOFT)
-    assert node.hold() is None
+    node = Watched(EXPORTER_ONLY, PROMETHEUS)
+    node.polls(9, **SHORT)
+    node.poll(**available(1.7, **PAGING))
+    assert node.physical() is Level.SOFT
+    node.polls(9, **SHORT)
+    assert node.physical_hold() is Hold.GRACE
+    node.poll(**SHORT)
+    assert node.physical_hold() is None
 
 
 def test_paging_evicts_for_physical() -> None:
@@ -179,46 +187,46 @@ def test_samples_that_arrive_together_are_one() -> None:
 
 
 def test_the_same_holds_after_the_grace_of_soft() -> None:
-    node = Watched()
-    node.polls(12, **SOFT)
-    assert node.hold() is None
+    node = Watched(EXPORTER_ONLY, PROMETHEUS)
+    node.polls(12, **SHORT)
+    assert node.physical_hold() is None
     node.poll()
-    assert node.hold() is Hold.GRACE
-    node.poll(**SOFT)
-    assert node.hold() is Hold.GRACE
-    node.poll(**SOFT)
-    assert node.hold() is None
+    assert node.physical_hold() is Hold.GRACE
+    node.poll(**SHORT)
+    assert node.physical_hold() is Hold.GRACE
+    node.poll(**SHORT)
+    assert node.physical_hold() is None
 
 
 def test_a_clock_that_is_set_back_begins_again() -> None:
-    node = Watched()
-    node.polls(12, **SOFT)
-    assert node.hold() is None
-    node.poll(taken_at=5.0, **SOFT)
-    assert node.commit() is None
+    node = Watched(EXPORTER_ONLY, PROMETHEUS)
+    node.polls(12, **SHORT)
+    assert node.physical_hold() is None
+    node.poll(taken_at=5.0, **SHORT)
+    assert node.physical() is None
     for own in range(6, 15):
-        node.poll(taken_at=float(own), **SOFT)
-        assert node.commit() is Level.SOFT
-        assert node.hold() is Hold.GRACE
-    node.poll(taken_at=15.0, **SOFT)
-    assert node.hold() is None
+        node.poll(taken_at=float(own), **SHORT)
+        assert node.physical() is Level.SOFT
+        assert node.physical_hold() is Hold.GRACE
+    node.poll(taken_at=15.0, **SHORT)
+    assert node.physical_hold() is None
 
 
 def test_a_gap_stops_the_grace_and_a_long_one_begins_it_again() -> None:
-    node = Watched()
-    node.polls(6, **SOFT)
-    node.poll(after=100, **SOFT)
-    node.polls(4, **SOFT)
-    assert node.hold() is Hold.GRACE
-    node.poll(**SOFT)
-    assert node.hold() is None
-    node.poll(after=121, **SOFT)
-    assert node.commit() is Level.SOFT
-    assert node.hold() is Hold.GRACE
-    node.polls(8, **SOFT)
-    assert node.hold() is Hold.GRACE
-    node.poll(**SOFT)
-    assert node.hold() is None
+    node = Watched(EXPORTER_ONLY, PROMETHEUS)
+    node.polls(6, **SHORT)
+    node.poll(after=100, **SHORT)
+    node.polls(4, **SHORT)
+    assert node.physical_hold() is Hold.GRACE
+    node.poll(**SHORT)
+    assert node.physical_hold() is None
+    node.poll(after=121, **SHORT)
+    assert node.physical() is Level.SOFT
+    assert node.physical_hold() is Hold.GRACE
+    node.polls(8, **SHORT)
+    assert node.physical_hold() is Hold.GRACE
+    node.poll(**SHORT)
+    assert node.physical_hold() is None
 
 
 @pytest.mark.parametrize(("advance", "level"), [(1, None), (270, None), (275, Level.HARD), (400, Level.HARD)])
@@ -236,14 +244,14 @@ def test_after_a_silence_a_sample_is_fresh_if_its_time_has_advanced_as_much_as_o
 
 
 def test_a_restart_begins_the_grace_with_the_first_fresh_sample() -> None:
-    before = Watched()
-    before.polls(30, **SOFT)
-    assert before.hold() is None
-    after = Watched(now=before.now)
-    after.polls(10, **SOFT)
-    assert after.hold() is Hold.GRACE
-    after.poll(**SOFT)
-    assert after.hold() is None
+    before = Watched(EXPORTER_ONLY, PROMETHEUS)
+    before.polls(30, **SHORT)
+    assert before.physical_hold() is None
+    after = Watched(EXPORTER_ONLY, PROMETHEUS, now=before.now)
+    after.polls(10, **SHORT)
+    assert after.physical_hold() is Hold.GRACE
+    after.poll(**SHORT)
+    assert after.physical_hold() is None
 
 
 def test_after_a_restart_a_signal_stays_as_it_is_until_a_whole_hold_has_passed() -> None:

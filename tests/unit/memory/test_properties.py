@@ -184,6 +184,9 @@ def test_shifting_all_times_by_a_constant_changes_nothing(
                     sampled_at=None if each.sampled_at is None else each.sampled_at - shift,
                     reading=None if each.reading is None else replace(each.reading, at=0, taken_at=None),
                     points=tuple(replace(point, at=point.at - shift, taken_at=None) for point in each.points),
+                    high_water=None
+                    if each.high_water is None
+                    else replace(each.high_water, began=each.high_water.began - shift),
                     latches={
                         level: replace(latch, since=None if latch.since is None else latch.since - shift)
                         for level, latch in each.latches.items()

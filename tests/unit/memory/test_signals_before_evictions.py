@@ -25,9 +25,10 @@ def test_no_eviction_is_right_on_a_node_that_is_not_signalled(grace: float) -> N
             arrived_at=at,
             taken_at=at,
             interval_seconds=EVERY_SECONDS,
-            commit_total=29.5 * GIB,
-            commit_limit=32 * GIB,
             physical_total=16 * GIB,
+            physical_available=1.2 * GIB,
+            hard_reads_per_second=2000,
+            write_out_per_second=500,
         )
         state = step(state, sample, settings)
         view = known_at(state, now=at, settings=settings)

@@ -83,11 +83,57 @@ def test_a_leak_is_a_warning_a_quarter_of_an_hour_before_the_end() -> None:
     assert axis.seconds_left < 900
 
 
-def test_above_soft_two_minutes_to_the_end_are_hard() -> None:
+def rising(node: Watched, *, to: float, per_poll: float, since: float) -> None:
+    """Poll a node that rises from ``since`` GiB to ``to``."""
+    for number in range(round((to - since) / per_poll) + 1):
+        node.poll(**committed(since + per_poll * number))
+
+
+def test_above_soft_a_rise_that_ends_within_a_minute_is_hard() -> None:
+    """At 22.8 GiB 1.2 are left, for 40 s at 0.03 GiB a second; Hard by what is left begins at 23."""
     node = Watched()
-    for number in range(8):
-        node.poll(**committed(20 + 0.28 * number))
-    assert node.axis(Axis.COMMIT).seconds_left == pytest.approx((24 - 20 - 0.28 * 7) / 0.028, rel=0.01)
+    node.polls(70, **committed(12))
+    rising(node, since=12, to=22.8, per_poll=0.3)
+    assert node.commit() is Level.HARD
+
+
+def test_a_slower_rise_is_soft() -> None:
+    """At 0.015 GiB a second, 1.2 GiB last for 80 s."""
+    node = Watched()
+    node.polls(70, **committed(12))
+    rising(node, since=12, to=22.8, per_poll=0.15)
+    assert node.commit() is Level.SOFT
+
+
+def test_a_rise_that_the_node_came_back_from_before_is_soft() -> None:
+    """As of a garbage collector: what counts is where it goes above its high water."""
+    node = Watched()
+    for _ in range(3):
+        rising(node, since=12, to=22.8, per_poll=0.3)
+    assert node.commit() is Level.SOFT
+
+
+def test_a_rise_is_soft_while_the_node_is_known_for_less_than_ten_minutes() -> None:
+    node = Watched()
+    node.polls(20, **committed(12))
+    rising(node, since=12, to=22.8, per_poll=0.3)
+    assert node.commit() is Level.SOFT
+
+
+@pytest.mark.parametrize(("last", "level"), [(21.65, Level.SOFT), (22.0, Level.HARD)])
+def test_a_rise_whose_last_step_is_less_than_half_of_it_is_soft(last: float, level: Level) -> None:
+    node = Watched()
+    node.polls(70, **committed(12))
+    rising(node, since=12.4, to=21.4, per_poll=0.6)
+    node.poll(**committed(last))
+    assert node.commit() is level
+
+
+def test_the_high_water_of_an_hour_ago_is_forgotten() -> None:
+    node = Watched()
+    node.polls(3, **committed(22.8))
+    node.polls(370, **committed(12))
+    rising(node, since=12, to=22.8, per_poll=0.3)
     assert node.commit() is Level.HARD
 
 

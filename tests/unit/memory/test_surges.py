@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from harness.builders import NOON
 from harness.evicting import a_hot_node, steps
-from harness.memory import KUBELET_ONLY, a_sample, committed
+from harness.memory import KUBELET_ONLY, PAGING, a_sample, available, committed
 from winpool.features.memory.detector import known_at, step
 from winpool.features.memory.eviction import EvictionState
 from winpool.features.memory.settings import DetectorSettings
@@ -34,12 +34,13 @@ BEGINS: Final = 3 * COLD
 ENDS: Final = BEGINS + 5 * COLD
 """A minute to cross, one to be seen, the grace, and one until the others are seen again."""
 
-CALM, WARNING, SOFT, HARD = 12.0, 20.0, 22.0, 23.4
-"""GiB that are committed of 24."""
-BY_WHAT_IS_LEFT: Final = replace(
-    KUBELET_ONLY, commit=KUBELET_ONLY.commit.model_copy(update={"hard_eta_seconds": 1})
-)
-"""What is left alone decides whether a node is over Hard, not how fast it came there."""
+CALM, WARNING, SOFT, HARD = 12.0, 20.0, 0.0, 23.4
+"""GiB that are committed of 24; SOFT is a node that is calm by that, and short of RAM."""
+
+
+def values_of(over: float) -> dict[str, Any]:
+    """Return the values of such a node."""
+    return {**committed(CALM), **available(1.2, **PAGING)} if over == SOFT else committed(over)
 
 
 @dataclass
@@ -64,9 +65,8 @@ class Machine:
         if now < self.due:
             return False
         interval = HOT if self.view(now, grace).is_hot else COLD
-        sample = a_sample(
-            now, interval=interval, **committed(self.over if self.is_over(now) else self.before)
-        )
+        values = values_of(self.over if self.is_over(now) else self.before)
+        sample = a_sample(now, interval=interval, **values)
         self.state = step(self.state, sample, replace(self.settings, soft_grace_seconds=grace))
         self.due = now + (HOT if self.view(now, grace).is_hot else COLD)
         return True
@@ -137,9 +137,7 @@ phases = st.integers(1, COLD)
 
 
 @st.composite
-def surges(
-    draw: st.DrawFn, *, over: Sequence[float], within: int, settings: DetectorSettings = KUBELET_ONLY
-) -> Pool:
+def surges(draw: st.DrawFn, *, over: Sequence[float], within: int) -> Pool:
     """Return a pool of which more nodes than allowed cross a line, ``within`` so many seconds."""
     nodes = draw(st.integers(2, 12))
     allowed = draw(st.integers(1, nodes - 1))
@@ -150,7 +148,6 @@ def surges(
             crosses=BEGINS + draw(st.integers(0, within)) if number < surging else None,
             over=draw(st.sampled_from(over)),
             before=draw(st.sampled_from([CALM, CALM, WARNING])),
-            settings=settings,
         )
         for number in range(nodes)
     ]
@@ -158,12 +155,11 @@ def surges(
 
 
 @pytest.mark.slow
-@given(surges(over=[SOFT], within=COLD, settings=BY_WHAT_IS_LEFT))
+@given(surges(over=[SOFT], within=COLD))
 @hypothesis_settings(max_examples=30, deadline=None)
 def test_whatever_the_order_in_which_nodes_reach_soft_within_an_interval_nobody_is_evicted(
     pool: Pool,
 ) -> None:
-    """By the rate, some would be over Hard after ten seconds, long before the last one is over Soft."""
     assert pool.first_eviction() is None
 
 

@@ -17,8 +17,10 @@ from winpool.features.memory.levels import (
     held_in,
     hold_seconds,
     interrupted,
+    is_record,
     is_recovering,
     latched,
+    marked,
     missing,
     seconds_left,
     with_point,
@@ -188,9 +190,17 @@ def _moved(
     continues = is_same and before.sampled_at is not None and reading.at - before.sampled_at <= FRESH_SECONDS
     points = with_point(before.points if continues else (), reading)
     left = seconds_left(points) if reading.axis is Axis.COMMIT else None
-    latches = latched(before, points, is_same_source=is_same, seconds=left, settings=settings)
+    high_water = marked(before.high_water, reading) if reading.axis is Axis.COMMIT else None
+    latches = latched(
+        before,
+        points,
+        is_same_source=is_same,
+        seconds=left,
+        is_record=high_water is not None and is_record(high_water, reading),
+        settings=settings,
+    )
     ready_since = None
-    if has_lasted(latches, settings):
+    if has_lasted(before.axis, latches, settings):
         ready_since = reading.at if before.ready_since is None else before.ready_since
     return replace(
         before,
@@ -203,6 +213,7 @@ def _moved(
         fresh_seconds=fresh_seconds(sample),
         points=points,
         latches=latches,
+        high_water=high_water,
     )
 
 
@@ -458,7 +469,7 @@ def _axis_at(
     """Return ``axis`` with what is known of it ``now``: itself where that has not changed."""
     reading = axis.reading
     since = None if level is None or level is Level.NORMAL else axis.latches[level].since
-    ready_since = axis.ready_since if has_lasted(axis.latches, settings) else None
+    ready_since = axis.ready_since if has_lasted(axis.axis, axis.latches, settings) else None
     lacking = 0.0 if reading is None else missing(reading, reading.whole, settings)
     hold = _hold(axis, level, memory, guard, now=now, settings=settings)
     if (level, since, ready_since, lacking, hold) == (
@@ -490,7 +501,8 @@ def _hold(
         Hold.ESTIMATE: level is Level.PROXY_ONLY,
         Hold.SETTLING: bool(memory.evicted),
         Hold.UNATTRIBUTED: guard is not None,
-        Hold.GRACE: axis.ready_since is None or not has_lasted(axis.latches, settings),
+        Hold.STEADY: axis.axis is Axis.COMMIT and level < Level.HARD,
+        Hold.GRACE: axis.ready_since is None or not has_lasted(axis.axis, axis.latches, settings),
         Hold.AGE: len(points) < EVIDENCE_SAMPLES or now - points[-EVIDENCE_SAMPLES].at > EVIDENCE_SECONDS,
         Hold.RECOVERING: is_recovering(points, lambda each: missing(each, reading.whole, settings)),
     }

@@ -7,8 +7,12 @@ Warning      80 % used, or exhausted in 15 min            less than 15 % availab
 ProxyOnly                                                 less than 3 % by the kubelet's estimate alone
 Soft         90 % used                                    less than 10 %, and reads, and pages written out
 Hard         less than 1 GiB or 3 % left, or above Soft   less than 5 %, and many reads
-             and exhausted in 120 s
+             and ``is_running_out`` in 60 s
 ===========  ===========================================  =================================================
+
+A plateau is no leak: on COMMIT, Soft is signalled, and only Hard evicts. Nor is a rise that the node has come
+back from before, as with garbage collection: what counts is where it goes above its high water of the last
+hour.
 
 The numbers that a pool may set are in ``settings.py``. A level includes those below it. A condition with an
 unknown part is not met (P4). A level is raised at once, and lowered when the axis was clear of its line, by a
@@ -25,7 +29,6 @@ from itertools import combinations
 from statistics import median
 from typing import Final
 
-from winpool.api.memory_pressure import CommitThresholds
 from winpool.api.quantity import MIB, bytes_of
 from winpool.features.memory.settings import EVIDENCE_SAMPLES, FRESH_SECONDS, DetectorSettings
 from winpool.model.pressure import (
@@ -33,6 +36,7 @@ from winpool.model.pressure import (
     UNLATCHED,
     Axis,
     AxisPressure,
+    HighWater,
     Latch,
     Level,
     Reading,
@@ -71,6 +75,23 @@ SLOPE_MIN_SECONDS: Final = 20.0
 30 s that four samples of a hot node take, so that a poll that comes early costs no sample."""
 MAX_POINTS: Final = 32
 """So many points are kept at most, whatever the interval (P7): three minutes have 18 at 10 s."""
+MARK_SECONDS: Final = 180.0
+"""One mark of the high water is of so long: as long as the trend."""
+MARKS: Final = 20
+"""An hour of them: the period of most jobs that come back. One float each, for each node (P7)."""
+MARKS_OF_THE_RISE: Final = 2
+"""The newest marks are of the rise itself."""
+KNOWN_SECONDS: Final = 600.0
+"""For so long the node has to be known: garbage collectors of large heaps have such periods."""
+RECORD_SHARE: Final = 0.02
+"""A record is above the high water by more than this share of the whole. Waves of several programs that meet
+are a little higher each time."""
+RISE_SECONDS: Final = 60.0
+RISE_SAMPLES: Final = 3
+"""What is exhausted within a minute or two is judged by the last minute: three samples of any source."""
+STILL_RISING: Final = 0.5
+"""A rise whose last step is less than this share of its slope is about to turn."""
+
 TREND_SAMPLES: Final = 2
 TREND_REMAINING: Final = 0.85
 """Nothing is evicted while what is missing has fallen below this share of what it was in one of the last two
@@ -110,11 +131,17 @@ def missing(reading: Reading, whole: float, settings: DetectorSettings) -> float
 
 
 def level_of(
-    points: Sequence[Reading], at: Mapping[Level, float], *, seconds: float | None, settings: DetectorSettings
+    points: Sequence[Reading],
+    at: Mapping[Level, float],
+    *,
+    seconds: float | None,
+    is_record: bool,
+    settings: DetectorSettings,
 ) -> Level:
     """Return the highest level whose line the last of ``points`` is over.
 
     ``at`` are the ``lines`` of its axis; after so many ``seconds`` nothing is left if the trend continues.
+    ``is_record``: more is used than before in the last hour.
 
     An estimate is over ProxyOnly at most: when memory is short, private working sets are trimmed, so it can
     show neither Soft nor the end of it.
@@ -124,7 +151,8 @@ def level_of(
     if reading.is_estimate:
         return Level.PROXY_ONLY if left < at[Level.PROXY_ONLY] else Level.NORMAL
     if reading.axis is Axis.COMMIT:
-        return _commit(left, at, seconds, settings.commit)
+        is_ending = is_record and is_running_out(points, settings.commit.hard_eta_seconds)
+        return _commit(left, at, seconds, is_ending=is_ending)
     reads, physical = reading.hard_reads_per_second, settings.physical
     if left < at[Level.HARD] and _is_above(reads, physical.hard_reads_per_second):
         return Level.HARD
@@ -135,11 +163,9 @@ def level_of(
     return Level.WARNING if left < at[Level.WARNING] else Level.NORMAL
 
 
-def _commit(
-    left: float, at: Mapping[Level, float], seconds_left: float | None, commit: CommitThresholds
-) -> Level:
+def _commit(left: float, at: Mapping[Level, float], seconds_left: float | None, *, is_ending: bool) -> Level:
     is_over_soft = left < at[Level.SOFT]
-    if left < at[Level.HARD] or (is_over_soft and _is_before(seconds_left, commit.hard_eta_seconds)):
+    if left < at[Level.HARD] or (is_over_soft and is_ending):
         return Level.HARD
     if is_over_soft:
         return Level.SOFT
@@ -174,16 +200,17 @@ def latched(
     *,
     is_same_source: bool,
     seconds: float | None,
+    is_record: bool,
     settings: DetectorSettings,
 ) -> Mapping[Level, Latch]:
-    """Return the lines of an axis after the last of ``points``; in so many ``seconds`` nothing is left.
+    """Return the lines of an axis after the last of ``points``; the arguments are those of ``level_of``.
 
     A level can be over its line by the trend and clear of it by what is left: it is over. One that is neither
     stays as it is: the reading is between the two, or does not show it.
     """
     reading = points[-1]
     at = lines(reading.axis, reading.whole, settings)
-    level = level_of(points, at, seconds=seconds, settings=settings)
+    level = level_of(points, at, seconds=seconds, is_record=is_record, settings=settings)
     if level is Level.NORMAL and before.latches is NOTHING_LATCHED:
         return NOTHING_LATCHED
     counted = seconds_counted(before, reading.at)
@@ -231,13 +258,16 @@ def held_in(latches: Mapping[Level, Latch]) -> Level:
     return max((level for level, latch in latches.items() if latch.since is not None), default=Level.NORMAL)
 
 
-def has_lasted(latches: Mapping[Level, Latch], settings: DetectorSettings) -> bool:
-    """Whether the last samples were over Hard, or all of the grace over Soft: long enough for an eviction."""
+def has_lasted(axis: Axis, latches: Mapping[Level, Latch], settings: DetectorSettings) -> bool:
+    """Whether the last samples were over Hard, or all of the grace over Soft: long enough for an eviction.
+
+    On COMMIT only Hard counts. Nothing is harmed before it is exhausted, and much that is committed may stay.
+    """
     hard, soft = latches[Level.HARD], latches[Level.SOFT]
     if hard.over_samples >= EVIDENCE_SAMPLES:
         return True
     has_grace = soft.over_seconds is not None and soft.over_seconds >= settings.soft_grace_seconds
-    return has_grace and soft.over_samples >= EVIDENCE_SAMPLES
+    return axis is Axis.PHYSICAL and has_grace and soft.over_samples >= EVIDENCE_SAMPLES
 
 
 def with_point(points: tuple[Reading, ...], point: Reading) -> tuple[Reading, ...]:
@@ -271,6 +301,34 @@ def seconds_left(points: Sequence[Reading]) -> float | None:
     if slope is None:
         return None
     return points[-1].left / slope if slope > 0 else math.inf
+
+
+def marked(before: HighWater | None, reading: Reading) -> HighWater:
+    """Return the high water with what is used at a reading; it begins anew after an hour of silence."""
+    number = 0 if before is None else int((reading.at - before.began) // MARK_SECONDS)
+    if before is None or number - before.newest >= MARKS:
+        return HighWater(reading.at, 0, (reading.used,))
+    passed = max(0, number - before.newest)
+    marks = (*before.marks, *(0.0,) * passed)[-MARKS:]
+    return HighWater(before.began, before.newest + passed, (*marks[:-1], max(marks[-1], reading.used)))
+
+
+def is_record(high_water: HighWater, reading: Reading) -> bool:
+    """Whether clearly more is used than before the last few minutes; False where too little is known (P4)."""
+    before = high_water.marks[:-MARKS_OF_THE_RISE]
+    is_known = reading.at - high_water.began >= KNOWN_SECONDS
+    return is_known and bool(before) and reading.used > max(before) + RECORD_SHARE * reading.whole
+
+
+def is_running_out(points: Sequence[Reading], seconds: float) -> bool:
+    """Whether nothing is left in so many ``seconds`` by the rise of the last minute, which still lasts."""
+    last = points[-1]
+    recent = [each for each in points if last.at - each.at <= RISE_SECONDS]
+    if len(recent) < RISE_SAMPLES:
+        return False
+    slope = median((b.used - a.used) / (b.at - a.at) for a, b in combinations(recent, 2))
+    step = (last.used - recent[-2].used) / (last.at - recent[-2].at)
+    return slope > 0 and step >= STILL_RISING * slope and last.left < seconds * slope
 
 
 def is_repurposed_faster(points: Sequence[Reading]) -> bool:

@@ -35,11 +35,11 @@ SETTLE_SECONDS: Final = 60.0
 UNKNOWN_PAGE_FILE: Final = PageFile(type=PageFileType.UNKNOWN)
 
 COMMIT: Final = CommitThresholds(
-    warning_used_percent=80, soft_used_percent=90, hard_headroom="1Gi", hard_eta_seconds=120
+    warning_used_percent=80, soft_used_percent=90, hard_headroom="1Gi", hard_eta_seconds=60
 )
 """At 90 % Windows begins to extend a page file that it manages. 1Gi is twice the kubelet's own threshold of
-500Mi, so that the graceful way comes first. A pod with the usual grace of 30 s, and its eviction, fit into
-120 s."""
+500Mi, so that the graceful way comes first. A second sample (10 s), the list of pods and the intent (5 s) and
+a pod with the usual grace of 30 s fit into 60 s. What takes longer is not known to end so."""
 
 PHYSICAL: Final = PhysicalThresholds(
     warning_available_percent=15,
