@@ -59,8 +59,9 @@ SCRAPE_SECONDS: Final = 30.0
 QUERY_SECONDS: Final = (30.0, 10.0)
 """Between two sets of queries, and while a node is hot."""
 ANSWER_SECONDS: Final = 1.0
-"""What a kubelet on Windows takes to answer (kubernetes/kubernetes#74991), and a scrape takes. On a node that
-pages it is so much longer as its programs are slower."""
+"""What a kubelet on Windows takes to answer (kubernetes/kubernetes#74991), and a scrape takes."""
+ANSWER_READS: Final = 500
+"""What such a program has to read back from the disk first, on a node that pages: 8 MiB that were trimmed."""
 TIMEOUT_SECONDS: Final = 10.0
 WRITE_SECONDS: Final = 1.0
 """From a decision to the pass that sees it on the node, or in a list of pods."""
@@ -222,7 +223,7 @@ class OperatorNode:
             self._schedule.done(_NAME, now=now, sampled=True)
         if self._pending is None and self._failing_until is None:
             for poll in self._schedule.due(now=now):
-                seconds = answer_seconds(world.stall)
+                seconds = answer_seconds(world)
                 if seconds > poll.deadline:
                     self._failing_until = now + poll.deadline
                 else:
@@ -371,9 +372,11 @@ class OperatorNode:
         self._pass_due = now
 
 
-def answer_seconds(stall: float) -> float:
-    """Return what a program of the node takes to answer, where that part of its time is lost to paging."""
-    return ANSWER_SECONDS / max(1e-3, 1.0 - stall)
+def answer_seconds(world: World) -> float:
+    """Return what a program of the node takes to answer: longer where it shares a busy disk with others."""
+    stall = world.stall
+    reads = ANSWER_READS / world.scene.hardware.disk.reads_per_second
+    return ANSWER_SECONDS + reads * stall / max(1e-3, 1.0 - stall)
 
 
 class _Exporter:
@@ -388,7 +391,7 @@ class _Exporter:
         if world.now < self.due:
             return
         self.due += SCRAPE_SECONDS
-        if answer_seconds(world.stall) <= TIMEOUT_SECONDS:
+        if answer_seconds(world) <= TIMEOUT_SECONDS:
             self._scrapes = [*self._scrapes[-1:], world.reading()]
 
     def sample(self, now: float) -> MemorySample | None:
