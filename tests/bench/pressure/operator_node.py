@@ -62,6 +62,8 @@ ANSWER_SECONDS: Final = 1.0
 """What a kubelet on Windows takes to answer (kubernetes/kubernetes#74991), and a scrape takes."""
 ANSWER_READS: Final = 500
 """What such a program has to read back from the disk first, on a node that pages: 8 MiB that were trimmed."""
+READS_AT_ONCE: Final = 16
+"""Reads of other threads that each of these waits for."""
 TIMEOUT_SECONDS: Final = 10.0
 WRITE_SECONDS: Final = 1.0
 """From a decision to the pass that sees it on the node, or in a list of pods."""
@@ -374,9 +376,8 @@ class OperatorNode:
 
 def answer_seconds(world: World) -> float:
     """Return what a program of the node takes to answer: longer where it shares a busy disk with others."""
-    stall = world.stall
-    reads = ANSWER_READS / world.scene.hardware.disk.reads_per_second
-    return ANSWER_SECONDS + reads * stall / max(1e-3, 1.0 - stall)
+    reads_per_second = world.scene.hardware.disk.reads_per_second
+    return ANSWER_SECONDS + world.stall * ANSWER_READS * READS_AT_ONCE / reads_per_second
 
 
 class _Exporter:
