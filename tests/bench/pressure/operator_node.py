@@ -62,8 +62,8 @@ ANSWER_SECONDS: Final = 1.0
 """What a kubelet on Windows takes to answer (kubernetes/kubernetes#74991), and a scrape takes."""
 ANSWER_READS: Final = 500
 """What such a program has to read back from the disk first, on a node that pages: 8 MiB that were trimmed."""
-READS_AT_ONCE: Final = 16
-"""Reads of other threads that each of these waits for."""
+READS_AT_ONCE: Final = 8
+"""Reads of other threads that each of these waits for: one for each core of a usual node."""
 TIMEOUT_SECONDS: Final = 10.0
 WRITE_SECONDS: Final = 1.0
 """From a decision to the pass that sees it on the node, or in a list of pods."""
