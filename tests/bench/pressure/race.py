@@ -78,7 +78,8 @@ def race(family: Family, seed: int, *, max_pods: int = 3, only: Sequence[str] = 
     """Return how each contender does on this machine; ``only`` names those that are wanted."""
     scene = scene_of(family, seed)
     shared = World(scene)
-    teams = [each for each in _teams(scene, shared, max_pods=max_pods) if not only or each.name in only]
+    wanted = {*only, NO_ONE}  # the oracle has to know when harm comes
+    teams = [each for each in _teams(scene, shared, max_pods=max_pods) if not only or each.name in wanted]
     end = float(scene.seconds)
     worlds: dict[tuple[Evicted, ...], World] = {(): shared}
     while (now := min((actor.due for team in teams for actor in team.actors), default=end)) < end:
@@ -89,7 +90,11 @@ def race(family: Family, seed: int, *, max_pods: int = 3, only: Sequence[str] = 
     for team in teams:
         team.world.step(end)
     harmed_at = next((each.world.harmed_at for each in teams if each.name == NO_ONE), None)
-    results = [_result(scene, team.name, team.world, harmed_at, team.told) for team in teams]
+    results = [
+        _result(scene, team.name, team.world, harmed_at, team.told)
+        for team in teams
+        if not only or team.name in only
+    ]
     if not only or ORACLE in only:
         results.append(_result(scene, ORACLE, _oracle(scene, harmed_at), harmed_at))
     return results
