@@ -235,7 +235,7 @@ RUNS ?= 3
 SCALE ?= 1
 # Of bench-pressure: machines of each family and the first seed, families to be raced (all if empty), and their directory.
 SEEDS ?= 20
-FIRST_SEED ?= 1000
+FIRST_SEED ?= 1
 FAMILY ?=
 FAMILIES ?=
 MAX_PODS ?= 3

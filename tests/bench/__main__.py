@@ -135,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--rounds", type=_positive, default=5)
     pressure = benches.add_parser("pressure", help="how well memory pressure is met; needs no cluster")
     pressure.add_argument("--seeds", type=_positive, default=20, help="how many machines of each family")
-    pressure.add_argument("--first-seed", type=_count, default=1000)
+    pressure.add_argument("--first-seed", type=_count, default=1)
     pressure.add_argument("--max-pods", type=_positive, default=3, help="maxPodsPerNode of the operator")
     pressure.add_argument(
         "--families", type=Path, help="a directory of families; default: those of the bench"
