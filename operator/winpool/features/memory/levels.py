@@ -304,7 +304,7 @@ def seconds_left(points: Sequence[Reading]) -> float | None:
 
 
 def marked(before: HighWater | None, reading: Reading) -> HighWater:
-    """Return the high water with what is used at a reading; it begins anew after an hour of silence."""
+    """Return the high water with what is used at a reading; it begins again after an hour of silence."""
     number = 0 if before is None else int((reading.at - before.began) // MARK_SECONDS)
     if before is None or number - before.newest >= MARKS:
         return HighWater(reading.at, 0, (reading.used,))
