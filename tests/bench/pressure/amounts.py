@@ -84,11 +84,17 @@ class Draw:
                 return Size(number / 100 * self.wholes[share.removeprefix("% ")])
 
     def values(self, written: Mapping[str, Any]) -> dict[str, Any]:
-        """Draw each value of a map, sizes as text."""
+        """Draw each value of a map, sizes as text, and rates as whole numbers, as workloads want them."""
         drawn = {name: self.value(each) for name, each in written.items()}
-        return {name: str(each) if isinstance(each, Size) else each for name, each in drawn.items()}
+        return {name: _as_written(name, each) for name, each in drawn.items()}
 
     def _between(self, low: float, high: float, is_log: str | None) -> float:
         if is_log:
             return exp(self.random.uniform(log(low), log(high)))
         return self.random.uniform(low, high)
+
+
+def _as_written(name: str, value: Any) -> Any:
+    if isinstance(value, Size):
+        return str(value)
+    return round(value) if name.endswith("PerSecond") and isinstance(value, float) else value

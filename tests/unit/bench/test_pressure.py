@@ -15,7 +15,7 @@ from bench.pressure.amounts import Draw, Size
 from bench.pressure.figures import healthy_share, mean_of, rows_of
 from bench.pressure.race import Result, race
 from bench.pressure.run import PressureOptions, run_pressure
-from bench.pressure.scene import Family, families, family_at, scene_of
+from bench.pressure.scene import HELD_OUT, Family, families, family_at, scene_of
 from bench.pressure.world import World
 from bench.report import Report
 from testbed.memory.pages import GIB
@@ -72,6 +72,7 @@ def test_memory_is_drawn_as_a_size_and_a_number_as_a_number() -> None:
         "periodSeconds": 60,
         "workload": "steady",
     }
+    assert draw.values({"fileReadsPerSecond": "7.6"}) == {"fileReadsPerSecond": 8}
     assert isinstance(draw.value("1Gi"), Size)
 
 
@@ -80,8 +81,8 @@ def test_what_is_no_amount_is_refused_where_one_has_to_be() -> None:
         Draw(Random(1), {}).number("much")
 
 
-def test_a_seed_makes_the_same_machine_and_another_seed_another() -> None:
-    family = families()[0]
+@pytest.mark.parametrize("family", [*families(), *families(HELD_OUT)], ids=lambda family: family.name)
+def test_a_seed_makes_the_same_machine_and_another_seed_another(family: Family) -> None:
     assert scene_of(family, 1) == scene_of(family, 1)
     assert scene_of(family, 1) != scene_of(family, 2)
 
