@@ -21,7 +21,7 @@ _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
-NIGHTLY = ("docs/benchmarks.md",)
+NIGHTLY = ("docs/benchmarks.md", "docs/memory-benchmark.md")
 """Pages whose commands measure for minutes: ``make nightly`` types them, ``make test`` does not."""
 
 ON_THEIR_OWN = ("docs/uninstall.md",)
