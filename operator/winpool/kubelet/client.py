@@ -44,25 +44,28 @@ class Acceptance:
     """
 
     def __init__(self) -> None:
-        self._accepts: dict[str, bool] = {}
+        self._accepting: set[str] = set()
+        self._refusing: set[str] = set()
 
     def accepts(self, node: str) -> None:
         """Note that the kubelet of ``node`` has given what it gives to no one without a token."""
-        self._accepts[node] = True
+        self._refusing.discard(node)
+        self._accepting.add(node)
 
     def refuses(self, node: str) -> None:
         """Note that the kubelet of ``node`` does not accept the token."""
-        self._accepts[node] = False
+        self._accepting.discard(node)
+        self._refusing.add(node)
 
     def forget(self, node: str) -> None:
         """Forget a node that is polled no more."""
-        self._accepts.pop(node, None)
+        self._accepting.discard(node)
+        self._refusing.discard(node)
 
     @property
     def is_refused(self) -> bool:
         """Whether more kubelets refuse it than accept it."""
-        accepting = sum(self._accepts.values())
-        return len(self._accepts) - accepting > accepting
+        return len(self._refusing) > len(self._accepting)
 
 
 KEEP_ALIVE_SECONDS: Final = 80.0
