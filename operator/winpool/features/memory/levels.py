@@ -287,8 +287,11 @@ def slope_of(points: Sequence[tuple[float, float]]) -> float | None:
     """
     if len(points) < SLOPE_MIN_SAMPLES or points[-1][0] - points[0][0] < SLOPE_MIN_SECONDS:
         return None
-    slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2)]
-    return median(slopes)
+    return _median_slope(points)
+
+
+def _median_slope(points: Sequence[tuple[float, float]]) -> float:
+    return median((y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2))
 
 
 def seconds_left(points: Sequence[Reading]) -> float | None:
@@ -323,11 +326,10 @@ def is_record(high_water: HighWater, reading: Reading) -> bool:
 def is_running_out(points: Sequence[Reading], seconds: float) -> bool:
     """Whether nothing is left in so many ``seconds`` by the rise of the last minute, which still lasts."""
     last = points[-1]
-    recent = [each for each in points if last.at - each.at <= RISE_SECONDS]
+    recent = [(each.at, each.used) for each in points if last.at - each.at <= RISE_SECONDS]
     if len(recent) < RISE_SAMPLES:
         return False
-    slope = median((b.used - a.used) / (b.at - a.at) for a, b in combinations(recent, 2))
-    step = (last.used - recent[-2].used) / (last.at - recent[-2].at)
+    slope, step = _median_slope(recent), _median_slope(recent[-2:])
     return slope > 0 and step >= STILL_RISING * slope and last.left < seconds * slope
 
 
