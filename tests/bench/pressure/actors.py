@@ -1,6 +1,6 @@
 """Those that act on a node by a rule of their own: the kubelet, hard and soft, and a naive line of RAM.
 
-They are what the operator is compared with. ``race.py`` says what an actor is.
+They are what the operator is compared with.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from bench.pressure.scene import OUTSIDE, Guest
 from bench.pressure.world import World
-from testbed.memory.kubelet_eviction import EvictionState, KubeletPod, look, ranked
+from testbed.memory.kubelet_eviction import PERIOD_SECONDS, EvictionState, KubeletPod, look, ranked
 from testbed.memory.pages import GIB, MIB
 from testbed.memory.reading import MemoryReading, PodReading
 
@@ -83,7 +83,6 @@ class KubeletHard:
 
 SOFT_BYTES: Final = int(1.5 * GIB)
 SOFT_GRACE_SECONDS: Final = 90.0
-PASS_SECONDS: Final = 10.0
 
 
 @dataclass
@@ -96,7 +95,7 @@ class KubeletSoft:
 
     def look(self, world: World) -> Sequence[Wish]:
         """Make a pass."""
-        self.due = world.now + PASS_SECONDS
+        self.due = world.now + PERIOD_SECONDS
         reading = world.reading()
         if self._awaited is not None and any(each.uid == self._awaited for each in reading.pods):
             return ()

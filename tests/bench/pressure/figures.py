@@ -32,11 +32,6 @@ class Mean:
             f"{self.value:.{digits}f} ± {self.half:.{digits}f}" if self.half else f"{self.value:.{digits}f}"
         )
 
-    @property
-    def upper(self) -> float:
-        """The upper end of the interval."""
-        return self.value + self.half
-
 
 def mean_of(numbers: Iterable[float]) -> Mean:
     """Return the mean of what is a number."""
@@ -81,12 +76,6 @@ def rows_of(families: Sequence[Family], results: Iterable[Result]) -> list[Row]:
         Row(known[family], contender, sorted(runs, key=lambda run: run.seed))
         for (family, contender), runs in sorted(found.items(), key=lambda item: order[item[0][0]])
     ]
-
-
-def against(row: Row, other: Row) -> Mean:
-    """Return by how many seconds of harm it does worse than the ``other``, on the same machines."""
-    harm = {each.seed: each.harm for each in other.results}
-    return mean_of(each.harm - harm[each.seed] for each in row.results if each.seed in harm)
 
 
 HEADER: Final = (

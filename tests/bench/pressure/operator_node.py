@@ -21,13 +21,14 @@ from testbed.memory.pages import GIB
 from testbed.memory.reading import MemoryReading
 from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.api.memory_pressure import MemoryPressure
+from winpool.controllers.memory_polls import BASE_INTERVAL, HOT_INTERVAL
 from winpool.controllers.watched_nodes import News, Series, Wanted, WatchedNode
 from winpool.features.memory import detector
 from winpool.features.memory.eviction import Pass, Step, steps_of
 from winpool.features.memory.overview import Breaker
 from winpool.features.memory.settings import settings_of
 from winpool.kubelet.outcome import Outcome
-from winpool.kubelet.schedule import Schedule
+from winpool.kubelet.schedule import Intervals, Schedule
 from winpool.model.node import Node, NodeMemory
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import EvictionFacts, Pod
@@ -56,8 +57,6 @@ QUIET_NODES: Final = 19
 
 SCRAPE_SECONDS: Final = 30.0
 """Between two scrapes of windows_exporter: kube-prometheus-stack's own interval."""
-QUERY_SECONDS: Final = (30.0, 10.0)
-"""Between two sets of queries, and while a node is hot."""
 ANSWER_SECONDS: Final = 1.0
 """What a kubelet on Windows takes to answer (kubernetes/kubernetes#74991), and a scrape takes."""
 ANSWER_READS: Final = 500
@@ -65,6 +64,8 @@ ANSWER_READS: Final = 500
 READS_AT_ONCE: Final = 8
 """Reads of other threads that each of these waits for: one for each core of a usual node."""
 TIMEOUT_SECONDS: Final = 10.0
+LONGEST_WAIT_SECONDS: Final = 60.0
+"""Between two looks, whatever is due."""
 WRITE_SECONDS: Final = 1.0
 """From a decision to the pass that sees it on the node, or in a list of pods."""
 
@@ -112,7 +113,6 @@ class Told:
 
     flips: int = 0
     unattributed_seconds: float = 0.0
-    stale_decisions: int = 0
     _signalled: bool | None = None
     _guarded_since: float | None = None
 
@@ -161,7 +161,7 @@ class OperatorNode:
         self._exporter = (
             _Exporter(random.uniform(0, SCRAPE_SECONDS)) if _EXPORTER in variant.sources else None
         )
-        self._query_due = random.uniform(0, QUERY_SECONDS[0])
+        self._query_due = random.uniform(0, BASE_INTERVAL)
         self._pending: tuple[float, MemoryReading] | None = None
         """The answer of the kubelet that is under way: when it arrives, and what it says."""
         self._failing_until: float | None = None
@@ -208,7 +208,7 @@ class OperatorNode:
         if self._pass_due is not None:
             yield self._pass_due
         yield self._watched.changes_at + 0.001
-        yield now + TIMEOUT_SECONDS * 6
+        yield now + LONGEST_WAIT_SECONDS
 
     # Samples.
 
@@ -251,14 +251,14 @@ class OperatorNode:
         arrived = sample.arrived(
             source=_KUBELET, at=now, interval=interval, ram=self._scene.hardware.ram_bytes
         )
-        self._watched.took(arrived, cold_interval=60.0)
+        self._watched.took(arrived, cold_interval=Intervals().base)
         if is_hot:
             self._watched.pods = self._watched.pods.listed(usage, at=now)
         self._updated(now)
 
     def _query(self, now: float) -> None:
         assert self._exporter is not None, "the caller has checked it"
-        self._query_due = now + QUERY_SECONDS[self._watched.is_hot]
+        self._query_due = now + (HOT_INTERVAL if self._watched.is_hot else BASE_INTERVAL)
         sample = self._exporter.sample(now)
         if sample is None:
             self._watched.failed(_EXPORTER, Outcome.NO_SERIES)
@@ -299,8 +299,6 @@ class OperatorNode:
             self._pass_due = at if self._pass_due is None else min(self._pass_due, at)
         if step.eviction is None:
             return ()
-        if not any(each.hold is None for each in self._watched.memory_at(now).axes.values()):
-            self.told.stale_decisions += 1
         self._shares[step.eviction.uid] = step.eviction.share
         guest = next((each for each in world.pods() if each.uid == step.eviction.uid), None)
         if guest is None:

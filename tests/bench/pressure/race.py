@@ -42,7 +42,6 @@ class Result:
     lead: float = nan
     flips: int = 0
     unattributed: float = 0.0
-    stale_decisions: int = 0
     violations: int = 0
 
     @property
@@ -131,7 +130,6 @@ def _result(
         lead=(harmed_at or 0.0) - evicted[0].at if has_lead else nan,
         flips=told.flips if told else 0,
         unattributed=told.unattributed_seconds if told and not is_outside else 0.0,
-        stale_decisions=told.stale_decisions if told else 0,
         violations=sum(each.violates for each in evicted),
     )
 
@@ -140,7 +138,7 @@ def _result(
 
 _ORACLE_LEAD_SECONDS: Final = 120.0
 """Four times the longest grace."""
-_LOOK_SECONDS: Final = 30.0
+_STEP_SECONDS: Final = 30.0
 
 
 def _oracle(scene: Scene, harmed_at: float | None) -> World:
@@ -163,7 +161,7 @@ def _oracle(scene: Scene, harmed_at: float | None) -> World:
 
 def _most_of(scene: Scene, guest: Guest) -> int:
     """Return the most that the pod wants at any time of the run, in bytes."""
-    times = range(0, scene.seconds, int(_LOOK_SECONDS))
+    times = range(0, scene.seconds, int(_STEP_SECONDS))
     return max(guest.demand(each, seed=scene.seed).commit_bytes for each in times)
 
 
@@ -173,5 +171,5 @@ def _after(before: World, evicted: Sequence[Guest]) -> World:
     for guest in evicted:
         world.evict(guest, by_api=True)
     while world.now < world.scene.seconds and world.harm == Harm():
-        world.step(min(world.now + _LOOK_SECONDS, world.scene.seconds))
+        world.step(min(world.now + _STEP_SECONDS, world.scene.seconds))
     return world
