@@ -102,7 +102,7 @@ def read_pods(
     if page.unreadable:
         return SeenPods(pods_problem=f"{page.unreadable[0]}")
     # A kubelet that cannot read its counters answers with the old values, and their old time.
-    usage = grown(first, last, seconds=at - first_at) if at > first_at else last
+    usage = grown(first, last) if at > first_at else last
     return SeenPods(
         pods=judged(page, node, pressure, budgets=budgets, usage=usage, protected=protected),
         pods_at=datetime.fromtimestamp(at, UTC),
@@ -139,6 +139,7 @@ def judged(
         missing=_missing(node, pressure),
         protection=Protection(frozenset(protected or ()), pressure.eviction.min_pod_age_seconds),
         is_hard=node.level == "Hard",
+        by_growth=False,
     )
     found.sort(key=lambda each: (-(each[0].used(basis) or 0.0), each[0].pod.full_name))
     return tuple(_row(*each, basis, is_sure=protected is not None) for each in found)

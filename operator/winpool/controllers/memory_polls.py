@@ -328,7 +328,7 @@ class Poller:
             sample, pods = await client.summary(
                 target,
                 deadline=poll.deadline,
-                pods=watched.wanted.evicts and watched.is_hot,
+                pods=watched.lists_pods(began),
                 keep=poll.keep,
                 more=asks,
             )
@@ -364,7 +364,7 @@ class Poller:
         self.stats.samples[source, outcome] += 1
         watched.has_commit_limit = sample.commit_limit is not None
         if pods is not None:
-            watched.pods = watched.pods.listed(pods, at=now)
+            watched.listed(pods, at=now)
             watched.has_pods_commit = sample.pods_commit is not None
         self.watched.note(watched)
 

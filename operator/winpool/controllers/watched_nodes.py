@@ -23,7 +23,6 @@ from winpool.loops import Faults
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.model.pressure import (
-    GROWTH_SECONDS,
     NO_SAMPLES,
     NOTHING_KNOWN,
     KnownMemory,
@@ -35,32 +34,34 @@ from winpool.model.pressure import (
 
 log = logging.getLogger(__name__)
 
-USAGE_SPACING_SECONDS: Final = 30.0
-"""The lists that are kept for that are so far apart: five of a node, and not thirteen (P7)."""
+BASE_SECONDS: Final = 300.0
+"""Between two lists of the pods of a calm node, one in five of its polls (P7): what a pod had before the
+pressure shows whether it grows."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodHistory:
-    """The last lists of what the pods of a hot node use, by their UIDs, each with its time, oldest first."""
+    """What the pods of a node used while it was calm, and what they use now, by their UIDs, with the times.
 
-    lists: tuple[tuple[float, Mapping[str, PodUsage]], ...] = ()
+    Where it was not calm since the start, the first list stands for that.
+    """
 
-    def listed(self, pods: Mapping[str, PodUsage], *, at: float) -> PodHistory:
+    base: tuple[float, Mapping[str, PodUsage]] | None = None
+    last: tuple[float, Mapping[str, PodUsage]] | None = None
+
+    def is_due(self, *, now: float) -> bool:
+        """Whether the pods of a calm node are to be listed."""
+        return self.base is None or now - self.base[0] >= BASE_SECONDS
+
+    def listed(self, pods: Mapping[str, PodUsage], *, at: float, is_calm: bool) -> PodHistory:
         """Return it with a list of the pods that arrived at ``at``."""
-        lists = self.lists
-        if len(lists) > 1 and lists[-1][0] - lists[-2][0] < USAGE_SPACING_SECONDS:
-            lists = lists[:-1]
-        return PodHistory((*(each for each in lists if at - each[0] <= GROWTH_SECONDS), (at, pods)))
+        return PodHistory((at, pods) if is_calm or self.base is None else self.base, (at, pods))
 
     def usage(self, *, now: float) -> Mapping[str, PodUsage]:
         """Return what each pod uses, and its growth; nothing where the last list is too old for evidence."""
-        if not self.lists or now - self.lists[-1][0] > EVIDENCE_SECONDS:
+        if self.base is None or self.last is None or now - self.last[0] > EVIDENCE_SECONDS:
             return {}
-        (first_at, first), (last_at, last) = self.lists[0], self.lists[-1]
-        spanned = last_at - first_at
-        if spanned < USAGE_SPACING_SECONDS:
-            return last
-        return grown(first, last, seconds=spanned)
+        return grown(self.base[1], self.last[1])
 
 
 NO_PODS: Final = PodHistory()
@@ -213,6 +214,15 @@ class WatchedNode:
     def is_hot(self) -> bool:
         """Whether it is to be polled often."""
         return self.priority > 0
+
+    def lists_pods(self, now: float) -> bool:
+        """Whether the next answer of the kubelet is to have the pods."""
+        return self.wanted.evicts and (self.is_hot or self.pods.is_due(now=now))
+
+    def listed(self, pods: Mapping[str, PodUsage], *, at: float) -> None:
+        """Note a list of the pods that came with the last sample."""
+        is_calm = not self.is_hot and not self.memory_at(at).is_hot
+        self.pods = self.pods.listed(pods, at=at, is_calm=is_calm)
 
     @property
     def ready_since(self) -> float:

@@ -409,7 +409,7 @@ NO_SAMPLES: Final = NodePressure()
 
 @dataclass(frozen=True, slots=True)
 class PodUsage:
-    """The memory of a pod, in bytes, and by how much it grew in two minutes; None where unknown.
+    """The memory of a pod, in bytes, and by how much it grew since its node was calm; None where unknown.
 
     ``working_set`` is the sum of the private working sets of its containers. ``commit`` is unknown by
     default: only kubelets with the feature gate PodAndContainerStatsFromCRI report it.
@@ -421,32 +421,26 @@ class PodUsage:
     working_set_growth: float | None = None
 
 
-GROWTH_SECONDS: Final = 120.0
-"""Growth is that of two minutes: after so long a pod counts as old enough to be evicted."""
-
-
-def grown(
-    first: Mapping[str, PodUsage], last: Mapping[str, PodUsage], *, seconds: float
-) -> dict[str, PodUsage]:
+def grown(first: Mapping[str, PodUsage], last: Mapping[str, PodUsage]) -> dict[str, PodUsage]:
     """Return the ``last`` list of what pods use, by their UIDs, with the growth since the ``first``.
 
-    The lists are so many ``seconds`` apart.
+    A pod that is not in the first one has started since, so all that it has is growth.
     """
-    share = GROWTH_SECONDS / seconds
     return {
         uid: replace(
             each,
-            commit_growth=_growth(each.commit, before.commit, share),
-            working_set_growth=_growth(each.working_set, before.working_set, share),
+            commit_growth=_growth(each.commit, first.get(uid, _NOTHING).commit),
+            working_set_growth=_growth(each.working_set, first.get(uid, _NOTHING).working_set),
         )
-        if (before := first.get(uid)) is not None
-        else each
         for uid, each in last.items()
     }
 
 
-def _growth(now: float | None, before: float | None, share: float) -> float | None:
-    return None if now is None or before is None else (now - before) * share
+_NOTHING: Final = PodUsage(0.0, 0.0)
+
+
+def _growth(now: float | None, before: float | None) -> float | None:
+    return None if now is None or before is None else now - before
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,7 +232,7 @@ class OperatorNode:
                     self._pending = (now + seconds, world.reading())
 
     def _took_kubelet(self, reading: MemoryReading, now: float) -> None:
-        is_hot, interval = self._watched.is_hot, self._schedule.interval(_NAME)
+        lists, interval = self._watched.lists_pods(now), self._schedule.interval(_NAME)
         usage = {
             each.uid: PodUsage(
                 commit=each.commit_bytes if self._variant.pods_commit else None,
@@ -246,14 +246,14 @@ class OperatorNode:
             commit_total=reading.commit_total_bytes,
             commit_limit=reading.commit_limit_bytes,
             proxy_available=reading.physical_total_bytes - reading.private_working_set_bytes,
-            pods_commit=sum(each or 0 for each in commits) if is_hot and self._variant.pods_commit else None,
+            pods_commit=sum(each or 0 for each in commits) if lists and self._variant.pods_commit else None,
         )
         arrived = sample.arrived(
             source=_KUBELET, at=now, interval=interval, ram=self._scene.hardware.ram_bytes
         )
         self._watched.took(arrived, cold_interval=Intervals().base)
-        if is_hot:
-            self._watched.pods = self._watched.pods.listed(usage, at=now)
+        if lists:
+            self._watched.listed(usage, at=now)
         self._updated(now)
 
     def _query(self, now: float) -> None:

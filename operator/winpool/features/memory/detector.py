@@ -186,7 +186,8 @@ def _axis_after(
 def _moved(
     before: AxisPressure, reading: Reading, sample: MemorySample, settings: DetectorSettings
 ) -> AxisPressure:
-    is_same = before.source == sample.source
+    # What is committed is one number, whoever reads it; what is available is measured, or estimated.
+    is_same = before.source == sample.source or reading.axis is Axis.COMMIT
     continues = is_same and before.sampled_at is not None and reading.at - before.sampled_at <= FRESH_SECONDS
     points = with_point(before.points if continues else (), reading)
     left = seconds_left(points) if reading.axis is Axis.COMMIT else None

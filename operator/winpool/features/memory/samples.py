@@ -135,9 +135,10 @@ def fresh_samples(
 def preferred(
     samples: tuple[MemorySample, ...], axis: Axis, *, overhead: float, settings: DetectorSettings
 ) -> tuple[MemorySample, Reading] | None:
-    """Return which sample speaks for ``axis``, and what it says; of equals that of the preferred source.
+    """Return which sample speaks for ``axis``, and what it says.
 
-    A measurement comes first, then an estimate, and last a measurement of available RAM without the rate of
+    Of equals it is that of the source that is read most often, as a kubelet of a hot node is; then that of the
+    preferred one. A measurement comes first, then an estimate, and last a measurement of available RAM without the rate of
     hard page reads, of which Soft and Hard are made: a source more must not show less pressure than kubelets
     alone, as with keep-lists that drop those metrics.
     """
@@ -146,7 +147,7 @@ def preferred(
         for sample in samples
         if (reading := read(axis, sample, page_file=settings.page_file, overhead=overhead)) is not None
     ]
-    return min(found, key=lambda each: _rank(each[1]), default=None)
+    return min(found, key=lambda each: (_rank(each[1]), each[0].interval_seconds), default=None)
 
 
 def _rank(reading: Reading) -> int:

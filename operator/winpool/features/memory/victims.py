@@ -48,6 +48,11 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/
 
 SYSTEM_NAMESPACES: Final = (NAMESPACE,)
 
+GROWER_SHARE: Final = 0.25
+"""A pod that grew by less than this share of what grew most is no cause of the pressure."""
+DOMINANT_SHARE: Final = 0.5
+"""What grew by more than this share of all growth is the cause."""
+
 MIN_SHARE: Final = 0.05
 """Evicting a pod with a smaller share of what is missing is a disruption without an effect."""
 
@@ -73,6 +78,8 @@ class Exclusion(Enum):
     ASKS_TO_STAY = "asks not to be disrupted"
     ANOTHER_ASKS_TO_STAY = "another one asks not to be disrupted"
     TOO_SMALL = "too small"
+    NOT_GROWING = "has not grown since the node was calm"
+    ANOTHER_GROWS = "another one grows, and may not be evicted"
 
 
 class Basis(Enum):
@@ -114,6 +121,11 @@ class Candidate:
         """Return how much more than it requests the pod uses."""
         return (self.used(basis) or 0.0) - self.facts.requests
 
+    def growth(self, basis: Basis) -> float:
+        """Return by how much the pod grew since its node was calm, in bytes; 0 where that is unknown."""
+        grown = self.usage.commit_growth if basis is Basis.COMMIT else self.usage.working_set_growth
+        return grown if grown is not None and is_amount(grown) else 0.0
+
     def tier(self, basis: Basis) -> tuple[bool, int, bool]:
         """Return its place in the three steps; the smallest goes first."""
         return (self.excess(basis) <= 0, self.facts.priority, self.behavior is not EvictionBehavior.PREFER)
@@ -121,13 +133,12 @@ class Candidate:
     def rank(self, basis: Basis) -> tuple[object, ...]:
         """Return what decides between pods of one tier.
 
-        That is the excess and by how much the usage grew in two minutes, then the deletion cost and the age,
+        That is the excess and by how much the usage grew since the node was calm, then the deletion cost and the age,
         and names, so that the order of pods does not decide.
         """
-        grown = self.usage.commit_growth if basis is Basis.COMMIT else self.usage.working_set_growth
-        growth = grown if grown is not None and is_amount(grown) else 0.0
         pod, cost = self.pod, self.facts.deletion_cost
-        return (-self.excess(basis) - growth, cost, self.age_seconds, pod.namespace, pod.name, pod.uid)
+        weight = self.excess(basis) + self.growth(basis)
+        return (-weight, cost, self.age_seconds, pod.namespace, pod.name, pod.uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +243,7 @@ def judge(
     missing: float,
     protection: Protection,
     is_hard: bool,
+    by_growth: bool = True,
 ) -> tuple[Basis, list[tuple[Candidate, Exclusion | None]]]:
     """Return by what the pods of a node are compared, and why each is not evicted; None where it may be.
 
@@ -249,11 +261,32 @@ def judge(
         elif exclusion is None and used is not None and used < MIN_SHARE * missing:
             exclusion = Exclusion.TOO_SMALL
         found.append((each, exclusion))
+    if by_growth:
+        found = _growers_only(found, basis)
     eligible = [each for each, exclusion in found if exclusion is None]
     if any(each.asks_to_stay for each in eligible):
         culprit = min(eligible, key=lambda each: each.rank(basis))
         found = [(each, why or _stays_because(each, culprit, is_hard=is_hard)) for each, why in found]
     return basis, found
+
+
+def _growers_only(
+    found: list[tuple[Candidate, Exclusion | None]], basis: Basis
+) -> list[tuple[Candidate, Exclusion | None]]:
+    """Return them without those that have not grown; without any, where what grows may not be evicted.
+
+    Evicting another would not end it.
+    """
+    growth = {each.pod.uid: each.growth(basis) for each, _ in found}
+    most, total = max(growth.values(), default=0.0), sum(growth.values())
+    stays = any(why is not None and growth[each.pod.uid] > DOMINANT_SHARE * total for each, why in found)
+
+    def why_not(each: Candidate) -> Exclusion | None:
+        if growth[each.pod.uid] <= 0 or growth[each.pod.uid] < GROWER_SHARE * most:
+            return Exclusion.NOT_GROWING
+        return Exclusion.ANOTHER_GROWS if stays else None
+
+    return [(each, why or why_not(each)) for each, why in found]
 
 
 def _stays_because(each: Candidate, culprit: Candidate, *, is_hard: bool) -> Exclusion | None:
