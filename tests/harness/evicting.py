@@ -109,8 +109,9 @@ def a_hot_node(name: str = "w1", *intents: Intent, text: str | None = None, **mo
     return replace(a_node(name, annotations=annotations), **more)
 
 
-def using(gib: float = 4.0) -> PodUsage:
-    return PodUsage(commit=gib * GIB, working_set=gib * GIB / 2)
+def using(gib: float = 4.0, *, grown: float = 1.0) -> PodUsage:
+    """Return what a pod uses, and by how much it has grown since its node was calm; half of it in RAM."""
+    return PodUsage(gib * GIB, gib * GIB / 2, grown * GIB, grown * GIB / 2)
 
 
 def answered(answer: Answer, *, ago: float = 0.5) -> Answered:

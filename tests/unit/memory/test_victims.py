@@ -15,23 +15,25 @@ from hypothesis import strategies as st
 from harness.every import every
 from harness.memory import GIB, MIB
 from winpool.api.memory_pressure import EvictionBehavior
-from winpool.features.memory.victims import Basis, Candidate, Choice, Exclusion, Protection, choose
+from winpool.features.memory.victims import Basis, Candidate, Choice, Exclusion, Protection, choose, judge
 from winpool.model.pods import EvictionFacts, Pod
 from winpool.model.pressure import Axis, PodUsage
 
 USAGE = frozenset(each.name for each in fields(PodUsage))
 FACTS = frozenset(each.name for each in fields(EvictionFacts))
 OWN = frozenset(each.name for each in fields(Candidate))
+GROWN = 2.0 * MIB
 
 
 def a_pod(name: str, commit: float | None = 2.0, **more: Any) -> Candidate:
     """Return a pod that may be evicted, with GiB that it has committed and half of it in RAM.
 
-    ``more`` are fields of the candidate, its usage, its facts, or the pod.
+    Each has grown by the same. ``more`` are fields of the candidate, its usage, its facts, or the pod.
     """
-    used = None if commit is None else commit * GIB
     pod = Pod("default", name, "w1", uid=f"uid-{name}", controller_kind="ReplicaSet")
-    usage = PodUsage(commit=used, working_set=None if used is None else used / 2)
+    usage = PodUsage(commit_growth=GROWN, working_set_growth=GROWN)
+    if commit is not None:
+        usage = replace(usage, commit=commit * GIB, working_set=commit * GIB / 2)
     return changed(Candidate(pod, EvictionFacts(), usage, age_seconds=3600), **more)
 
 
@@ -77,8 +79,77 @@ def test_where_none_suffices_the_one_furthest_above_its_request_goes() -> None:
     )
 
 
-def test_growth_of_two_minutes_counts_as_use() -> None:
-    assert name_of(chosen(a_pod("steady", 3), a_pod("leak", 2.5, commit_growth=GIB), missing=5)) == "leak"
+def test_growth_since_the_node_was_calm_counts_as_use() -> None:
+    large = a_pod("large", 3, commit_growth=GIB / 2)
+    assert name_of(chosen(large, a_pod("leak", 2.5, commit_growth=1.25 * GIB), missing=5)) == "leak"
+    assert name_of(chosen(large, a_pod("leak", 2.5, commit_growth=0.75 * GIB), missing=5)) == "large"
+
+
+@pytest.mark.parametrize("axis", Axis)
+@pytest.mark.parametrize(
+    "grown",
+    [0.0, -1.0 * GIB, None, math.nan, 2.0**63, 0.24 * GIB],
+    ids=["no", "less", "unknown", "NaN", "impossible", "little"],
+)
+def test_a_pod_that_has_not_grown_stays(axis: Axis, grown: float | None) -> None:
+    """It goes by nothing else: not for what it uses above its request, its priority, or a rule."""
+    steady = a_pod("steady", 9, priority=-1, behavior=EvictionBehavior.PREFER)
+    steady = changed(steady, commit_growth=grown, working_set_growth=grown)
+    leak = a_pod("leak", 2, commit_growth=1.0 * GIB, working_set_growth=1.0 * GIB)
+    found = chosen(steady, leak, axis=axis)
+    assert (name_of(found), found.excluded) == ("leak", {Exclusion.NOT_GROWING: 1})
+
+
+def test_a_pod_that_grew_by_a_quarter_of_the_one_that_grew_most_may_go() -> None:
+    grown = a_pod("grown", 2, priority=-1, commit_growth=0.25 * GIB)
+    assert name_of(chosen(grown, a_pod("leak", 2, commit_growth=1.0 * GIB))) == "grown"
+
+
+def test_where_no_pod_has_grown_none_goes() -> None:
+    found = chosen(a_pod("a", 9, commit_growth=None), a_pod("b", 4, commit_growth=0.0))
+    assert (name_of(found), found.excluded) == (None, {Exclusion.NOT_GROWING: 2})
+
+
+@every(
+    ("changes", "exclusion"),
+    [
+        ({"controller_kind": "DaemonSet"}, Exclusion.DAEMON_SET),
+        ({"is_blocked": True}, Exclusion.BUDGET),
+        ({"priority": 2_000_000_000}, Exclusion.SYSTEM_PRIORITY),
+        ({"behavior": EvictionBehavior.NEVER}, Exclusion.RULE),
+        ({"age_seconds": 119}, Exclusion.TOO_YOUNG),
+        ({"commit": 40.0 * MIB}, Exclusion.TOO_SMALL),
+    ],
+    ids=str,
+)
+def test_where_the_pod_with_most_of_the_growth_stays_no_other_goes_in_its_place(
+    changes: dict[str, Any], exclusion: Exclusion
+) -> None:
+    others = [a_pod("a", commit_growth=1.0 * GIB), a_pod("b", commit_growth=1.0 * GIB), a_pod("steady", 9)]
+    stays = changed(a_pod("stays", 4, commit_growth=2.5 * GIB), **changes)
+    found = chosen(*others, stays)
+    assert (name_of(found), found.excluded) == (
+        None,
+        {exclusion: 1, Exclusion.ANOTHER_GROWS: 2, Exclusion.NOT_GROWING: 1},
+    )
+    half = changed(stays, commit_growth=2.0 * GIB)
+    assert name_of(chosen(*others, half)) == "a", "half of the growth is not most of it"
+
+
+def test_the_growth_that_counts_is_that_of_what_is_short() -> None:
+    commits = a_pod("commits", 4, commit_growth=1.0 * GIB, working_set_growth=0.0)
+    resides = a_pod("resides", 4, commit_growth=0.0, working_set_growth=1.0 * GIB)
+    assert name_of(chosen(commits, resides, axis=Axis.COMMIT)) == "commits"
+    assert name_of(chosen(commits, resides, axis=Axis.PHYSICAL)) == "resides"
+
+
+def test_where_growth_is_not_known_it_may_be_left_out() -> None:
+    """As in the plugin, which does not know what the pods used while the node was calm."""
+    pods = [a_pod("steady", 4, commit_growth=0.0), a_pod("agent", controller_kind="DaemonSet")]
+    _, found = judge(
+        pods, axis=Axis.COMMIT, missing=GIB, protection=Protection(), is_hard=True, by_growth=False
+    )
+    assert [why for _, why in found] == [None, Exclusion.DAEMON_SET]
 
 
 @pytest.mark.parametrize(
@@ -159,10 +230,11 @@ def test_a_pod_that_asks_to_stay_goes_only_at_hard_and_only_as_the_culprit(is_ha
         if is_hard
         else (None, {Exclusion.ASKS_TO_STAY: 1, Exclusion.ANOTHER_ASKS_TO_STAY: 1})
     ), "nobody goes in its place"
-    larger = a_pod("larger", 8)
+    larger = a_pod("larger", 8, commit_growth=2.0 * GIB)
+    asking, other = (changed(each, commit_growth=2.0 * GIB) for each in (asking, other))
     found = chosen(asking, other, larger, missing=5, is_hard=is_hard)
     assert (name_of(found), found.excluded) == ("larger", {Exclusion.ASKS_TO_STAY: 1})
-    grown = changed(asking, commit_growth=5.0 * GIB)
+    grown = changed(asking, commit_growth=7.0 * GIB)
     assert name_of(chosen(grown, larger, is_hard=is_hard)) == ("asking" if is_hard else None)
 
 
@@ -218,6 +290,8 @@ candidates = st.builds(
     behavior=st.sampled_from([None, *EvictionBehavior]),
     age_seconds=st.sampled_from([10, 1000]),
     deletion_cost=st.integers(-1, 1),
+    commit_growth=st.sampled_from([None, -1.0, 0.0, 1.0, 2.0, 8.0]),
+    working_set_growth=st.sampled_from([None, -1.0, 0.0, 1.0, 2.0, 8.0]),
 )
 
 
@@ -241,3 +315,6 @@ def test_a_victim_is_never_protected_and_does_not_depend_on_the_order_of_pods(
     assert found.usage is not None
     assert found.usage >= 0.05 * missing * GIB
     assert found.usage > 0
+    growth = {each.pod.uid: each.growth(found.basis) for each in pods}
+    assert growth[victim.pod.uid] > 0
+    assert growth[victim.pod.uid] >= max(growth.values()) / 4

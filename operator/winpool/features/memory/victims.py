@@ -7,8 +7,12 @@ Pods are in an order of three steps, which is that of the kubelet with the rules
 3. Pods that a rule of the pool prefers.
 
 Of the pods that are equal in all three, the smallest that alone frees what is missing is evicted. Where none
-does, it is the one that uses most above its request, with what it has grown in two minutes. Then the lower
-deletion cost decides, then the younger age. Pods with less than a twentieth of what is missing stay.
+does, it is the one that uses most above its request, with what it has grown since its node was calm. Then the
+lower deletion cost decides, then the younger age. Pods with less than a twentieth of what is missing stay.
+
+Pods that have not grown since the node was calm stay, as do those that have grown by little beside the one
+that grew most. If the pod with most of the growth may not be evicted, no other is evicted in its place: what
+it frees would be used up as well.
 
 On COMMIT what counts is what a pod has committed, on PHYSICAL its private working set. On COMMIT where no
 pod's commit is known, which is so with most kubelets, the working set has to do. A pod whose usage is unknown
@@ -50,8 +54,8 @@ SYSTEM_NAMESPACES: Final = (NAMESPACE,)
 
 GROWER_SHARE: Final = 0.25
 """A pod that grew by less than this share of what grew most is no cause of the pressure."""
-DOMINANT_SHARE: Final = 0.5
-"""What grew by more than this share of all growth is the cause."""
+MOST_OF_GROWTH: Final = 0.5
+"""A pod with more than this share of all growth is the cause."""
 
 MIN_SHARE: Final = 0.05
 """Evicting a pod with a smaller share of what is missing is a disruption without an effect."""
@@ -122,7 +126,7 @@ class Candidate:
         return (self.used(basis) or 0.0) - self.facts.requests
 
     def growth(self, basis: Basis) -> float:
-        """Return by how much the pod grew since its node was calm, in bytes; 0 where that is unknown."""
+        """Return by how many bytes it grew since its node was calm; 0 if it did not, or that is unknown."""
         grown = self.usage.commit_growth if basis is Basis.COMMIT else self.usage.working_set_growth
         return grown if grown is not None and is_amount(grown) else 0.0
 
@@ -133,8 +137,8 @@ class Candidate:
     def rank(self, basis: Basis) -> tuple[object, ...]:
         """Return what decides between pods of one tier.
 
-        That is the excess and by how much the usage grew since the node was calm, then the deletion cost and the age,
-        and names, so that the order of pods does not decide.
+        That is the excess and by how much the usage grew since the node was calm, then the deletion cost and
+        the age, and names, so that the order of pods does not decide.
         """
         pod, cost = self.pod, self.facts.deletion_cost
         weight = self.excess(basis) + self.growth(basis)
@@ -247,7 +251,8 @@ def judge(
 ) -> tuple[Basis, list[tuple[Candidate, Exclusion | None]]]:
     """Return by what the pods of a node are compared, and why each is not evicted; None where it may be.
 
-    ``missing`` are the bytes that have to become free on ``axis``.
+    ``missing`` are the bytes that have to become free on ``axis``. ``by_growth`` is False where the growth of
+    the pods since the node was calm is not known.
     """
     basis = Basis.WORKING_SET
     if axis is Axis.COMMIT and any(each.used(Basis.COMMIT) is not None for each in candidates):
@@ -262,7 +267,7 @@ def judge(
             exclusion = Exclusion.TOO_SMALL
         found.append((each, exclusion))
     if by_growth:
-        found = _growers_only(found, basis)
+        found = _of_growers(found, basis)
     eligible = [each for each, exclusion in found if exclusion is None]
     if any(each.asks_to_stay for each in eligible):
         culprit = min(eligible, key=lambda each: each.rank(basis))
@@ -270,23 +275,21 @@ def judge(
     return basis, found
 
 
-def _growers_only(
+def _of_growers(
     found: list[tuple[Candidate, Exclusion | None]], basis: Basis
 ) -> list[tuple[Candidate, Exclusion | None]]:
-    """Return them without those that have not grown; without any, where what grows may not be evicted.
-
-    Evicting another would not end it.
-    """
+    """Return them with those excluded that have not grown; with all, where most of the growth has to stay."""
     growth = {each.pod.uid: each.growth(basis) for each, _ in found}
     most, total = max(growth.values(), default=0.0), sum(growth.values())
-    stays = any(why is not None and growth[each.pod.uid] > DOMINANT_SHARE * total for each, why in found)
+    stays = any(why is not None and growth[each.pod.uid] > MOST_OF_GROWTH * total for each, why in found)
 
-    def why_not(each: Candidate) -> Exclusion | None:
-        if growth[each.pod.uid] <= 0 or growth[each.pod.uid] < GROWER_SHARE * most:
+    def stays_because(each: Candidate) -> Exclusion | None:
+        grown = growth[each.pod.uid]
+        if grown <= 0 or grown < GROWER_SHARE * most:
             return Exclusion.NOT_GROWING
         return Exclusion.ANOTHER_GROWS if stays else None
 
-    return [(each, why or why_not(each)) for each, why in found]
+    return [(each, why or stays_because(each)) for each, why in found]
 
 
 def _stays_because(each: Candidate, culprit: Candidate, *, is_hard: bool) -> Exclusion | None:
