@@ -176,7 +176,7 @@ def test_an_estimate_does_not_end_what_was_measured() -> None:
 
 
 def test_each_axis_is_read_from_the_first_source_that_has_it() -> None:
-    node = Watched(BOTH)
+    node = Watched(BOTH)  # both are read equally often
     for _ in range(3):
         node.poll(**committed(10, proxy_available=12 * GIB))
         node.poll(source=PROMETHEUS, **committed(11, physical_available=10 * GIB, hard_reads_per_second=0))
@@ -185,6 +185,24 @@ def test_each_axis_is_read_from_the_first_source_that_has_it() -> None:
     reading = axes[Axis.COMMIT].reading
     assert reading is not None
     assert reading.used == 10 * GIB
+
+
+@pytest.mark.parametrize("order", [(KUBELET, PROMETHEUS), (PROMETHEUS, KUBELET)])
+@pytest.mark.parametrize(("interval", "speaks"), [(10.0, KUBELET), (60.0, PROMETHEUS)], ids=["hot", "calm"])
+def test_of_two_that_measure_an_axis_the_one_speaks_that_is_read_more_often(
+    order: tuple[str, str], interval: float, speaks: str
+) -> None:
+    """Each axis has its own: the kubelet only estimates what is available."""
+    node = Watched(replace(BOTH, sources=order))
+    for _ in range(3):
+        node.poll(after=10, interval=interval, **committed(10, proxy_available=12 * GIB))
+        exporter = committed(11, physical_available=10 * GIB, hard_reads_per_second=0)
+        node.poll(source=PROMETHEUS, after=10, interval=30.0, **exporter)
+    axes = node.view().axes
+    assert {axis: axes[axis].source for axis in Axis} == {Axis.COMMIT: speaks, Axis.PHYSICAL: PROMETHEUS}
+    reading = axes[Axis.COMMIT].reading
+    assert reading is not None
+    assert reading.used == (10 if speaks == KUBELET else 11) * GIB
 
 
 @pytest.mark.parametrize("order", [(KUBELET, PROMETHEUS), (PROMETHEUS, KUBELET)])

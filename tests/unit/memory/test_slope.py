@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.memory import BOTH, GIB, PROMETHEUS, Watched, committed
+from harness.memory import BOTH, GIB, PROMETHEUS, Watched, available, committed
 from winpool.features.memory.levels import seconds_left, slope_of, with_point
 from winpool.model.pressure import Axis, Level, Reading
 
@@ -153,13 +153,43 @@ def test_a_page_file_that_is_extended_is_no_trend() -> None:
     assert node.axis(Axis.COMMIT).seconds_left == math.inf
 
 
-def test_another_source_has_a_trend_of_its_own() -> None:
+def test_the_trend_of_commit_continues_when_another_source_speaks() -> None:
+    """What is committed is one number, whoever reads it."""
     node = Watched(BOTH)
     for number in range(6):
         node.poll(**committed(10 + number / 8))
-    assert node.axis(Axis.COMMIT).seconds_left is not None
-    node.polls(2, source=PROMETHEUS, after=30, interval=30, **committed(10.75))
+    for number in (8, 11):
+        node.poll(source=PROMETHEUS, after=30, interval=30, **committed(10 + number / 8))
     axis = node.axis(Axis.COMMIT)
     assert axis.source == PROMETHEUS
-    assert axis.seconds_left is None
+    assert axis.seconds_left == pytest.approx((24 - 10 - 11 / 8) / 0.0125)
+    assert [each.used / GIB for each in node.state.axes[Axis.COMMIT].points] == [
+        *(10 + number / 8 for number in (1, 2, 3, 4, 5, 11)),
+    ]
+
+
+def test_the_trend_of_commit_begins_again_after_two_minutes_without_a_source() -> None:
+    node = Watched(BOTH)
+    node.polls(6, **committed(10))
+    node.polls(2, source=PROMETHEUS, after=61, interval=30, **committed(11))
+    assert node.axis(Axis.COMMIT).seconds_left is None
     assert len(node.state.axes[Axis.COMMIT].points) == 1
+
+
+def test_two_sources_that_measure_at_the_same_moment_are_one_point_of_the_trend() -> None:
+    node = Watched(BOTH)
+    for number in range(6):
+        node.poll(**committed(10 + number / 8))
+        node.poll(source=PROMETHEUS, after=0, interval=5, **committed(10 + number / 8))
+    assert {each.at for each in node.state.axes[Axis.COMMIT].points} == {1020, 1030, 1040, 1050, 1060}
+    assert len(node.state.axes[Axis.COMMIT].points) == 5
+    assert node.axis(Axis.COMMIT).seconds_left == pytest.approx((24 - 10 - 5 / 8) / 0.0125)
+
+
+def test_of_available_ram_another_source_has_a_trend_of_its_own() -> None:
+    """Where one measures it, another may estimate it."""
+    node = Watched(BOTH)
+    node.polls(6, **available(8, hard_reads_per_second=0))
+    node.polls(2, source=PROMETHEUS, after=30, interval=30, **available(8, hard_reads_per_second=0))
+    axis = node.state.axes[Axis.PHYSICAL]
+    assert (axis.source, len(axis.points)) == (PROMETHEUS, 1)

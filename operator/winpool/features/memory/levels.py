@@ -271,8 +271,11 @@ def has_lasted(axis: Axis, latches: Mapping[Level, Latch], settings: DetectorSet
 
 
 def with_point(points: tuple[Reading, ...], point: Reading) -> tuple[Reading, ...]:
-    """Return the points of the trend with a new one: the last 3 minutes, or the last 5 points if longer."""
-    kept = (*points, point)[-MAX_POINTS:]
+    """Return the points of the trend with a new one: the last 3 minutes, or the last 5 points if longer.
+
+    It replaces one of the same moment, which another source has measured: between the two there is no slope.
+    """
+    kept = (*(each for each in points if each.at < point.at), point)[-MAX_POINTS:]
     first_recent = next(index for index, each in enumerate(kept) if each.at >= point.at - SLOPE_SECONDS)
     return kept[min(first_recent, max(0, len(kept) - SLOPE_SAMPLES)) :]
 

@@ -137,10 +137,10 @@ def preferred(
 ) -> tuple[MemorySample, Reading] | None:
     """Return which sample speaks for ``axis``, and what it says.
 
-    Of equals it is that of the source that is read most often, as a kubelet of a hot node is; then that of the
-    preferred one. A measurement comes first, then an estimate, and last a measurement of available RAM without the rate of
+    A measurement comes first, then an estimate, and last a measurement of available RAM without the rate of
     hard page reads, of which Soft and Hard are made: a source more must not show less pressure than kubelets
-    alone, as with keep-lists that drop those metrics.
+    alone, as with keep-lists that drop those metrics. Of equals it is that of the source which is read most
+    often, as the kubelet of a hot node is, and then that of the preferred source.
     """
     found = [
         (sample, reading)
