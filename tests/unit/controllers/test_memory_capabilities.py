@@ -30,7 +30,7 @@ async def test_what_no_source_has_said_is_unknown_and_not_no() -> None:
         assert stage.known(POOL).capabilities == Capabilities(
             nodes=5,
             commit_limit=Capability(have=3, unknown=1),
-            pod_commit=Capability(have=1, unknown=4),
+            pod_commit=Capability(have=1, unknown=1),
             paging=Capability(have=3, unknown=2),
             kubelet_eviction=Capability(have=2, unknown=2),
         )
