@@ -27,7 +27,7 @@ from winpool.kube.budgets import BUDGETS_PATH, decode_budgets
 from winpool.kube.pods import PodPage, decode_pod_page, node_request
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node_pods import NodePods
-from winpool.model.pressure import GROWTH_SECONDS, Axis, PodUsage, Reading, grown
+from winpool.model.pressure import Axis, PodUsage, Reading, grown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -101,10 +101,19 @@ def read_pods(
         return SeenPods(pods_problem=str(error))
     if page.unreadable:
         return SeenPods(pods_problem=f"{page.unreadable[0]}")
-    # A kubelet that cannot read its counters answers with the old values, and their old time.
-    usage = grown(first, last) if at > first_at else last
+    # A kubelet that cannot read its counters answers with the old values, and their old time. How much a pod
+    # grew that is only in the second sample is not known: it may have started long before.
+    both = {uid: each for uid, each in last.items() if uid in first} if at > first_at else {}
     return SeenPods(
-        pods=judged(page, node, pressure, budgets=budgets, usage=usage, protected=protected),
+        pods=judged(
+            page,
+            node,
+            pressure,
+            budgets=budgets,
+            usage={**last, **grown(first, both)},
+            seconds=at - first_at,
+            protected=protected,
+        ),
         pods_at=datetime.fromtimestamp(at, UTC),
         evicts=pressure.mode is MemoryMode.EVICT,
     )
@@ -127,9 +136,14 @@ def judged(
     *,
     budgets: BudgetIndex,
     usage: Mapping[str, PodUsage],
+    seconds: float,
     protected: Collection[str] | None,
 ) -> tuple[PodMemory, ...]:
-    """Return the pods of ``node`` as an eviction would judge them now, those that use most first."""
+    """Return the pods of ``node`` as an eviction would judge them now, those that use most first.
+
+    The growth in ``usage`` is that of so many ``seconds``. What the pods used while the node was calm is not
+    known, so one that has not grown since may be evicted by this, and not by the operator.
+    """
     now = datetime.now(UTC)
     blocked = frozenset(pod.uid for pod in page.pods if budgets.block_of(pod) is not None)
     pods = NodePods(now, 0.0, page.pods, blocked)
@@ -142,7 +156,7 @@ def judged(
         by_growth=False,
     )
     found.sort(key=lambda each: (-(each[0].used(basis) or 0.0), each[0].pod.full_name))
-    return tuple(_row(*each, basis, is_sure=protected is not None) for each in found)
+    return tuple(_row(*each, basis, seconds=seconds, is_sure=protected is not None) for each in found)
 
 
 def _missing(node: NodeReport, pressure: MemoryPressure) -> float:
@@ -157,7 +171,9 @@ def _missing(node: NodeReport, pressure: MemoryPressure) -> float:
     return missing(reading, reading.whole, settings_of(pressure))
 
 
-def _row(candidate: Candidate, exclusion: Exclusion | None, basis: Basis, *, is_sure: bool) -> PodMemory:
+def _row(
+    candidate: Candidate, exclusion: Exclusion | None, basis: Basis, *, seconds: float, is_sure: bool
+) -> PodMemory:
     usage = candidate.usage
     growth = usage.commit_growth if basis is Basis.COMMIT else usage.working_set_growth
     return PodMemory(
@@ -168,7 +184,7 @@ def _row(candidate: Candidate, exclusion: Exclusion | None, basis: Basis, *, is_
         reason="" if exclusion is None else exclusion.name.title().replace("_", ""),
         commit=candidate.used(Basis.COMMIT),
         working_set=candidate.used(Basis.WORKING_SET),
-        growth_bytes_per_second=None if growth is None else growth / GROWTH_SECONDS,
+        growth_bytes_per_second=None if growth is None else growth / seconds,
     )
 
 

@@ -254,6 +254,25 @@ def test_where_no_commit_is_known_they_are_compared_by_working_set() -> None:
     assert found.pods[0].growth_bytes_per_second == pytest.approx(GIB / 2 / 10)
 
 
+def test_growth_is_that_of_a_second_whatever_the_time_between_the_samples() -> None:
+    times = ("2026-11-23T12:00:00Z", "2026-11-23T12:00:02.5Z")
+    server = Server(
+        *(summary(time, a=used) for time, used in zip(times, (2, 1), strict=True)), pods=[a_pod("a")]
+    )
+    found = seen(server)
+    assert found.pods
+    assert found.pods[0].growth_bytes_per_second == pytest.approx(-GIB / 2.5)
+
+
+def test_a_pod_that_does_not_grow_between_the_samples_may_go() -> None:
+    """What it used while the node was calm is not known here."""
+    server = Server(
+        summary(BEFORE, a=4, b=2), summary(a=4, b=3), pods=[a_pod("a"), a_pod("b", owner="DaemonSet")]
+    )
+    found = seen(server, node(committed(Level.HARD, left=0.5)))
+    assert reasons(found) == {"a": "", "b": "DaemonSet"}
+
+
 def test_a_kubelet_that_repeats_its_last_numbers_shows_no_growth() -> None:
     found = seen(Server(summary(a=1), summary(a=2), pods=[a_pod("a")]))
     assert found.pods
