@@ -107,8 +107,8 @@ ISSUES: Final = {
     "two minutes after its grace period, of which ten minutes count at most. The operator evicts no other "
     "pod of the node until it is gone.",
     IssueReason.EVICTION_BLOCKED: "The nodes are short of memory, and no pod of them may be evicted: "
-    "PodDisruptionBudgets permit none, the memory of pods is unknown, or all pods are protected, too young "
-    "or too small.",
+    "PodDisruptionBudgets permit none, the memory of pods is unknown, none has grown since the node was "
+    "calm, the one that grows has to stay, or all pods are protected, too young or too small.",
     IssueReason.EVICTION_RECORD_UNREADABLE: "The annotation winpool.dev/memory of the nodes, which records "
     "evictions, cannot be read. The operator evicts no pod there.",
     IssueReason.MEMORY_PRESSURE: "The nodes are under memory pressure: they can commit hardly any more "

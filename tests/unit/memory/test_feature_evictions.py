@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
@@ -40,7 +40,7 @@ from winpool.kube.events import BURST, NOTE_BYTES, EventRecorder
 from winpool.model.node import Eviction, Taint
 from winpool.model.node_pods import Answer, Answered, KnownEvictions
 from winpool.model.pods import Pod
-from winpool.model.pressure import Hold, KnownMemory, Level, NodePressure
+from winpool.model.pressure import Hold, KnownMemory, Level, NodePressure, PodUsage
 
 UID = "uid-of-w1"
 HOG = a_pod("hog", grace_seconds=30)
@@ -62,12 +62,13 @@ def a_house(mode: str | None = "Evict", **changes: Any) -> House:
     return house
 
 
-def press(house: House, view: NodePressure | None = None) -> None:
-    """Let the node run out of memory."""
+def press(
+    house: House, view: NodePressure | None = None, *, usage: Mapping[str, PodUsage] | None = None
+) -> None:
+    """Let the node run out of memory; without ``usage``, only that of HOG is known."""
     found = a_ready_view() if view is None else view
-    house.memory = KnownMemory(
-        told={UID: found}, views={UID: found}, pods={UID: {HOG.uid: using()}}, read_at=READ_AT
-    )
+    uses = {HOG.uid: using()} if usage is None else usage
+    house.memory = KnownMemory(told={UID: found}, views={UID: found}, pods={UID: uses}, read_at=READ_AT)
 
 
 def listing(
@@ -283,6 +284,66 @@ def test_what_keeps_pods_from_being_evicted_is_told_with_what_to_do(pods: list[P
     listing(house, *pods, is_hog_blocked=HOG in pods)
     [issue] = blocked(house)
     assert to_do in issue.fix
+
+
+GROWER, STEADY = a_pod("grower"), a_pod("steady")
+USAGE = {
+    HOG.uid: using(),
+    GROWER.uid: using(grown=2.5),
+    STEADY.uid: using(9, grown=0),
+    "uid-unknown": PodUsage(),
+    "uid-new": replace(using(), commit_growth=None, working_set_growth=None),
+}
+
+
+@pytest.mark.parametrize(
+    ("pods", "said", "to_do"),
+    [
+        (
+            [HOG, STEADY, a_pod("grower", controller_kind="DaemonSet"), a_pod("unknown")],
+            "No other pod is evicted in its place",
+            "Find the pod there that grows",
+        ),
+        (
+            [STEADY, a_pod("grower", controller_kind="")],
+            "No other pod is evicted in its place",
+            "Find the pod there that grows",
+        ),
+        ([STEADY, a_pod("unknown")], "The operator evicts no pod that has not grown", "Find the pods there"),
+        ([STEADY, a_pod("new")], "the growth since then", "Find the pods there that use the most"),
+        (
+            [STEADY, a_pod("grower", asks_to_stay=True)],
+            "asks not to be disrupted",
+            "add a rule with behavior Prefer",
+        ),
+    ],
+    ids=[
+        "an agent grows",
+        "one without a controller grows",
+        "none grows",
+        "growth unknown",
+        "one that asks grows",
+    ],
+)
+def test_that_no_pod_goes_by_its_growth_is_told_in_one_issue(pods: list[Pod], said: str, to_do: str) -> None:
+    house = a_house()
+    press(house, a_ready_view(level=Level.SOFT), usage=USAGE)
+    listing(house, *pods)
+    [issue] = blocked(house)
+    assert said in issue.message
+    assert to_do in issue.fix
+
+
+@pytest.mark.parametrize(("grown", "said"), [(3.0, "No other pod is evicted"), (0.0, "that has not grown")])
+def test_a_budget_is_told_only_of_pods_that_could_go_otherwise(grown: float, said: str) -> None:
+    house = a_house()
+    press(house, usage={HOG.uid: using(grown=grown), STEADY.uid: using(grown=0)})
+    listing(house, HOG, STEADY, is_hog_blocked=True)
+    [issue] = blocked(house)
+    assert said in issue.message
+    listing(house, HOG, is_hog_blocked=True)
+    [issue] = blocked(house)
+    assert "PodDisruptionBudgets permit no eviction" in issue.message
 
 
 def blocked(house: House) -> list[Issue]:

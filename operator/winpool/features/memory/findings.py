@@ -74,13 +74,32 @@ _BY_REQUEST: Final = (
     "spec.memoryPressure.eviction.rules.",
 )
 
+_BY_A_GROWER: Final = (
+    "These nodes are short of memory, and the pod with most of the growth since the node was calm may not be "
+    "evicted now: a PodDisruptionBudget or a rule protects it, or it is a node agent, has no controller, is "
+    "too young, or uses too little. No other pod is evicted in its place, since the memory of that would be "
+    "used up as well.",
+    "Find the pod there that grows, with kubectl winpool memory node/NODE, and lower its memory or move it. If a "
+    "PodDisruptionBudget or a rule in spec.memoryPressure.eviction.rules protects it, change that.",
+)
+_BY_NO_GROWTH: Final = (
+    "These nodes are short of memory, and no pod that may be evicted has grown since the node was calm, as "
+    "far as that is known. If it was not calm since the operator started, what counts is the growth since "
+    "then. The operator evicts no pod that has not grown.",
+    "Find the pods there that use the most memory, and lower their memory or move them, or give the pool "
+    "more memory.",
+)
+
 _BLOCKS: Final = (
+    (Exclusion.ANOTHER_GROWS, _BY_A_GROWER, "grower"),
+    (Exclusion.ASKS_TO_STAY, _BY_REQUEST, "request"),
+    (Exclusion.NOT_GROWING, _BY_NO_GROWTH, "growth"),
     (Exclusion.BUDGET, _BY_A_BUDGET, "budget"),
     (Exclusion.UNKNOWN_USAGE, _BY_SILENCE, "usage"),
-    (Exclusion.ASKS_TO_STAY, _BY_REQUEST, "request"),
     (None, _BY_RULE, "rule"),
 )
-"""Why no pod of a node is evicted. Of several reasons, the first is reported. Budgets that are too large or
+"""Why no pod of a node is evicted. Of several reasons, the first is reported: with each of the first three,
+a pod could go that has no other reason to stay. Budgets that are too large or
 too many are reported besides (``_unread``): those of one namespace hide no reason that another has."""
 
 

@@ -82,8 +82,8 @@ class Exclusion(Enum):
     ASKS_TO_STAY = "asks not to be disrupted"
     ANOTHER_ASKS_TO_STAY = "another one asks not to be disrupted"
     TOO_SMALL = "too small"
-    NOT_GROWING = "has not grown since the node was calm"
     ANOTHER_GROWS = "another one grows, and may not be evicted"
+    NOT_GROWING = "has not grown since the node was calm"
 
 
 class Basis(Enum):
@@ -284,10 +284,10 @@ def _of_growers(
     stays = any(why is not None and growth[each.pod.uid] > MOST_OF_GROWTH * total for each, why in found)
 
     def stays_because(each: Candidate) -> Exclusion | None:
+        if stays:
+            return Exclusion.ANOTHER_GROWS
         grown = growth[each.pod.uid]
-        if grown <= 0 or grown < GROWER_SHARE * most:
-            return Exclusion.NOT_GROWING
-        return Exclusion.ANOTHER_GROWS if stays else None
+        return Exclusion.NOT_GROWING if grown <= 0 or grown < GROWER_SHARE * most else None
 
     return [(each, why or stays_because(each)) for each, why in found]
 
