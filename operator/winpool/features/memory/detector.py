@@ -186,7 +186,7 @@ def _axis_after(
 def _moved(
     before: AxisPressure, reading: Reading, sample: MemorySample, settings: DetectorSettings
 ) -> AxisPressure:
-    # What is committed is one number, whoever reads it; what is available is measured, or estimated.
+    # What is committed is one number, by any source; what is available is measured, or estimated.
     is_same = before.source == sample.source or reading.axis is Axis.COMMIT
     continues = is_same and before.sampled_at is not None and reading.at - before.sampled_at <= FRESH_SECONDS
     points = with_point(before.points if continues else (), reading)
