@@ -125,8 +125,8 @@ class Series(NamedTuple):
 class Wanted:
     """What a pool wants, at one generation of its spec.
 
-    ``evicts``: the pool evicts pods, so those of hot nodes are of interest. ``sources`` has the series of
-    each by its name, the preferred first, and None for the kubelets.
+    ``evicts``: the pool evicts pods, so they are listed. ``sources`` has the series of each by its
+    name, the preferred first, and None for the kubelets.
     """
 
     pool: str

@@ -68,8 +68,8 @@ _Time = Annotated[str, msgspec.Meta(max_length=64)]
 
 
 MOST_PODS: Final = 1000
-"""Pods of a node, of which a kubelet runs 110 by default. Five lists of a hot node are kept, so a hostile one
-with the 37,000 that an answer has room for would take some 40 MB."""
+"""Pods of a node, of which a kubelet runs 110 by default. Two lists of a node are kept, so a hostile one with
+the 37,000 that an answer has room for would take some 16 MB."""
 
 
 class _Base(msgspec.Struct, rename="camel", gc=False):

@@ -458,7 +458,7 @@ class Capability:
 class Capabilities:
     """What the sources of so many ``nodes`` can tell.
 
-    ``commit_limit`` and ``pod_commit`` are of kubelets; pods are asked about on hot nodes only. ``paging`` is
+    ``commit_limit`` and ``pod_commit`` are of kubelets; pods are listed where the pool evicts. ``paging`` is
     of windows_exporter. ``kubelet_eviction``: the kubelet itself evicts pods when memory runs out.
     """
 
@@ -476,11 +476,11 @@ class KnownMemory:
     ``told`` is what was known when the level, the guard or the signal of a node last changed: what people
     read, so that no report changes with every sample. ``views`` is what is known at ``read_at``, the moment
     of the snapshot: what evictions are decided on. ``problems`` are the sentences about nodes and data
-    sources that give no samples, without names of nodes. ``pods`` are the pods of hot nodes, by their UIDs,
-    where the pool evicts; a node whose last list of them is not fresh has none. ``data_sources`` are the
-    names in the operator's settings, None where those are not known. ``forbidden`` says which right the
-    operator lacks to poll kubelets, empty where it lacks none. ``capabilities`` are what people read: renewed
-    rarely, and None until most is known after a start.
+    sources that give no samples, without names of nodes. ``pods`` are the pods of nodes, by their UIDs,
+    where the pool evicts; a node whose last list of them is not fresh has none, as most calm ones.
+    ``data_sources`` are the names in the operator's settings, None where those are not known. ``forbidden``
+    says which right the operator lacks to poll kubelets, empty where it lacks none. ``capabilities`` are what
+    people read: renewed rarely, and None until most is known after a start.
     """
 
     told: Mapping[str, NodePressure] = field(default_factory=dict)

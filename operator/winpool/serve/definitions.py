@@ -326,8 +326,8 @@ WATCHED: Final = _gauge(
 )
 CAPABLE: Final = _gauge(
     "winpool_memory_capable_nodes{capability}",
-    "Watched nodes by what their sources report: CommitLimit (the kubelet, from 1.31 on), PodCommit (of hot "
-    "nodes of pools that evict), Paging (windows_exporter), KubeletEviction and NoKubeletEviction (the "
+    "Watched nodes by what their sources report: CommitLimit (the kubelet, from 1.31 on), PodCommit (in "
+    "pools that evict), Paging (windows_exporter), KubeletEviction and NoKubeletEviction (the "
     "kubelet itself does or does not evict pods when memory runs out).",
     capability=("CommitLimit", "PodCommit", "Paging", "KubeletEviction", "NoKubeletEviction"),
 )

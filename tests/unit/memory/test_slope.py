@@ -154,7 +154,7 @@ def test_a_page_file_that_is_extended_is_no_trend() -> None:
 
 
 def test_the_trend_of_commit_continues_when_another_source_speaks() -> None:
-    """What is committed is one number, whoever reads it."""
+    """What is committed is one number, by any source."""
     node = Watched(BOTH)
     for number in range(6):
         node.poll(**committed(10 + number / 8))

@@ -79,13 +79,13 @@ _BY_A_GROWER: Final = (
     "evicted now: a PodDisruptionBudget or a rule protects it, or it is a node agent, has no controller, is "
     "too young, or uses too little. No other pod is evicted in its place, since the memory of that would be "
     "used up as well.",
-    "Find the pod there that grows, with kubectl winpool memory node/NODE, and lower its memory or move it. If a "
-    "PodDisruptionBudget or a rule in spec.memoryPressure.eviction.rules protects it, change that.",
+    "Find the pod there that grows, with kubectl winpool memory node/NODE, and lower its memory or move it. "
+    "If a PodDisruptionBudget or a rule in spec.memoryPressure.eviction.rules protects it, change that.",
 )
 _BY_NO_GROWTH: Final = (
     "These nodes are short of memory, and no pod that may be evicted has grown since the node was calm, as "
-    "far as that is known. If it was not calm since the operator started, what counts is the growth since "
-    "then. The operator evicts no pod that has not grown.",
+    "far as that is known. If it was not calm since the operator first listed its pods, what counts is the "
+    "growth since then. The operator evicts no pod that has not grown.",
     "Find the pods there that use the most memory, and lower their memory or move them, or give the pool "
     "more memory.",
 )

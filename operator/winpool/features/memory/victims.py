@@ -281,10 +281,12 @@ def _of_growers(
     """Return them with those excluded that have not grown; with all, where most of the growth has to stay."""
     growth = {each.pod.uid: each.growth(basis) for each, _ in found}
     most, total = max(growth.values(), default=0.0), sum(growth.values())
-    stays = any(why is not None and growth[each.pod.uid] > MOST_OF_GROWTH * total for each, why in found)
+    grower_stays = any(
+        why is not None and growth[each.pod.uid] > MOST_OF_GROWTH * total for each, why in found
+    )
 
     def stays_because(each: Candidate) -> Exclusion | None:
-        if stays:
+        if grower_stays:
             return Exclusion.ANOTHER_GROWS
         grown = growth[each.pod.uid]
         return Exclusion.NOT_GROWING if grown <= 0 or grown < GROWER_SHARE * most else None
