@@ -230,7 +230,7 @@ NOTHING_LATCHED: Final[Mapping[Level, Latch]] = MappingProxyType(dict.fromkeys(R
 
 @dataclass(frozen=True, slots=True)
 class HighWater:
-    """The most that an axis has used in each three minutes of the last hour: floats only, for each node.
+    """The most of an axis in each three minutes of the last hour: used on COMMIT, page reads on PHYSICAL.
 
     ``began`` is when that was first known, ``newest`` how many stretches after it the last of the ``marks``
     is. One without a sample has 0.
@@ -253,7 +253,7 @@ class AxisPressure:
     What the samples have shown: ``reading`` is the last one, of ``source``, measured at ``sampled_at`` and
     fresh for ``fresh_seconds``. ``sampled_at`` is None before the first one, and after the clock of a node
     was set back. ``points`` are the trend of that source, ``seconds_left`` is where it leads on COMMIT.
-    ``high_water`` is what it has used before, on COMMIT; None where that is not known.
+    ``high_water`` is what has been before; None where that is not known.
     ``ready_since``: each reading from then on has shown that it has lasted long enough for an eviction; None
     where the last has not.
     """

@@ -17,7 +17,6 @@ from winpool.features.memory.levels import (
     held_in,
     hold_seconds,
     interrupted,
-    is_record,
     is_recovering,
     latched,
     marked,
@@ -191,13 +190,13 @@ def _moved(
     continues = is_same and before.sampled_at is not None and reading.at - before.sampled_at <= FRESH_SECONDS
     points = with_point(before.points if continues else (), reading)
     left = seconds_left(points) if reading.axis is Axis.COMMIT else None
-    high_water = marked(before.high_water, reading) if reading.axis is Axis.COMMIT else None
+    high_water = before.high_water if reading.is_estimate else marked(before.high_water, reading)
     latches = latched(
         before,
         points,
         is_same_source=is_same,
         seconds=left,
-        is_record=high_water is not None and is_record(high_water, reading),
+        high_water=high_water,
         settings=settings,
     )
     ready_since = None

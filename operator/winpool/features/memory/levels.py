@@ -49,6 +49,13 @@ HARD_HEADROOM_SHARE: Final = 0.03
 1 GiB is gone in a moment."""
 SOFT_WRITE_OUT_PER_SECOND: Final = 100.0
 """Reads alone may be those of mapped files. Pages that are also written out show that memory is short."""
+DISK_SHARE: Final = {Level.SOFT: 0.25, Level.HARD: 0.5}
+"""So much of the most that a disk has read."""
+LEAST_READS: Final = 50.0
+"""Half of what the slowest disk of a cloud reads in a second (a standard HDD disk of Azure: 500 of any kind; a
+quarter of them random). Fewer are a program that starts."""
+LEAST_WRITE_OUT: Final = 50.0
+"""Pages: files are read at any rate, and no page is written out for them."""
 REPURPOSED_RISE_PER_SECOND: Final = 100.0
 """So does the standby list, if so many more pages a second are consumed than at the beginning of the trend:
 the same line, for memory that need not be written before it is given to someone else."""
@@ -135,13 +142,13 @@ def level_of(
     at: Mapping[Level, float],
     *,
     seconds: float | None,
-    is_record: bool,
+    high_water: HighWater | None,
     settings: DetectorSettings,
 ) -> Level:
     """Return the highest level whose line the last of ``points`` is over.
 
     ``at`` are the ``lines`` of its axis; after so many ``seconds`` nothing is left if the trend continues.
-    ``is_record``: more is used than before in the last hour.
+    ``high_water`` is what has been before.
 
     An estimate is over ProxyOnly at most: when memory is short, private working sets are trimmed, so it can
     show neither Soft nor the end of it.
@@ -151,16 +158,34 @@ def level_of(
     if reading.is_estimate:
         return Level.PROXY_ONLY if left < at[Level.PROXY_ONLY] else Level.NORMAL
     if reading.axis is Axis.COMMIT:
-        is_ending = is_record and is_running_out(points, settings.commit.hard_eta_seconds)
+        is_new = high_water is not None and is_record(high_water, reading)
+        is_ending = is_new and is_running_out(points, settings.commit.hard_eta_seconds)
         return _commit(left, at, seconds, is_ending=is_ending)
-    reads, physical = reading.hard_reads_per_second, settings.physical
-    if left < at[Level.HARD] and _is_above(reads, physical.hard_reads_per_second):
+    if left < at[Level.HARD] and _reads_much(reading, Level.HARD, high_water, settings):
         return Level.HARD
-    if left < at[Level.SOFT] and _is_above(reads, physical.soft_reads_per_second):
+    if left < at[Level.SOFT] and _reads_much(reading, Level.SOFT, high_water, settings):
         pages = _is_above(reading.write_out_per_second, SOFT_WRITE_OUT_PER_SECOND)
         if pages or is_repurposed_faster(points):
             return Level.SOFT
     return Level.WARNING if left < at[Level.WARNING] else Level.NORMAL
+
+
+def _reads_much(
+    reading: Reading, level: Level, high_water: HighWater | None, settings: DetectorSettings
+) -> bool:
+    """Whether so much is read for page faults, for the disk of the node, that its programs wait for it.
+
+    Where the pool gives no line, that is also so on a disk that cannot read as much: near the most that it
+    has read in the last hour, while pages are written out.
+    """
+    physical, reads = settings.physical, reading.hard_reads_per_second
+    line = physical.hard_reads_per_second if level is Level.HARD else physical.soft_reads_per_second
+    if _is_above(reads, line):
+        return True
+    if not settings.learns_reads or high_water is None:
+        return False
+    learnt = max(LEAST_READS, DISK_SHARE[level] * max(high_water.marks))
+    return _is_above(reads, learnt) and _is_above(reading.write_out_per_second, LEAST_WRITE_OUT)
 
 
 def _commit(left: float, at: Mapping[Level, float], seconds_left: float | None, *, is_ending: bool) -> Level:
@@ -200,7 +225,7 @@ def latched(
     *,
     is_same_source: bool,
     seconds: float | None,
-    is_record: bool,
+    high_water: HighWater | None,
     settings: DetectorSettings,
 ) -> Mapping[Level, Latch]:
     """Return the lines of an axis after the last of ``points``; the arguments are those of ``level_of``.
@@ -210,7 +235,7 @@ def latched(
     """
     reading = points[-1]
     at = lines(reading.axis, reading.whole, settings)
-    level = level_of(points, at, seconds=seconds, is_record=is_record, settings=settings)
+    level = level_of(points, at, seconds=seconds, high_water=high_water, settings=settings)
     if level is Level.NORMAL and before.latches is NOTHING_LATCHED:
         return NOTHING_LATCHED
     counted = seconds_counted(before, reading.at)
@@ -310,13 +335,17 @@ def seconds_left(points: Sequence[Reading]) -> float | None:
 
 
 def marked(before: HighWater | None, reading: Reading) -> HighWater:
-    """Return the high water with what is used at a reading; it begins again after an hour of silence."""
+    """Return the high water with a reading: of what is used, on COMMIT, and of page reads, on PHYSICAL.
+
+    It begins again after an hour of silence.
+    """
+    amount = reading.used if reading.axis is Axis.COMMIT else reading.hard_reads_per_second or 0.0
     number = 0 if before is None else int((reading.at - before.began) // MARK_SECONDS)
     if before is None or number - before.newest >= MARKS:
-        return HighWater(reading.at, 0, (reading.used,))
+        return HighWater(reading.at, 0, (amount,))
     passed = max(0, number - before.newest)
     marks = (*before.marks, *(0.0,) * passed)[-MARKS:]
-    return HighWater(before.began, before.newest + passed, (*marks[:-1], max(marks[-1], reading.used)))
+    return HighWater(before.began, before.newest + passed, (*marks[:-1], max(marks[-1], amount)))
 
 
 def is_record(high_water: HighWater, reading: Reading) -> bool:

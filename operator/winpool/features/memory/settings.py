@@ -55,6 +55,7 @@ class DetectorSettings:
     """What a pool sets of the detector, with the operator's values for what it does not set.
 
     ``sources`` are names, the preferred first: a value is taken of the first source that has a fresh one.
+    ``learns_reads``: the pool gives no lines for page reads, so they are also judged by what the disk can do.
     ``soft_grace_seconds`` is how long Soft lasts before a pod is evicted; 90 s is the example of the
     kubelet's documentation. ``clear_after_seconds`` is how long a node has to be clear of a line before its
     level is lowered; 300 s is the kubelet's ``evictionPressureTransitionPeriod``.
@@ -65,6 +66,7 @@ class DetectorSettings:
     page_file: PageFile = UNKNOWN_PAGE_FILE
     commit: CommitThresholds = COMMIT
     physical: PhysicalThresholds = PHYSICAL
+    learns_reads: bool = True
     soft_grace_seconds: float = 90.0
     clear_after_seconds: float = 300.0
 
@@ -76,6 +78,7 @@ def settings_of(pressure: MemoryPressure) -> DetectorSettings:
         page_file=pressure.page_file or UNKNOWN_PAGE_FILE,
         commit=pressure.commit or COMMIT,
         physical=pressure.physical or PHYSICAL,
+        learns_reads=pressure.physical is None,
         soft_grace_seconds=float(pressure.soft_grace_seconds),
         clear_after_seconds=float(pressure.clear_after_seconds),
     )
