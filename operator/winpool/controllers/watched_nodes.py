@@ -23,6 +23,7 @@ from winpool.loops import Faults
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.model.pressure import (
+    Axis,
     NO_SAMPLES,
     NOTHING_KNOWN,
     KnownMemory,
@@ -43,19 +44,25 @@ pressure shows whether it grows."""
 class PodHistory:
     """What the pods of a node used while it was calm, and what they use now, by their UIDs, with the times.
 
-    Where it was not calm since the start, the first list stands for that.
+    Where it was not calm since the start, the first list stands for that. ``committed`` is what the node had
+    committed by then, None where that is unknown.
     """
 
     base: tuple[float, Mapping[str, PodUsage]] | None = None
     last: tuple[float, Mapping[str, PodUsage]] | None = None
+    committed: float | None = None
 
     def is_due(self, *, now: float) -> bool:
         """Whether the pods of a calm node are to be listed."""
         return self.base is None or now - self.base[0] >= BASE_SECONDS
 
-    def listed(self, pods: Mapping[str, PodUsage], *, at: float, is_calm: bool) -> PodHistory:
-        """Return it with a list of the pods that arrived at ``at``."""
-        return PodHistory((at, pods) if is_calm or self.base is None else self.base, (at, pods))
+    def listed(
+        self, pods: Mapping[str, PodUsage], *, at: float, is_calm: bool, committed: float | None
+    ) -> PodHistory:
+        """Return it with a list of the pods that arrived at ``at``, with what the node had committed."""
+        if is_calm or self.base is None:
+            return PodHistory((at, pods), (at, pods), committed)
+        return replace(self, last=(at, pods))
 
     def usage(self, *, now: float) -> Mapping[str, PodUsage]:
         """Return what each pod uses, and its growth; nothing where the last list is too old for evidence."""
@@ -222,7 +229,18 @@ class WatchedNode:
     def listed(self, pods: Mapping[str, PodUsage], *, at: float) -> None:
         """Note a list of the pods that came with the last sample."""
         is_calm = not self.is_hot and not self.memory_at(at).is_hot
-        self.pods = self.pods.listed(pods, at=at, is_calm=is_calm)
+        self.pods = self.pods.listed(pods, at=at, is_calm=is_calm, committed=self._committed)
+
+    @property
+    def _committed(self) -> float | None:
+        reading = self.memory.axes[Axis.COMMIT].reading
+        return None if reading is None else reading.used
+
+    @property
+    def grown(self) -> float | None:
+        """How much more the node has committed than when it was calm; None where that is unknown."""
+        before, now = self.pods.committed, self._committed
+        return None if before is None or now is None else now - before
 
     @property
     def ready_since(self) -> float:
@@ -503,6 +521,9 @@ class WatchedNodes:
             views={uid: each.memory_at(now) for uid, each in mine.items()},
             problems={uid: each.problem for uid, each in mine.items() if each.problem},
             pods={uid: usage for uid, each in mine.items() if (usage := each.pods.usage(now=now))},
+            grown={
+                uid: grown for uid, each in mine.items() if each.is_hot and (grown := each.grown) is not None
+            },
             read_at=now,
         )
 

@@ -72,9 +72,9 @@ class Guard(Enum):
     OUTSIDE_GROWTH = "OutsideGrowth"
     """More than half of the growth is outside pods."""
     INEFFECTIVE = "Ineffective"
-    """Two pods were evicted, and less than half of their memory came back."""
+    """A pod was evicted, and less than half of its memory came back."""
     BLIND = "Blind"
-    """Two pods were evicted, the pressure has not ended, and no pod's commit is known."""
+    """A pod was evicted, the pressure has not ended, and it is not known whether its memory came back."""
 
 
 class Hold(Enum):
@@ -302,18 +302,19 @@ NO_GROWTH: Final = Growth()
 class EvictedPod:
     """A pod whose eviction has not settled: its memory is not back yet, or has not had the time to come back.
 
-    ``share`` is what the pod was measured to have, and ``commit_before`` what the node had committed, in
-    bytes; None where unknown. ``gone_at`` is when its UID was gone, None while it is there; ``samples`` is
-    how many fresh ones were measured after that, and ``lowest`` the least that the node had committed by
-    them. One that is never gone, Stuck, keeps the next from beginning.
+    ``share`` is what the pod was measured to have, in bytes; None where unknown. ``highest`` is the most that
+    the node had committed since the eviction, and ``fell`` by how much it was less at any time after that:
+    what the pod gave back, whatever others have taken before and after. ``gone_at`` is when its UID was gone,
+    None while it is there, and ``samples`` how many fresh ones were measured after that. One that is never
+    gone, Stuck, keeps the next from beginning.
     """
 
     uid: str
     share: float | None
-    commit_before: float | None
+    highest: float | None
+    fell: float = 0.0
     gone_at: float | None = None
     samples: int = 0
-    lowest: float | None = None
 
 
 NOTHING_MEASURED: Final[Mapping[Axis, AxisPressure]] = MappingProxyType(
@@ -332,9 +333,10 @@ class NodePressure:
     The rest is the detector's, and none of it is kept for longer than it is fresh: ``sources`` has the last
     sample of each source, ``seen_at`` is when the last one of any arrived. ``overhead`` is what the kubelet's
     ``availableBytes`` does not count: the operator's own value, or what an exporter has shown on this node.
-    ``evicted`` are pods whose evictions have not settled, ``settled`` and ``ineffective`` how many have since
-    the node was last calm. ``signal_since`` is when ``is_signalled`` changed, ``calm_since`` since when no
-    line that is signalled is held, None while one is, both as of the sample measured at ``signal_at``.
+    ``evicted`` are pods whose evictions have not settled; ``ineffective`` and ``unmeasured`` is how many have
+    settled since the node was last calm, without an effect or without a known one. ``signal_since`` is when
+    ``is_signalled`` changed, ``calm_since`` since when no line that is signalled is held, None while one is,
+    both as of the sample measured at ``signal_at``.
     """
 
     axes: Mapping[Axis, AxisPressure] = field(default_factory=lambda: NOTHING_MEASURED)
@@ -346,7 +348,7 @@ class NodePressure:
     overhead: float = PROXY_OVERHEAD_BYTES
     growth: Growth = NO_GROWTH
     evicted: tuple[EvictedPod, ...] = ()
-    settled: int = 0
+    unmeasured: int = 0
     ineffective: int = 0
     signal_since: float | None = None
     calm_since: float | None = None
@@ -477,7 +479,8 @@ class KnownMemory:
     read, so that no report changes with every sample. ``views`` is what is known at ``read_at``, the moment
     of the snapshot: what evictions are decided on. ``problems`` are the sentences about nodes and data
     sources that give no samples, without names of nodes. ``pods`` are the pods of nodes, by their UIDs,
-    where the pool evicts; a node whose last list of them is not fresh has none, as most calm ones.
+    where the pool evicts; a node whose last list of them is not fresh has none, as most calm ones. ``grown``
+    is how much more such a node has committed than when it was calm, where that is known.
     ``data_sources`` are the names in the operator's settings, None where those are not known. ``forbidden``
     says which right the operator lacks to poll kubelets, empty where it lacks none. ``capabilities`` are what
     people read: renewed rarely, and None until most is known after a start.
@@ -487,6 +490,7 @@ class KnownMemory:
     views: Mapping[str, NodePressure] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     pods: Mapping[str, Mapping[str, PodUsage]] = field(default_factory=dict)
+    grown: Mapping[str, float] = field(default_factory=dict)
     read_at: float = 0.0
     data_sources: frozenset[str] | None = None
     forbidden: str = ""

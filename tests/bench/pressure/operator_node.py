@@ -318,6 +318,7 @@ class OperatorNode:
                 memory=KnownMemory(
                     views=views,
                     pods={self._node.uid: self._watched.pods.usage(now=now)},
+                    grown={} if self._watched.grown is None else {self._node.uid: self._watched.grown},
                     read_at=now,
                 ),
                 known=KnownEvictions(

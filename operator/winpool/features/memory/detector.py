@@ -86,11 +86,10 @@ SETTLE_SAMPLES: Final = 2
 """After ``SETTLE_SECONDS`` and so many samples, the memory of a pod that is gone counts as returned."""
 EFFECTIVE_SHARE: Final = 0.5
 """An eviction was effective if commit fell by this share of what the pod had."""
-MAX_INEFFECTIVE: Final = 2
-"""After so many ineffective evictions the memory is not where the numbers say. The first may be bad luck."""
-MAX_BLIND_EVICTIONS: Final = 2
-"""So many evictions that did not end the pressure where no pod's commit is known: only the effect of an
-eviction shows whose memory it is."""
+MAX_INEFFECTIVE: Final = 1
+"""After so many ineffective evictions the memory is not where the numbers say: each effect opens the next."""
+MAX_BLIND_EVICTIONS: Final = 1
+"""So many evictions whose effect cannot be measured, since it is not known what the node has committed."""
 CALM_SECONDS: Final = 3600.0
 """Evictions are forgotten after so long without pressure. If they helped for less, the cause is there."""
 
@@ -241,8 +240,8 @@ def _followed_up(
     elif commit.sampled_at is None or now - commit.sampled_at > commit.fresh_seconds:
         after = _settled(after, at=now, commit_now=None, is_over=False)
     is_calm = after.calm_since is not None and now - after.calm_since >= CALM_SECONDS
-    if is_calm and not after.evicted and (after.settled or after.ineffective):
-        after = replace(after, settled=0, ineffective=0)
+    if is_calm and not after.evicted and (after.unmeasured or after.ineffective):
+        after = replace(after, unmeasured=0, ineffective=0)
     return after
 
 
@@ -325,27 +324,44 @@ def _settled(memory: NodePressure, *, at: float, commit_now: float | None, is_ov
     running: list[EvictedPod] = []
     done: list[EvictedPod] = []
     for pod in memory.evicted:
-        if pod.gone_at is None or at < pod.gone_at:
-            running.append(pod)
-            continue
-        samples = min(pod.samples + 1, SETTLE_SAMPLES)
-        is_settled = at - pod.gone_at >= SETTLE_SECONDS and samples >= SETTLE_SAMPLES
-        lowest = min((each for each in (pod.lowest, commit_now) if each is not None), default=None)
-        (done if is_settled else running).append(replace(pod, samples=samples, lowest=lowest))
-    failed = [] if is_over else done
+        seen = _measured(pod, at=at, commit_now=commit_now)
+        (done if _is_settled(seen, at) else running).append(seen)
+    measured = [_is_effective(each) for each in ([] if is_over else done) if _is_known(each)]
+    unmeasured = 0 if is_over else len(done) - len(measured)
     return replace(
         memory,
         evicted=tuple(running),
-        settled=memory.settled + len(failed),
-        ineffective=memory.ineffective + sum(map(_is_ineffective, failed)),
+        unmeasured=memory.unmeasured + unmeasured,
+        ineffective=memory.ineffective + measured.count(False),
     )
 
 
-def _is_ineffective(pod: EvictedPod) -> bool:
-    """Whether it is known that less than half of what the pod had came back at any time."""
-    if pod.share is None or pod.commit_before is None or pod.lowest is None:
+def _measured(pod: EvictedPod, *, at: float, commit_now: float | None) -> EvictedPod:
+    """Return what a fresh sample shows of an eviction."""
+    is_gone = pod.gone_at is not None and at >= pod.gone_at
+    samples = min(pod.samples + is_gone, SETTLE_SAMPLES)
+    if commit_now is None:
+        return replace(pod, samples=samples)
+    highest = max(pod.highest or 0.0, commit_now)
+    return replace(pod, samples=samples, highest=highest, fell=max(pod.fell, highest - commit_now))
+
+
+def _is_settled(pod: EvictedPod, at: float) -> bool:
+    """Whether its memory is back, or has had the time to come back."""
+    if pod.gone_at is None or not pod.samples:
         return False
-    return pod.commit_before - pod.lowest < EFFECTIVE_SHARE * pod.share
+    if _is_known(pod) and _is_effective(pod):
+        return True
+    return at - pod.gone_at >= SETTLE_SECONDS and pod.samples >= SETTLE_SAMPLES
+
+
+def _is_known(pod: EvictedPod) -> bool:
+    return pod.share is not None and pod.highest is not None
+
+
+def _is_effective(pod: EvictedPod) -> bool:
+    """Whether half of what the pod had came back at any time."""
+    return pod.fell >= EFFECTIVE_SHARE * (pod.share or 0.0)
 
 
 # Whether the memory belongs to pods: kernel, services and shims leak as well. Evicting pods returns no memory
@@ -453,8 +469,7 @@ def _guard(memory: NodePressure, now: float) -> Guard | None:
                 return guard
     if memory.ineffective >= MAX_INEFFECTIVE:
         return Guard.INEFFECTIVE
-    is_known = growth.is_of_pods and now - growth.last_at <= FRESH_SECONDS
-    return Guard.BLIND if not is_known and memory.settled >= MAX_BLIND_EVICTIONS else None
+    return Guard.BLIND if memory.unmeasured >= MAX_BLIND_EVICTIONS else None
 
 
 def _axis_at(

@@ -143,17 +143,24 @@ KEPT: Final = (*UNFINISHED, EvictionState.LISTING, EvictionState.STUCK)
 
 
 def state_of(
-    intent: Intent, *, pods: NodePods | None, answered: Answered | None, now: datetime, read_at: float
+    intent: Intent,
+    *,
+    pods: NodePods | None,
+    answered: Answered | None,
+    now: datetime,
+    read_at: float,
+    is_back: bool = False,
 ) -> EvictionState:
     """Return the state of ``intent`` ``now``, which is ``read_at`` on the clock of the answers.
 
-    ``pods`` is the last list of the node's pods.
+    ``pods`` is the last list of the node's pods. ``is_back``: the detector has measured that the memory of the
+    pod is back, or has had the time.
     """
     answer = None if answered is None else answered.answer
     pod = None if pods is None else pods.of(intent.uid)
     is_late = now >= intent.until
     if answered is not None and answer is Answer.GONE and not _is_listed_since(pod, pods, answered):
-        is_over = read_at - answered.at >= SETTLE_SECONDS or now - intent.until >= _SETTLE
+        is_over = is_back or read_at - answered.at >= SETTLE_SECONDS or now - intent.until >= _SETTLE
         return EvictionState.GONE if is_over else EvictionState.SETTLING
     if answer is Answer.REFUSED:
         return EvictionState.REFUSED
@@ -300,7 +307,13 @@ class NodeEvictions:
             is_known = answered is not None and not is_invented(each, now=of.now)
             if is_known or not is_ahead(each, now=of.now):
                 self._states[each.uid] = state_of(
-                    each, pods=self._pods, answered=answered, now=of.now, read_at=of.known.read_at
+                    each,
+                    pods=self._pods,
+                    answered=answered,
+                    now=of.now,
+                    read_at=of.known.read_at,
+                    is_back=self._memory is not None
+                    and all(each.uid != pod.uid for pod in self._memory.evicted),
                 )
 
     def _remembered(self, uid: str) -> Intent:
@@ -498,7 +511,12 @@ class NodeEvictions:
         protection = Protection(of.known.protected, of.limits.min_pod_age_seconds)
         is_hard = axis.level is Level.HARD
         return choose(
-            candidates, axis=axis.axis, missing=axis.missing, protection=protection, is_hard=is_hard
+            candidates,
+            axis=axis.axis,
+            missing=axis.missing,
+            protection=protection,
+            is_hard=is_hard,
+            grown=of.memory.grown.get(self.node.uid) if axis.axis is Axis.COMMIT else None,
         )
 
     def _asked_at(self, uid: str) -> float | None:

@@ -55,7 +55,10 @@ SYSTEM_NAMESPACES: Final = (NAMESPACE,)
 GROWER_SHARE: Final = 0.25
 """A pod that grew by less than this share of what grew most is no cause of the pressure."""
 MOST_OF_GROWTH: Final = 0.5
-"""A pod with more than this share of all growth is the cause."""
+"""Pods with more than this share of all growth are the cause."""
+EXPLAINED_SHARE: Final = 0.25
+"""Pods that grew by less than this share of what the node has committed more are not the cause. It is no half,
+since working sets are trimmed where RAM is short, and a pod has more than what is in RAM."""
 
 MIN_SHARE: Final = 0.05
 """Evicting a pod with a smaller share of what is missing is a disruption without an effect."""
@@ -84,6 +87,7 @@ class Exclusion(Enum):
     TOO_SMALL = "too small"
     ANOTHER_GROWS = "another one grows, and may not be evicted"
     NOT_GROWING = "has not grown since the node was calm"
+    OUTSIDE_GROWS = "what grows is in no pod"
 
 
 class Basis(Enum):
@@ -247,12 +251,14 @@ def judge(
     missing: float,
     protection: Protection,
     is_hard: bool,
+    grown: float | None = None,
     by_growth: bool = True,
 ) -> tuple[Basis, list[tuple[Candidate, Exclusion | None]]]:
     """Return by what the pods of a node are compared, and why each is not evicted; None where it may be.
 
-    ``missing`` are the bytes that have to become free on ``axis``. ``by_growth`` is False where the growth of
-    the pods since the node was calm is not known.
+    ``missing`` are the bytes that have to become free on ``axis``, ``grown`` how much more the node has
+    committed than when it was calm, None where that is unknown. ``by_growth`` is False where the growth of
+    the pods since then is not known.
     """
     basis = Basis.WORKING_SET
     if axis is Axis.COMMIT and any(each.used(Basis.COMMIT) is not None for each in candidates):
@@ -267,7 +273,7 @@ def judge(
             exclusion = Exclusion.TOO_SMALL
         found.append((each, exclusion))
     if by_growth:
-        found = _of_growers(found, basis)
+        found = _of_growers(found, basis, grown)
     eligible = [each for each, exclusion in found if exclusion is None]
     if any(each.asks_to_stay for each in eligible):
         culprit = min(eligible, key=lambda each: each.rank(basis))
@@ -276,17 +282,18 @@ def judge(
 
 
 def _of_growers(
-    found: list[tuple[Candidate, Exclusion | None]], basis: Basis
+    found: list[tuple[Candidate, Exclusion | None]], basis: Basis, grown: float | None
 ) -> list[tuple[Candidate, Exclusion | None]]:
     """Return them with those excluded that have not grown; with all, where most of the growth has to stay."""
     growth = {each.pod.uid: each.growth(basis) for each, _ in found}
     most, total = max(growth.values(), default=0.0), sum(growth.values())
-    grower_stays = any(
-        why is not None and growth[each.pod.uid] > MOST_OF_GROWTH * total for each, why in found
-    )
+    is_explained = grown is None or total >= EXPLAINED_SHARE * grown
+    staying = sum(growth[each.pod.uid] for each, why in found if why is not None)
 
     def stays_because(each: Candidate) -> Exclusion | None:
-        if grower_stays:
+        if not is_explained:
+            return Exclusion.OUTSIDE_GROWS
+        if staying > MOST_OF_GROWTH * total:
             return Exclusion.ANOTHER_GROWS
         grown = growth[each.pod.uid]
         return Exclusion.NOT_GROWING if grown <= 0 or grown < GROWER_SHARE * most else None
@@ -308,9 +315,12 @@ def choose(
     missing: float,
     protection: Protection,
     is_hard: bool,
+    grown: float | None = None,
 ) -> Choice:
     """Return which of the pods of a node to evict so that ``missing`` bytes become free on ``axis``."""
-    basis, judged = judge(candidates, axis=axis, missing=missing, protection=protection, is_hard=is_hard)
+    basis, judged = judge(
+        candidates, axis=axis, missing=missing, protection=protection, is_hard=is_hard, grown=grown
+    )
     excluded = Counter(exclusion for _, exclusion in judged if exclusion is not None)
     unread = frozenset(each.pod.namespace for each, why in judged if why is Exclusion.BUDGETS_UNREAD)
     eligible = [(each.used(basis) or 0.0, each) for each, exclusion in judged if exclusion is None]
