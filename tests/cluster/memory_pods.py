@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from harness.waiting import GUARD_SECONDS, eventually
 from testbed.cluster import Testbed
+from testbed.memory.pages import MIB
+from testbed.memory.sizes import parse_size
 
 Object = dict[str, Any]
 
@@ -22,16 +24,40 @@ EVERYTHING: Final[Object] = {"operator": "Exists"}
 """A toleration of all taints, for ever."""
 IMAGE: Final = "registry.example.com/team/app:1.2"
 
-# What the processes of pods do. A machine of these tests can commit 23.9 GiB, of which Windows has 1.1.
+# What the processes of pods do. A machine of these tests can commit 23.9 GiB, of which Windows has 1.1. Only
+# pods that have grown since their node was calm, or since the operator first listed them, may be evicted.
 
-WARNING: Final = {"workload": "steady", "commit": "19Gi", "touchedPercent": 2}
+GROWING_MINUTES: Final = 15
+"""Longer than any scenario or round lasts: an operator that was restarted in it sees growth again."""
+
+
+def steady(commit: str) -> Object:
+    """Return a workload that commits so much and touches little of it."""
+    return {"workload": "steady", "commit": commit, "touchedPercent": 2}
+
+
+def growing(commit: str, *, per_minute: int = 6) -> Object:
+    """Return one that commits so much at once, and then so many MiB more each minute, for 15 minutes.
+
+    Each list of the pods shows that it grows. Its node is at the same level all the time.
+    """
+    return {
+        "workload": "leak",
+        "commit": commit,
+        "touchedPercent": 2,
+        "growthPerMinute": f"{per_minute}Mi",
+        "maximum": f"{parse_size(commit) // MIB + GROWING_MINUTES * per_minute}Mi",
+    }
+
+
+WARNING: Final = steady("19Gi")
 """84 % of what can be committed."""
-SOFT: Final = {"workload": "hog", "commit": "21Gi", "touchedPercent": 2, "rampSeconds": 0}
-"""92.5 %, with 1.8 GiB left; RAM stays free."""
-HARD: Final = {"workload": "hog", "commit": "22Gi", "touchedPercent": 2, "rampSeconds": 0}
-"""96.8 %, with 0.8 GiB left."""
-BRIM: Final = {"workload": "hog", "commit": "23000Mi", "touchedPercent": 2, "rampSeconds": 0}
-"""98.7 %, with 0.3 GiB left: less than the 500Mi of a kubelet whose eviction is armed."""
+SOFT: Final = growing("21Gi")
+"""92.6 %, later 92.9 %, with 1.8 to 1.7 GiB left; RAM stays free."""
+HARD: Final = growing("22Gi")
+"""96.8 %, later 97.1 %, with 0.8 to 0.7 GiB left."""
+BRIM: Final = growing("23000Mi")
+"""98.7 %, later 99.0 %, with 0.3 to 0.2 GiB left: less than the 500Mi of a kubelet that evicts by itself."""
 LEAK: Final = {
     "workload": "leak",
     "commit": "19Gi",
@@ -46,11 +72,6 @@ STORM: Final = {"workload": "pageStorm", "commit": "15Gi"}
 
 EXEMPT: Final = {"tier": "gold"}
 """Labels of pods that a pool exempts by a rule, where a test has such a rule."""
-
-
-def steady(commit: str) -> Object:
-    """Return a workload that commits so much and touches little of it."""
-    return {"workload": "steady", "commit": commit, "touchedPercent": 2}
 
 
 class Pods:
@@ -141,8 +162,11 @@ class Pods:
         return self._running(NAMESPACE, full)
 
     def untouchable(self, node: Object) -> dict[str, str]:
-        """Run a pod of each kind that is never evicted, 21 GiB together; return their UIDs by kind."""
-        name, large = node["metadata"]["name"], steady("2688Mi")
+        """Run a pod of each kind that is never evicted, 21 GiB together; return their UIDs by kind.
+
+        Each grows, and none by more than half of what all do.
+        """
+        name, large = node["metadata"]["name"], growing("2688Mi")
         self._testbed.api().create(
             "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VAULT}}
         )

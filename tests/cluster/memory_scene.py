@@ -12,6 +12,7 @@ from cluster.memory_pods import Pods
 from cluster.memory_world import (
     CONDITION,
     EVERY_SECONDS,
+    HEALTHY,
     HOLD_SECONDS,
     LONG_SECONDS,
     PATIENCE_SECONDS,
@@ -94,6 +95,19 @@ class Scene:
                 and self.condition("Reconciling").get("status") == "False"
             ),
             what=f"the nodes of {self.name} are in the pool",
+            seconds=PATIENCE_SECONDS,
+            every=EVERY_SECONDS,
+        )
+
+    def await_calm(self) -> None:
+        """Return when the memory of all members is known and well, by at least two polls of each kubelet.
+
+        In mode Evict the first has listed the pods: all that a pod has that starts from then on is growth.
+        """
+        self.await_members()
+        eventually(
+            lambda: self.condition(HEALTHY).get("status") == "True",
+            what=f"healthy memory of {self.name}",
             seconds=PATIENCE_SECONDS,
             every=EVERY_SECONDS,
         )

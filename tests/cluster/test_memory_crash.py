@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster.evictions import Eviction, Evictions
-from cluster.memory_pods import steady
+from cluster.memory_pods import growing, steady
 from cluster.memory_scene import Scene
 from cluster.memory_world import (
     EVERY_SECONDS,
@@ -41,7 +41,7 @@ def memory_testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed
 
 @pytest.fixture
 def scene(memory_testbed: Testbed, tmp_path: Path) -> Iterator[Scene]:
-    """A node with three pods of which one is to go, and an operator that has not started."""
+    """A node with three pods that grow, of which one is to go, and an operator that has not started."""
     world = World(memory_testbed, directory=tmp_path)
     world.operator = watching_operator(world)
     try:
@@ -49,7 +49,7 @@ def scene(memory_testbed: Testbed, tmp_path: Path) -> Iterator[Scene]:
             found = Scene(stage, key="crash", nodes=list(stage.fleets))
             for number in range(3):
                 found.pods.run(
-                    f"pod{number}", found.node, steady("7300Mi"), stop_seconds=HOLDS_MEMORY_SECONDS
+                    f"pod{number}", found.node, growing("7300Mi"), stop_seconds=HOLDS_MEMORY_SECONDS
                 )
             yield found
             found.pods.close()

@@ -49,7 +49,7 @@ def test_observe_reports_a_leak_in_the_pool_and_writes_nothing_to_the_node(scene
 @together()
 def test_a_warning_is_reported_and_nothing_else_happens(scene: Scene) -> None:
     scene.pool("Evict")
-    scene.await_members()
+    scene.await_calm()
     since = scene.world.now()
     warned = scene.pods.run("large", scene.node, WARNING)
     eventually(lambda: scene.issues(about=scene.node), what="an issue about the node", seconds=120, every=1)

@@ -8,7 +8,7 @@ import pytest
 
 from cluster.evictions import Evictions
 from cluster.kubelets import ask_kubelet
-from cluster.memory_pods import BRIM, HARD, LEAK, NAMESPACE, SOFT, STORM, WARNING, steady
+from cluster.memory_pods import BRIM, HARD, LEAK, NAMESPACE, SOFT, STORM, WARNING, growing, steady
 from cluster.memory_scene import Scene
 from cluster.memory_world import Ground, machines
 from cluster.simulated import condition
@@ -44,6 +44,11 @@ def committed(scene: Scene, node: str) -> float:
     )
 
 
+def used(scene: Scene, node: str) -> float:
+    """Return the bytes that are committed."""
+    return scene.exported("windows_memory_committed_bytes", node)
+
+
 def left(scene: Scene, node: str) -> float:
     """Return the GiB that can still be committed."""
     limit = scene.exported("windows_memory_commit_limit", node)
@@ -62,7 +67,7 @@ def test_workloads_bring_machines_as_near_to_the_end_as_their_names_say(scene: S
     scene.pods.run("decoy", losing, steady("5Gi"))
     scene.fleet.lose_memory([losing], growth_per_minute="60Gi", into="Processes")
     for name in ("one", "two"):
-        scene.pods.run(name, both, steady("10700Mi"))
+        scene.pods.run(name, both, growing("10700Mi"))
 
     eventually(lambda: 0.82 < committed(scene, warned) < 0.88, what="84 %")
     eventually(lambda: 0.915 < committed(scene, soft) < 0.94 and left(scene, soft) > 1.5, what="Soft")
@@ -74,6 +79,11 @@ def test_workloads_bring_machines_as_near_to_the_end_as_their_names_say(scene: S
     for node in (soft, hard, brim, leaking, both):
         assert scene.exported("windows_memory_available_bytes", node) > 10 * GIB
         assert scene.fleet.truth(node).allocations_denied == 0
+    began, steadily = {node: used(scene, node) for node in (soft, hard, brim, both)}, used(scene, warned)
+    eventually(
+        lambda: all(used(scene, node) > least for node, least in began.items()), what="growth", seconds=10
+    )
+    assert used(scene, warned) == steadily
     eventually(lambda: scene.fleet.truth(storming).seconds_thrashing > 0, what="thrashing")
     assert committed(scene, storming) < 0.75
     assert scene.exported("windows_memory_available_bytes", storming) < GIB

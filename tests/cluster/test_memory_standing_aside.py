@@ -33,7 +33,7 @@ def test_memory_that_windows_itself_has_lost_evicts_nobody_and_the_advice_is_to_
     scene: Scene,
 ) -> None:
     scene.pool("Evict")
-    scene.await_members()
+    scene.await_calm()
     decoy = scene.pods.run("decoy", scene.node, steady("5Gi"))
     scene.fleet.lose_memory([scene.node], growth_per_minute="60Gi", into="Processes")
     scene.await_pressured(1)
@@ -51,7 +51,7 @@ def test_where_no_kubelet_tells_the_commit_of_pods_two_evictions_without_effect_
     scene: Scene,
 ) -> None:
     scene.pool("Evict", eviction={"periodSeconds": 3600, "maxPodsPerNode": 10})
-    scene.await_members()
+    scene.await_calm()
     for number in range(4):
         scene.pods.run(f"decoy{number}", scene.node, {**steady("500Mi"), "touchedPercent": 80})
     scene.fleet.lose_memory([scene.node], growth_per_minute="60Gi", into="Processes")

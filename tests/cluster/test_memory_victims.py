@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cluster.memory_pods import EXEMPT, HARD, LEAK, SOFT, steady
+from cluster.memory_pods import EXEMPT, HARD, LEAK, SOFT, growing, steady
 from cluster.memory_scene import Scene
 from cluster.memory_world import BLOCKED, EVERY_SECONDS, LONG_SECONDS, PATIENCE_SECONDS
 from cluster.together import WHOLE_FILE, Together
@@ -43,12 +43,14 @@ def test_a_pod_with_a_day_of_grace_is_evicted_with_it_and_twelve_minutes_of_it_c
 @together()
 def test_a_noisy_neighbour_is_evicted_and_the_pods_within_their_requests_are_not(scene: Scene) -> None:
     scene.pool("Evict")
-    scene.await_members()
+    scene.await_calm()
+    # Each is a third of the noisy one, and all of it is growth: their requests alone protect them.
     polite = {
-        scene.pods.run(f"polite{number}", scene.node, steady("2Gi"), request="2Gi") for number in range(3)
+        scene.pods.run(f"polite{number}", scene.node, steady("3500Mi"), request="3500Mi")
+        for number in range(3)
     }
-    growing = {**LEAK, "commit": "13Gi", "maximum": "15Gi"}
-    noisy = scene.pods.run("noisy", scene.node, growing, request="1Gi")
+    leak = {**LEAK, "commit": "9Gi", "maximum": "10900Mi"}
+    noisy = scene.pods.run("noisy", scene.node, leak, request="1Gi")
     scene.await_evicted(noisy)
     scene.spares(*polite)
     assert scene.fleet.truth(scene.node).allocations_denied == 0
@@ -56,9 +58,11 @@ def test_a_noisy_neighbour_is_evicted_and_the_pods_within_their_requests_are_not
 
 @together()
 def test_a_pod_that_a_budget_protects_is_passed_over_for_the_next(scene: Scene) -> None:
-    protected = scene.pods.run("protected", scene.node, steady("11Gi"), labels={"tier": "batch"})
+    # If it grew by more than half of what both do, no pod would go.
+    slow = growing("11Gi", per_minute=3)
+    protected = scene.pods.run("protected", scene.node, slow, labels={"tier": "batch"})
     scene.pods.protect("protected")
-    other = scene.pods.run("other", scene.node, steady("10Gi"))
+    other = scene.pods.run("other", scene.node, growing("10Gi"))
     # What is preferred is the first choice, so that the budget is met.
     preferred = {"podSelector": {"matchLabels": {"tier": "batch"}}, "behavior": "Prefer"}
     scene.pool("Evict", eviction={"rules": [preferred]})
@@ -118,8 +122,8 @@ def test_of_two_pods_the_one_of_lower_priority_goes_and_the_other_stays(scene: S
     }
     api.create(PRIORITY_CLASSES, manifest)
     try:
-        upper = scene.pods.run("upper", scene.node, steady("10700Mi"), priorityClassName=name)
-        lower = scene.pods.run("lower", scene.node, steady("10700Mi"))
+        upper = scene.pods.run("upper", scene.node, growing("10700Mi"), priorityClassName=name)
+        lower = scene.pods.run("lower", scene.node, growing("10700Mi"))
         scene.pool("Evict")
         scene.await_evicted(lower)
         scene.spares(upper)
@@ -131,7 +135,7 @@ def test_of_two_pods_the_one_of_lower_priority_goes_and_the_other_stays(scene: S
 def test_a_node_gets_no_second_eviction_while_the_first_pod_still_ends(scene: Scene) -> None:
     """The pod that ends holds its memory, so the node is as full as before; the other would be the next."""
     scene.pool("Evict")
-    scene.await_members()
+    scene.await_calm()
     uids = {scene.pods.run(name, scene.node, steady("10700Mi"), stop_seconds=30) for name in ("one", "two")}
     first = eventually(scene.evictions, what="an eviction", seconds=PATIENCE_SECONDS, every=EVERY_SECONDS)[0]
     assert first.pod_uid in uids

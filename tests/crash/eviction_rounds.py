@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cluster.memory_pods import NAMESPACE, Pods, steady
+from cluster.memory_pods import NAMESPACE, Pods, growing
 from cluster.memory_world import block
 from crash.corner import Corner
 from crash.eviction_ends import Ends, pods_of
@@ -30,9 +30,10 @@ from testbed.faults import PROGRESS, Match, When, kill, on
 Object = dict[str, Any]
 
 LIMITS: Final = {"maxPodsPerNode": 1, "maxNodes": 1, "maxPressuredNodes": "100%", "periodSeconds": 3600}
-FIRST: Final = steady("7500Mi")
-SECOND: Final = steady("7450Mi")
-"""Three of either, and what Windows has itself, leave less than 1 GiB to commit: Hard. Two leave 8."""
+FIRST: Final = growing("7500Mi")
+SECOND: Final = growing("7450Mi")
+"""Three of either, and what Windows has itself, leave less than 1 GiB to commit: Hard. Two leave 8. All grow
+alike, so that an operator that has just been started sees it, and chooses the same pod."""
 STOP_SECONDS: Final = 8
 """So long an evicted pod holds its memory: to the next operator the node is full, while the pod ends."""
 TEMPTED_SECONDS: Final = 8.0
