@@ -101,6 +101,49 @@ def test_agents_static_host_process_critical_naked_and_exempt_pods_are_never_evi
 
 
 @together()
+def test_a_small_pod_that_leaks_is_evicted_and_the_large_one_beside_it_that_does_not_grow_stays(
+    scene: Scene,
+) -> None:
+    large = scene.pods.run("large", scene.node, steady("20Gi"))
+    leaking = scene.pods.run("leaking", scene.node, growing("1Gi"))
+    scene.pool("Evict")
+    scene.await_evicted(leaking)
+    scene.spares(large)
+
+
+@together()
+def test_if_a_budget_protects_the_pod_that_leaks_that_is_told_and_no_other_pod_goes(scene: Scene) -> None:
+    large = scene.pods.run("large", scene.node, steady("19Gi"))
+    leaking = scene.pods.run("leaking", scene.node, growing("1Gi"))
+    scene.pods.protect("leaking")
+    # Beside a pod that may be evicted, half as much growth would be enough.
+    other = scene.pods.run("other", scene.node, growing("1Gi", per_minute=3))
+    scene.pool("Evict")
+    assert "PodDisruptionBudgets" in scene.await_issue(BLOCKED)["message"]
+    scene.spares(large, other)
+    assert leaking in scene.pods.staying()
+    scene.pods.expose("leaking")
+    scene.await_evicted(leaking, seconds=LONG_SECONDS)
+    scene.spares(large, other)
+
+
+@together()
+def test_if_a_pod_of_a_daemon_set_leaks_no_other_pod_goes_in_its_place(scene: Scene) -> None:
+    agent = scene.pods.run("agent", scene.node, growing("1Gi"), kind="DaemonSet")
+    large = scene.pods.run("large", scene.node, steady("19Gi"))
+    other = scene.pods.run("other", scene.node, growing("1Gi", per_minute=3))
+    scene.pool("Evict")
+    scene.await_issue(BLOCKED)
+    scene.spares(agent, large, other)
+    assert scene.signal()[1], "the node is tainted nevertheless"
+    # It would have evicted there: a pod that grows by more than the agent goes.
+    ordinary = scene.pods.run("ordinary", scene.node, steady("1Gi"), tolerant=True)
+    scene.await_evicted(ordinary, seconds=LONG_SECONDS)
+    scene.spares(agent, large, other)
+    assert scene.evicted() == {ordinary}
+
+
+@together()
 def test_pods_that_are_younger_than_the_pool_asks_are_not_evicted(scene: Scene) -> None:
     young = scene.pods.run("young", scene.node, SOFT)
     scene.pool("Evict", eviction={"minPodAgeSeconds": 86400})
