@@ -23,9 +23,9 @@ from winpool.loops import Faults
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.model.pressure import (
-    Axis,
     NO_SAMPLES,
     NOTHING_KNOWN,
+    Axis,
     KnownMemory,
     MemorySample,
     NodePressure,

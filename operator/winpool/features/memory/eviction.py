@@ -153,8 +153,8 @@ def state_of(
 ) -> EvictionState:
     """Return the state of ``intent`` ``now``, which is ``read_at`` on the clock of the answers.
 
-    ``pods`` is the last list of the node's pods. ``is_back``: the detector has measured that the memory of the
-    pod is back, or has had the time.
+    ``pods`` is the last list of the node's pods. ``is_back``: by what the detector has measured, the memory
+    of the pod is back, or has had the time.
     """
     answer = None if answered is None else answered.answer
     pod = None if pods is None else pods.of(intent.uid)

@@ -52,8 +52,7 @@ SOFT_WRITE_OUT_PER_SECOND: Final = 100.0
 DISK_SHARE: Final = {Level.SOFT: 0.25, Level.HARD: 0.5}
 """So much of the most that a disk has read."""
 LEAST_READS: Final = 50.0
-"""Half of what the slowest disk of a cloud reads in a second (a standard HDD disk of Azure: 500 of any kind; a
-quarter of them random). Fewer are a program that starts."""
+"""Fewer are a program that starts, on any disk."""
 LEAST_WRITE_OUT: Final = 50.0
 """Pages: files are read at any rate, and no page is written out for them."""
 REPURPOSED_RISE_PER_SECOND: Final = 100.0

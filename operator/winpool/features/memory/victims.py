@@ -57,8 +57,8 @@ GROWER_SHARE: Final = 0.25
 MOST_OF_GROWTH: Final = 0.5
 """Pods with more than this share of all growth are the cause."""
 EXPLAINED_SHARE: Final = 0.25
-"""Pods that grew by less than this share of what the node has committed more are not the cause. It is no half,
-since working sets are trimmed where RAM is short, and a pod has more than what is in RAM."""
+"""Pods that grew by less than this share of what the node has committed more are not the cause. It is no
+half, since working sets are trimmed where RAM is short, and a pod has more than what is in RAM."""
 
 MIN_SHARE: Final = 0.05
 """Evicting a pod with a smaller share of what is missing is a disruption without an effect."""
