@@ -20,6 +20,7 @@ from winpool.cli.counts import NONE, amount, rate
 from winpool.cli.kubectl import Kubectl, NotAskedError, decoded
 from winpool.cli.kubelet import sampling
 from winpool.cli.reader import read_pools
+from winpool.features.memory.growth import grown_pods
 from winpool.features.memory.levels import missing
 from winpool.features.memory.settings import settings_of
 from winpool.features.memory.victims import Basis, Candidate, Exclusion, Protection, candidates_of, judge
@@ -27,7 +28,7 @@ from winpool.kube.budgets import BUDGETS_PATH, decode_budgets
 from winpool.kube.pods import PodPage, decode_pod_page, node_request
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node_pods import NodePods
-from winpool.model.pressure import Axis, PodUsage, Reading, grown
+from winpool.model.pressure import Axis, PodUsage, Reading, UsageSinceCalm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -42,6 +43,11 @@ APART_SECONDS: Final = 12.0
 PROTECTION_UNKNOWN: Final = (
     f"EVICTABLE is {NONE} where it would be Yes if the namespace is not protected: the operator is older and "
     "does not say which are."
+)
+
+GROWERS_ONLY: Final = (
+    "Of those with Yes, the operator evicts one that has grown since the node was calm, and none if most of "
+    "that growth is of pods that have to stay."
 )
 
 WITH_URL: Final = "not read with --url, since kubectl may be set to another cluster: leave --url out"
@@ -110,7 +116,7 @@ def read_pods(
             node,
             pressure,
             budgets=budgets,
-            usage={**last, **grown(first, both)},
+            usage={**last, **grown_pods(first, both)},
             seconds=at - first_at,
             protected=protected,
         ),
@@ -142,13 +148,15 @@ def judged(
     """Return the pods of ``node`` as an eviction would judge them now, those that use most first.
 
     The growth in ``usage`` is that of so many ``seconds``. What the pods used while the node was calm is not
-    known, so one that has not grown since may be evicted by this, and not by the operator.
+    known here: ``GROWERS_ONLY`` says so.
     """
     now = datetime.now(UTC)
     blocked = frozenset(pod.uid for pod in page.pods if budgets.block_of(pod) is not None)
     pods = NodePods(now, 0.0, page.pods, blocked)
     basis, found = judge(
-        candidates_of(pods, usage=usage, rules=pressure.eviction.pod_rules, answers={}, now=now),
+        candidates_of(
+            pods, usage=UsageSinceCalm(usage), rules=pressure.eviction.pod_rules, answers={}, now=now
+        ),
         axis=node.axis or Axis.COMMIT,
         missing=_missing(node, pressure),
         protection=Protection(frozenset(protected or ()), pressure.eviction.min_pod_age_seconds),
@@ -200,6 +208,8 @@ def render_pods(seen: SeenPods, *, look: Look) -> str:
         paper.table([_cells(each) for each in seen.pods], dropped=("WORKING-SET",), indent="  ")
     if any(each.evictable is None for each in seen.pods):
         paper.line(f"  {PROTECTION_UNKNOWN}")
+    if any(each.evictable for each in seen.pods):
+        paper.line(f"  {GROWERS_ONLY}")
     if not seen.evicts:
         paper.line("  The mode of the pool is not Evict: EVICTABLE says what it would permit.")
     return paper.text

@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 
 from winpool.api.memory_pressure import MemoryMode
 from winpool.features.memory.detector import changes_after, known_at, step
+from winpool.features.memory.growth import NO_PODS, PodHistory
 from winpool.features.memory.samples import fresh_seconds
-from winpool.features.memory.settings import EVIDENCE_SECONDS, FRESH_SECONDS, DetectorSettings, settings_of
+from winpool.features.memory.settings import FRESH_SECONDS, DetectorSettings, settings_of
 from winpool.kubelet.outcome import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, Outcome
 from winpool.kubelet.samples import KubeletEviction
 from winpool.kubelet.schedule import Waiting
@@ -30,48 +31,10 @@ from winpool.model.pressure import (
     MemorySample,
     NodePressure,
     PodUsage,
-    grown,
+    UsageSinceCalm,
 )
 
 log = logging.getLogger(__name__)
-
-BASE_SECONDS: Final = 300.0
-"""Between two lists of the pods of a calm node, one in five of its polls (P7): what a pod had before the
-pressure shows whether it grows."""
-
-
-@dataclass(frozen=True, slots=True)
-class PodHistory:
-    """What the pods of a node used while it was calm, and what they use now, by their UIDs, with the times.
-
-    Where it was not calm since the start, the first list stands for that. ``committed`` is what the node had
-    committed by then, None where that is unknown.
-    """
-
-    base: tuple[float, Mapping[str, PodUsage]] | None = None
-    last: tuple[float, Mapping[str, PodUsage]] | None = None
-    committed: float | None = None
-
-    def is_due(self, *, now: float) -> bool:
-        """Whether the pods of a calm node are to be listed."""
-        return self.base is None or now - self.base[0] >= BASE_SECONDS
-
-    def listed(
-        self, pods: Mapping[str, PodUsage], *, at: float, is_calm: bool, committed: float | None
-    ) -> PodHistory:
-        """Return it with a list of the pods that arrived at ``at``, with what the node had committed."""
-        if is_calm or self.base is None:
-            return PodHistory((at, pods), (at, pods), committed)
-        return replace(self, last=(at, pods))
-
-    def usage(self, *, now: float) -> Mapping[str, PodUsage]:
-        """Return what each pod uses, and its growth; nothing where the last list is too old for evidence."""
-        if self.base is None or self.last is None or now - self.last[0] > EVIDENCE_SECONDS:
-            return {}
-        return grown(self.base[1], self.last[1])
-
-
-NO_PODS: Final = PodHistory()
 
 
 @dataclass(slots=True)
@@ -227,20 +190,21 @@ class WatchedNode:
         return self.wanted.evicts and (self.is_hot or self.pods.is_due(now=now))
 
     def listed(self, pods: Mapping[str, PodUsage], *, at: float) -> None:
-        """Note a list of the pods that came with the last sample."""
+        """Note a list of the pods that arrived ``at`` a time, unless the sample that it came with is old."""
+        last = self.memory.sources.get(self.wanted.kubelet or "")
+        if last is None or last.arrived_at != at:
+            return
         is_calm = not self.is_hot and not self.memory_at(at).is_hot
         self.pods = self.pods.listed(pods, at=at, is_calm=is_calm, committed=self._committed)
+
+    def usage(self, now: float) -> UsageSinceCalm | None:
+        """Return what its pods use, and by how much they grow; None where that is not known ``now``."""
+        return self.pods.usage(now=now, committed=self._committed)
 
     @property
     def _committed(self) -> float | None:
         reading = self.memory.axes[Axis.COMMIT].reading
         return None if reading is None else reading.used
-
-    @property
-    def grown(self) -> float | None:
-        """How much more the node has committed than when it was calm; None where that is unknown."""
-        before, now = self.pods.committed, self._committed
-        return None if before is None or now is None else now - before
 
     @property
     def ready_since(self) -> float:
@@ -520,9 +484,10 @@ class WatchedNodes:
             told={uid: each.told for uid, each in mine.items()},
             views={uid: each.memory_at(now) for uid, each in mine.items()},
             problems={uid: each.problem for uid, each in mine.items() if each.problem},
-            pods={uid: usage for uid, each in mine.items() if (usage := each.pods.usage(now=now))},
-            grown={
-                uid: grown for uid, each in mine.items() if each.is_hot and (grown := each.grown) is not None
+            pods={
+                uid: usage
+                for uid, each in mine.items()
+                if each.is_hot and (usage := each.usage(now)) is not None
             },
             read_at=now,
         )

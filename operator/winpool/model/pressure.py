@@ -423,26 +423,19 @@ class PodUsage:
     working_set_growth: float | None = None
 
 
-def grown(first: Mapping[str, PodUsage], last: Mapping[str, PodUsage]) -> dict[str, PodUsage]:
-    """Return the ``last`` list of what pods use, by their UIDs, with the growth since the ``first``.
+NO_USAGE: Final = PodUsage()
 
-    A pod that is not in the first one has started since, so all that it has is growth.
+
+@dataclass(frozen=True, slots=True)
+class UsageSinceCalm:
+    """What the ``pods`` of a node use, by their UIDs, with their growth in the last ``seconds``.
+
+    ``grown`` is how much more the node has committed than then, None where that is unknown.
     """
-    return {
-        uid: replace(
-            each,
-            commit_growth=_growth(each.commit, first.get(uid, _NOTHING).commit),
-            working_set_growth=_growth(each.working_set, first.get(uid, _NOTHING).working_set),
-        )
-        for uid, each in last.items()
-    }
 
-
-_NOTHING: Final = PodUsage(0.0, 0.0)
-
-
-def _growth(now: float | None, before: float | None) -> float | None:
-    return None if now is None or before is None else now - before
+    pods: Mapping[str, PodUsage] = field(default_factory=dict)
+    seconds: float = 0.0
+    grown: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,19 +471,17 @@ class KnownMemory:
     ``told`` is what was known when the level, the guard or the signal of a node last changed: what people
     read, so that no report changes with every sample. ``views`` is what is known at ``read_at``, the moment
     of the snapshot: what evictions are decided on. ``problems`` are the sentences about nodes and data
-    sources that give no samples, without names of nodes. ``pods`` are the pods of nodes, by their UIDs,
-    where the pool evicts; a node whose last list of them is not fresh has none, as most calm ones. ``grown``
-    is how much more such a node has committed than when it was calm, where that is known.
-    ``data_sources`` are the names in the operator's settings, None where those are not known. ``forbidden``
-    says which right the operator lacks to poll kubelets, empty where it lacks none. ``capabilities`` are what
-    people read: renewed rarely, and None until most is known after a start.
+    sources that give no samples, without names of nodes. ``pods`` are those of nodes under pressure where the
+    pool evicts; a node whose last list of them is not fresh has none. ``data_sources`` are the names in the
+    operator's settings, None where those are not known. ``forbidden`` says which right the operator lacks to
+    poll kubelets, empty where it lacks none. ``capabilities`` are what people read: renewed rarely, and None
+    until most is known after a start.
     """
 
     told: Mapping[str, NodePressure] = field(default_factory=dict)
     views: Mapping[str, NodePressure] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
-    pods: Mapping[str, Mapping[str, PodUsage]] = field(default_factory=dict)
-    grown: Mapping[str, float] = field(default_factory=dict)
+    pods: Mapping[str, UsageSinceCalm] = field(default_factory=dict)
     read_at: float = 0.0
     data_sources: frozenset[str] | None = None
     forbidden: str = ""

@@ -307,7 +307,7 @@ class OperatorNode:
         return [Wish(guest, by_api=True)]
 
     def _step(self, now: float) -> Step | None:
-        view = self._watched.memory_at(now)
+        view, usage = self._watched.memory_at(now), self._watched.usage(now)
         views = {self._node.uid: view, **self._others.views(now, self._watched.ready_since)}
         nodes = [self._node, *self._others.nodes]
         if self._scene.family.many:
@@ -317,8 +317,7 @@ class OperatorNode:
             Pass(
                 memory=KnownMemory(
                     views=views,
-                    pods={self._node.uid: self._watched.pods.usage(now=now)},
-                    grown={} if self._watched.grown is None else {self._node.uid: self._watched.grown},
+                    pods={} if usage is None else {self._node.uid: usage},
                     read_at=now,
                 ),
                 known=KnownEvictions(

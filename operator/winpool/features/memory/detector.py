@@ -13,6 +13,8 @@ from typing import Final
 from winpool.api.memory_pressure import PageFile
 from winpool.features.memory.levels import (
     FLIP_SECONDS,
+    agree,
+    has_been_over,
     has_lasted,
     held_in,
     hold_seconds,
@@ -33,6 +35,7 @@ from winpool.features.memory.samples import (
     preferred,
 )
 from winpool.features.memory.settings import (
+    EVIDENCE_APART_SECONDS,
     EVIDENCE_SAMPLES,
     EVIDENCE_SECONDS,
     FRESH_SECONDS,
@@ -273,17 +276,14 @@ def _signalled(memory: NodePressure, *, at: float, settings: DetectorSettings) -
 
 
 def _is_confirmed(level: Level, latch: Latch, grace: float) -> bool:
-    if latch.over_seconds is None:
-        return False
     match level:
         case Level.HARD:
-            return latch.over_samples >= EVIDENCE_SAMPLES
+            return agree(latch, EVIDENCE_APART_SECONDS)
         case Level.SOFT:
             # No pod is evicted from a node that is not signalled: new ones would take its place.
-            is_evicting = latch.over_seconds >= grace and latch.over_samples >= EVIDENCE_SAMPLES
-            return latch.over_seconds >= SOFT_SIGNAL_SECONDS or is_evicting
+            return has_been_over(latch, SOFT_SIGNAL_SECONDS) or agree(latch, grace)
         case _:
-            return latch.over_seconds >= PROXY_SIGNAL_SECONDS
+            return has_been_over(latch, PROXY_SIGNAL_SECONDS)
 
 
 # What evictions have achieved. One that is under way, or whose memory has not had the time to come back,

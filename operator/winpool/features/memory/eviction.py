@@ -48,7 +48,7 @@ from winpool.features.memory.victims import Choice, Protection, candidates_of, c
 from winpool.model.node import Eviction, Node, Premise
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import Pod
-from winpool.model.pressure import Axis, AxisPressure, KnownMemory, Level, NodePressure
+from winpool.model.pressure import Axis, AxisPressure, KnownMemory, Level, NodePressure, UsageSinceCalm
 from winpool.ownership.desired import KEEP, DesiredValue
 
 SPACING_SECONDS: Final = 6
@@ -501,9 +501,10 @@ class NodeEvictions:
     def _choice(self, pods: NodePods, axis: AxisPressure) -> Choice:
         """Return which of the pods is next."""
         of = self._of
+        usage = of.memory.pods.get(self.node.uid, UsageSinceCalm())
         candidates = candidates_of(
             pods,
-            usage=of.memory.pods.get(self.node.uid, {}),
+            usage=usage,
             rules=of.limits.pod_rules,
             answers=of.known.answers,
             now=of.now,
@@ -516,7 +517,7 @@ class NodeEvictions:
             missing=axis.missing,
             protection=protection,
             is_hard=is_hard,
-            grown=of.memory.grown.get(self.node.uid) if axis.axis is Axis.COMMIT else None,
+            grown=usage.grown if axis.axis is Axis.COMMIT else None,
         )
 
     def _asked_at(self, uid: str) -> float | None:

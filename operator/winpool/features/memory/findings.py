@@ -35,6 +35,9 @@ _NAMESPACES_NAMED: Final = 3
 SLOW_LIST_SECONDS: Final = 10.0
 """How long a list may take, in seconds. A node whose memory is short is sampled as often, by default."""
 
+_IN_THE_RECORD: Final = f"{MEMORY_ANNOTATION} on the others names theirs."
+_BY_THE_PLUGIN: Final = "kubectl winpool memory node/NODE shows those of the others."
+
 _POD: Final = re.compile(f"{DNS_SUBDOMAIN_PATTERN}/{DNS_SUBDOMAIN_PATTERN}", re.ASCII)
 
 _BY_UNREAD_BUDGETS: Final = (
@@ -79,15 +82,17 @@ _BY_A_GROWER: Final = (
     "evicted now: a PodDisruptionBudget or a rule protects it, or it is a node agent, has no controller, is "
     "too young, or uses too little. No other pod is evicted in its place, since the memory of that would be "
     "used up as well.",
-    "Find the pod there that grows, with kubectl winpool memory node/NODE, and lower its memory or move it. "
-    "If a PodDisruptionBudget or a rule in spec.memoryPressure.eviction.rules protects it, change that.",
+    "Lower the memory of the pod or move it. If a PodDisruptionBudget or a rule in "
+    "spec.memoryPressure.eviction.rules protects it, change that.",
 )
 _BY_NO_GROWTH: Final = (
-    "These nodes are short of memory, and no pod that may be evicted has grown since the node was calm, as "
-    "far as that is known. If it was not calm since the operator first listed its pods, what counts is the "
-    "growth since then. The operator evicts no pod that has not grown.",
-    "Find the pods there that use the most memory, and lower their memory or move them, or give the pool "
-    "more memory.",
+    "These nodes are short of memory, and no pod that may be evicted has grown much since the node was calm, "
+    "as far as kubelets show it. Of a node that was under pressure before the operator started, or stays so "
+    "for hours, what counts is the growth of the last one to two hours. The operator evicts no pod that has "
+    "not grown.",
+    "Compare the pods there with what the node has committed: kubectl winpool memory node/NODE. If it is "
+    "much more, what grows is Windows itself or a service. Otherwise lower the memory of the largest pods, "
+    "or give the pool more.",
 )
 
 _BLOCKS: Final = (
@@ -152,30 +157,31 @@ def _is_late(step: Step, known: KnownEvictions) -> bool:
 
 
 def _stuck(steps: Collection[Step]) -> Iterator[Finding]:
-    stuck = {each.node.name: each.intent for each in steps if each.state is EvictionState.STUCK}
+    stuck = {
+        each.node.name: _pod(each.intent)
+        for each in steps
+        if each.state is EvictionState.STUCK and each.intent is not None
+    }
     if stuck:
         yield Finding(
             IssueReason.EVICTION_STUCK,
             list(stuck),
             "A pod that was evicted from these nodes is still being deleted, two minutes after its grace "
             "period, of which ten minutes count at most. The operator evicts no other pod there until it is "
-            f"gone. {_named(stuck)}",
+            f"gone. {_named(stuck, _IN_THE_RECORD)}",
             "Find out why the pod does not end: a long grace period, a finalizer, a volume, or the container "
             "runtime.",
             cause="stuck",
         )
 
 
-def _named(intents: Mapping[str, Intent | None]) -> str:
-    """Return a sentence that names the pods of the first nodes; ``intents`` are by the names of the nodes.
+def _named(pods: Mapping[str, str], others: str) -> str:
+    """Return a sentence that names the pods of the first nodes, and where ``others`` are found.
 
-    It changes only with the nodes and their intents.
+    ``pods`` are by the names of their nodes; it changes only with them.
     """
-    first = (intents[node] for node in nsmallest(_PODS_NAMED, intents))
-    pods = ", ".join(_pod(each) for each in first if each is not None)
-    if len(intents) > _PODS_NAMED:
-        return f"The first of these pods are {pods}. {MEMORY_ANNOTATION} on the others names theirs."
-    return f"Pods: {pods}."
+    first = ", ".join(pods[node] for node in nsmallest(_PODS_NAMED, pods))
+    return f"The first of these pods are {first}. {others}" if len(pods) > _PODS_NAMED else f"Pods: {first}."
 
 
 def _pod(intent: Intent) -> str:
@@ -191,9 +197,19 @@ def _blocked(steps: Collection[Step]) -> Iterator[Finding]:
     yield from _unread(left)
     for exclusion, (message, fix), cause in _BLOCKS:
         nodes = [each.node.name for each in left if _excludes(each, exclusion)]
+        growers = {
+            each.node.name: each.choice.grower.full_name
+            for each in left
+            if each.choice is not None and each.choice.grower is not None
+        }
         left = [each for each in left if not _excludes(each, exclusion)]
         if nodes:
-            yield Finding(IssueReason.EVICTION_BLOCKED, nodes, message, fix, cause)
+            said = (
+                f"{message} {_named(growers, _BY_THE_PLUGIN)}"
+                if exclusion is Exclusion.ANOTHER_GROWS
+                else message
+            )
+            yield Finding(IssueReason.EVICTION_BLOCKED, nodes, said, fix, cause)
 
 
 def _unread(blocked: Collection[Step]) -> Iterator[Finding]:

@@ -30,7 +30,12 @@ from statistics import median
 from typing import Final
 
 from winpool.api.quantity import MIB, bytes_of
-from winpool.features.memory.settings import EVIDENCE_SAMPLES, FRESH_SECONDS, DetectorSettings
+from winpool.features.memory.settings import (
+    EVIDENCE_APART_SECONDS,
+    EVIDENCE_SAMPLES,
+    FRESH_SECONDS,
+    DetectorSettings,
+)
 from winpool.model.pressure import (
     NOTHING_LATCHED,
     UNLATCHED,
@@ -287,11 +292,19 @@ def has_lasted(axis: Axis, latches: Mapping[Level, Latch], settings: DetectorSet
 
     On COMMIT only Hard counts. Nothing is harmed before it is exhausted, and much that is committed may stay.
     """
-    hard, soft = latches[Level.HARD], latches[Level.SOFT]
-    if hard.over_samples >= EVIDENCE_SAMPLES:
+    if agree(latches[Level.HARD], EVIDENCE_APART_SECONDS):
         return True
-    has_grace = soft.over_seconds is not None and soft.over_seconds >= settings.soft_grace_seconds
-    return axis is Axis.PHYSICAL and has_grace and soft.over_samples >= EVIDENCE_SAMPLES
+    return axis is Axis.PHYSICAL and agree(latches[Level.SOFT], settings.soft_grace_seconds)
+
+
+def agree(latch: Latch, seconds: float) -> bool:
+    """Whether every sample has been over the line for so long, and two followed each other."""
+    return has_been_over(latch, seconds) and latch.over_samples >= EVIDENCE_SAMPLES
+
+
+def has_been_over(latch: Latch, seconds: float) -> bool:
+    """Whether every sample has been over the line for so long."""
+    return latch.over_seconds is not None and latch.over_seconds >= seconds
 
 
 def with_point(points: tuple[Reading, ...], point: Reading) -> tuple[Reading, ...]:

@@ -27,6 +27,8 @@ EVIDENCE_SECONDS: Final = 45.0
 or of an exporter that is scraped every 15 or 30 s."""
 EVIDENCE_SAMPLES: Final = 2
 """One sample can be an outlier."""
+EVIDENCE_APART_SECONDS: Final = 5.0
+"""So are two of the same moment, of two sources. It is half of the interval for nodes under pressure."""
 SETTLE_SECONDS: Final = 60.0
 """After a pod is gone so long, and two samples, until its memory counts as returned. It is longer than
 ``EVIDENCE_SECONDS``, so what was measured before is no evidence for the next eviction."""

@@ -11,8 +11,8 @@ does, it is the one that uses most above its request, with what it has grown sin
 lower deletion cost decides, then the younger age. Pods with less than a twentieth of what is missing stay.
 
 Pods that have not grown since the node was calm stay, as do those that have grown by little beside the one
-that grew most. If the pod with most of the growth may not be evicted, no other is evicted in its place: what
-it frees would be used up as well.
+that grew most, and all where together they have grown by little beside the node. If the pod with most of the
+growth may not be evicted, no other is evicted in its place: what it frees would be used up as well.
 
 On COMMIT what counts is what a pod has committed, on PHYSICAL its private working set. On COMMIT where no
 pod's commit is known, which is so with most kubelets, the working set has to do. A pod whose usage is unknown
@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from operator import itemgetter
@@ -43,7 +43,7 @@ from winpool.api.memory_pressure import EvictionBehavior, EvictionRule
 from winpool.api.quantity import rounded
 from winpool.model.node_pods import Answer, Answered, NodePods
 from winpool.model.pods import EvictionFacts, Pod
-from winpool.model.pressure import Axis, PodUsage, is_amount
+from winpool.model.pressure import NO_USAGE, Axis, PodUsage, UsageSinceCalm, is_amount
 from winpool.ownership.selection import selects
 
 SYSTEM_PRIORITY: Final = 2_000_000_000
@@ -61,9 +61,8 @@ EXPLAINED_SHARE: Final = 0.25
 half, since working sets are trimmed where RAM is short, and a pod has more than what is in RAM."""
 
 MIN_SHARE: Final = 0.05
-"""Evicting a pod with a smaller share of what is missing is a disruption without an effect."""
-
-_UNKNOWN: Final = PodUsage()
+"""Evicting a pod with a smaller share of what is missing is a disruption without an effect. Nor is less
+growth of all pods the cause, where it is not known how much more the node has committed."""
 
 
 class Exclusion(Enum):
@@ -87,7 +86,6 @@ class Exclusion(Enum):
     TOO_SMALL = "too small"
     ANOTHER_GROWS = "another one grows, and may not be evicted"
     NOT_GROWING = "has not grown since the node was calm"
-    OUTSIDE_GROWS = "what grows is in no pod"
 
 
 class Basis(Enum):
@@ -109,7 +107,7 @@ class Candidate:
 
     pod: Pod
     facts: EvictionFacts
-    usage: PodUsage = _UNKNOWN
+    usage: PodUsage = NO_USAGE
     age_seconds: float = 0.0
     is_blocked: bool = False
     is_unread: bool = False
@@ -198,27 +196,36 @@ def protected_because(candidate: Candidate, protection: Protection) -> Exclusion
 def candidates_of(
     pods: NodePods,
     *,
-    usage: Mapping[str, PodUsage],
+    usage: UsageSinceCalm,
     rules: Sequence[EvictionRule],
     answers: Mapping[str, Answered],
     now: datetime,
 ) -> tuple[Candidate, ...]:
-    """Return a candidate for each pod. A pod that was refused lately is blocked."""
+    """Return a candidate for each pod. A pod that was refused lately is blocked.
+
+    One that was created since the node was calm has grown by all that it uses.
+    """
     refused = {uid for uid, each in answers.items() if each.answer is Answer.REFUSED}
     return tuple(
         Candidate(
             pod=pod,
             facts=facts,
-            usage=usage.get(pod.uid, _UNKNOWN),
-            # One whose age is not known, or that is from the future, is too young.
-            age_seconds=-1.0 if facts.created is None else (now - facts.created).total_seconds(),
+            usage=_all_growth(used) if 0 <= age < usage.seconds else used,
+            age_seconds=age,
             is_blocked=pod.uid in refused or pod.uid in (pods.blocked or ()),
             is_unread=pod.uid in pods.unread,
             behavior=next((rule.behavior for rule in rules if _matches(rule, pod)), None),
         )
         for pod in pods.pods
         if (facts := pod.eviction) is not None
+        for used in (usage.pods.get(pod.uid, NO_USAGE),)
+        # One whose age is not known, or that is from the future, is too young.
+        for age in (-1.0 if facts.created is None else (now - facts.created).total_seconds(),)
     )
+
+
+def _all_growth(used: PodUsage) -> PodUsage:
+    return replace(used, commit_growth=used.commit, working_set_growth=used.working_set)
 
 
 def _matches(rule: EvictionRule, pod: Pod) -> bool:
@@ -233,7 +240,8 @@ class Choice:
 
     ``usage`` is what it uses by the ``basis``, in bytes. ``reason`` is a sentence for people. ``excluded``
     counts the others by why they are not evicted; those that only rank after the victim are not in it.
-    ``unread`` are the namespaces of those whose budgets are too large or too many to be read.
+    ``unread`` are the namespaces of those whose budgets are too large or too many to be read. ``grower`` is
+    the pod that grows and may not be evicted, for which all others stay.
     """
 
     victim: Candidate | None
@@ -242,6 +250,7 @@ class Choice:
     reason: str
     excluded: Mapping[Exclusion, int]
     unread: frozenset[str] = frozenset()
+    grower: Pod | None = None
 
 
 def judge(
@@ -273,7 +282,8 @@ def judge(
             exclusion = Exclusion.TOO_SMALL
         found.append((each, exclusion))
     if by_growth:
-        found = _of_growers(found, basis, grown)
+        needed = MIN_SHARE * missing if grown is None else EXPLAINED_SHARE * grown
+        found = _of_growers(found, basis, needed)
     eligible = [each for each, exclusion in found if exclusion is None]
     if any(each.asks_to_stay for each in eligible):
         culprit = min(eligible, key=lambda each: each.rank(basis))
@@ -282,21 +292,23 @@ def judge(
 
 
 def _of_growers(
-    found: list[tuple[Candidate, Exclusion | None]], basis: Basis, grown: float | None
+    found: list[tuple[Candidate, Exclusion | None]], basis: Basis, needed: float
 ) -> list[tuple[Candidate, Exclusion | None]]:
-    """Return them with those excluded that have not grown; with all, where most of the growth has to stay."""
+    """Return them with those excluded that have not grown; with all, where most of the growth has to stay.
+
+    ``needed`` is how much of the growth is to be that of pods.
+    """
     growth = {each.pod.uid: each.growth(basis) for each, _ in found}
     most, total = max(growth.values(), default=0.0), sum(growth.values())
-    is_explained = grown is None or total >= EXPLAINED_SHARE * grown
     staying = sum(growth[each.pod.uid] for each, why in found if why is not None)
 
     def stays_because(each: Candidate) -> Exclusion | None:
-        if not is_explained:
-            return Exclusion.OUTSIDE_GROWS
+        grown = growth[each.pod.uid]
+        if total <= 0 or total < needed:
+            return Exclusion.NOT_GROWING
         if staying > MOST_OF_GROWTH * total:
             return Exclusion.ANOTHER_GROWS
-        grown = growth[each.pod.uid]
-        return Exclusion.NOT_GROWING if grown <= 0 or grown < GROWER_SHARE * most else None
+        return Exclusion.NOT_GROWING if grown < GROWER_SHARE * most else None
 
     return [(each, why or stays_because(each)) for each, why in found]
 
@@ -325,7 +337,11 @@ def choose(
     unread = frozenset(each.pod.namespace for each, why in judged if why is Exclusion.BUDGETS_UNREAD)
     eligible = [(each.used(basis) or 0.0, each) for each, exclusion in judged if exclusion is None]
     if not eligible:
-        return Choice(None, None, basis, "No pod of the node may be evicted.", dict(excluded), unread)
+        grower = None
+        if Exclusion.ANOTHER_GROWS in excluded:
+            staying = (each for each, why in judged if why is not Exclusion.ANOTHER_GROWS)
+            grower = max(staying, key=lambda each: each.growth(basis)).pod
+        return Choice(None, None, basis, "No pod of the node may be evicted.", dict(excluded), unread, grower)
     first = min(each.tier(basis) for _, each in eligible)
     equals = [(used, each) for used, each in eligible if each.tier(basis) == first]
     sufficient = [(used, each.rank(basis), each) for used, each in equals if used >= missing]
