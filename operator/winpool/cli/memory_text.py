@@ -45,9 +45,9 @@ _HOLDS: Final[Mapping[str, str]] = {
 _GUARDS: Final[Mapping[str, str]] = {
     "OutsideShare": "too much is committed outside pods: drain the node, and reboot or replace it",
     "OutsideGrowth": "most of the growth is outside pods: drain the node, and reboot or replace it",
-    "Ineffective": "two evictions freed less than half of what the pods used: drain the node, and reboot or "
+    "Ineffective": "an eviction freed less than half of what the pod used: drain the node, and reboot or "
     "replace it",
-    "Blind": "two evictions have not ended the pressure, and no pod's commit is known: drain the node, and "
+    "Blind": "an eviction has not ended the pressure, and it is not known what it freed: drain the node, and "
     "reboot or replace it",
 }
 

@@ -269,9 +269,9 @@ _NOT_TAINTED: Final = (
 _UNATTRIBUTED: Final = {
     Guard.OUTSIDE_SHARE: "On these nodes much of the committed memory belongs to no pod",
     Guard.OUTSIDE_GROWTH: "On these nodes most of the memory that was committed lately belongs to no pod",
-    Guard.INEFFECTIVE: "On these nodes two pods were evicted, and less than half of their memory came back",
-    Guard.BLIND: "On these nodes two pods were evicted, the pressure has not ended, and it is not known how "
-    "much memory pods commit",
+    Guard.INEFFECTIVE: "On these nodes a pod was evicted, and less than half of its memory came back",
+    Guard.BLIND: "On these nodes a pod was evicted, the pressure has not ended, and it is not known how much "
+    "memory came back",
 }
 
 _RECYCLE: Final = (

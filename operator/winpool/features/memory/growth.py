@@ -13,7 +13,7 @@ from winpool.features.memory.settings import EVIDENCE_SECONDS
 from winpool.model.pressure import NO_USAGE, PodUsage, UsageSinceCalm
 
 CALM_LIST_SECONDS: Final = 300.0
-"""Between two lists of the pods of a calm node, one in ten of its polls (P7)."""
+"""Between two lists of the pods of a calm node, one in five of its polls (P7)."""
 REBASE_SECONDS: Final = 3600.0
 """On a node that stays under pressure, growth is that of the last one to two hours: most of what pods
 became in weeks is no part of what happens now."""
