@@ -52,7 +52,10 @@ class PodHistory:
         last = PodList(at, pods, committed)
         if is_calm or not self.bases:
             return PodHistory((last,), last)
-        bases = tuple(each._replace(pods=_filled(each.pods, pods)) for each in self.bases)
+        bases = tuple(
+            PodList(each.at, _filled(each.pods, pods), _first(each.committed, committed))
+            for each in self.bases
+        )
         if at - bases[-1].at >= REBASE_SECONDS:
             bases = (bases[-1], last)
         return PodHistory(bases, last)
