@@ -89,7 +89,8 @@ def test_if_budgets_protect_all_pods_that_is_told_and_once_they_do_not_the_pod_i
 def test_agents_static_host_process_critical_naked_and_exempt_pods_are_never_evicted(scene: Scene) -> None:
     never = scene.pods.untouchable(scene.read())
     exempt = {"podSelector": {"matchLabels": EXEMPT}, "behavior": "Never"}
-    scene.pool("Evict", eviction={"rules": [exempt]})
+    # What goes is made again on this node, and would go again.
+    scene.pool("Evict", eviction={"rules": [exempt], "maxPodsPerNode": 1})
     scene.await_pressured(1)
     scene.await_issue(BLOCKED)
     scene.spares(*never.values())
@@ -119,7 +120,7 @@ def test_if_a_budget_protects_the_pod_that_leaks_that_is_told_and_no_other_pod_g
     # Beside a pod that may be evicted, half as much growth would be enough.
     other = scene.pods.run("other", scene.node, growing("1Gi", per_minute=3))
     scene.pool("Evict")
-    assert "PodDisruptionBudgets" in scene.await_issue(BLOCKED)["message"]
+    assert "Pods: default/leaking-" in scene.await_issue(BLOCKED)["message"]
     scene.spares(large, other)
     assert leaking in scene.pods.staying()
     scene.pods.expose("leaking")

@@ -428,13 +428,12 @@ NO_USAGE: Final = PodUsage()
 
 @dataclass(frozen=True, slots=True)
 class UsageSinceCalm:
-    """What the ``pods`` of a node use, by their UIDs, with their growth in the last ``seconds``.
+    """What the ``pods`` of a node use, by their UIDs, with their growth since it was calm.
 
     ``grown`` is how much more the node has committed than then, None where that is unknown.
     """
 
     pods: Mapping[str, PodUsage] = field(default_factory=dict)
-    seconds: float = 0.0
     grown: float | None = None
 
 

@@ -47,15 +47,15 @@ class PodHistory:
     ) -> PodHistory:
         """Return it with a list of the pods that arrived at ``at``, with what the node had committed.
 
-        A number that a base lacks is that of the first list which has it.
+        A number that is missing in a base is that of the list before or after it. A pod that is in neither
+        has started since: all that it has is growth.
         """
         last = PodList(at, pods, committed)
         if is_calm or not self.bases:
-            return PodHistory((last,), last)
-        bases = tuple(
-            PodList(each.at, _filled(each.pods, pods), _first(each.committed, committed))
-            for each in self.bases
-        )
+            before = {} if self.last is None else self.last.pods
+            known = {uid: _first(each, before.get(uid, NO_USAGE)) for uid, each in pods.items()}
+            return PodHistory((PodList(at, {**before, **known}, committed),), last)
+        bases = tuple(_with_next(each, last) for each in self.bases)
         if at - bases[-1].at >= REBASE_SECONDS:
             bases = (bases[-1], last)
         return PodHistory(bases, last)
@@ -69,30 +69,32 @@ class PodHistory:
             return None
         base = self.bases[0]
         grown = None if committed is None or base.committed is None else committed - base.committed
-        return UsageSinceCalm(grown_pods(base.pods, self.last.pods), self.last.at - base.at, grown)
+        return UsageSinceCalm(grown_pods(base.pods, self.last.pods), grown)
 
 
 NO_PODS: Final = PodHistory()
 
 
-def _filled(base: Mapping[str, PodUsage], pods: Mapping[str, PodUsage]) -> Mapping[str, PodUsage]:
-    """Return ``base`` with the numbers of ``pods`` that it lacks: itself where it lacks none."""
-    filled = {
-        uid: PodUsage(_first(known.commit, each.commit), _first(known.working_set, each.working_set))
-        for uid, each in pods.items()
-        for known in (base.get(uid, NO_USAGE),)
-        if known.commit is None or known.working_set is None
-    }
-    lacking = {uid: each for uid, each in filled.items() if each != base.get(uid)}
-    return {**base, **lacking} if lacking else base
+def _with_next(base: PodList, following: PodList) -> PodList:
+    pods = {uid: _first(each, following.pods.get(uid, NO_USAGE)) for uid, each in base.pods.items()}
+    return PodList(base.at, pods, following.committed if base.committed is None else base.committed)
 
 
-def _first(known: float | None, now: float | None) -> float | None:
-    return now if known is None else known
+def _first(known: PodUsage, other: PodUsage) -> PodUsage:
+    """Return what is ``known`` of a pod, with the numbers of ``other`` that it lacks."""
+    if known.commit is not None and known.working_set is not None:
+        return known
+    return PodUsage(
+        other.commit if known.commit is None else known.commit,
+        other.working_set if known.working_set is None else known.working_set,
+    )
 
 
 def grown_pods(first: Mapping[str, PodUsage], last: Mapping[str, PodUsage]) -> dict[str, PodUsage]:
-    """Return the ``last`` list of what pods use, by their UIDs, with the growth since the ``first``."""
+    """Return the ``last`` list of what pods use, by their UIDs, with the growth since the ``first``.
+
+    A pod that is not in the first one has grown by all that it has.
+    """
     return {
         uid: replace(
             each,
@@ -100,8 +102,11 @@ def grown_pods(first: Mapping[str, PodUsage], last: Mapping[str, PodUsage]) -> d
             working_set_growth=_growth(each.working_set, before.working_set),
         )
         for uid, each in last.items()
-        for before in (first.get(uid, NO_USAGE),)
+        for before in (first.get(uid, _NOTHING),)
     }
+
+
+_NOTHING: Final = PodUsage(0.0, 0.0)
 
 
 def _growth(now: float | None, before: float | None) -> float | None:

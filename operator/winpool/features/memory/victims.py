@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from operator import itemgetter
@@ -201,31 +201,22 @@ def candidates_of(
     answers: Mapping[str, Answered],
     now: datetime,
 ) -> tuple[Candidate, ...]:
-    """Return a candidate for each pod. A pod that was refused lately is blocked.
-
-    One that was created since the node was calm has grown by all that it uses.
-    """
+    """Return a candidate for each pod. A pod that was refused lately is blocked."""
     refused = {uid for uid, each in answers.items() if each.answer is Answer.REFUSED}
     return tuple(
         Candidate(
             pod=pod,
             facts=facts,
-            usage=_all_growth(used) if 0 <= age < usage.seconds else used,
-            age_seconds=age,
+            usage=usage.pods.get(pod.uid, NO_USAGE),
+            # One whose age is not known, or that is from the future, is too young.
+            age_seconds=-1.0 if facts.created is None else (now - facts.created).total_seconds(),
             is_blocked=pod.uid in refused or pod.uid in (pods.blocked or ()),
             is_unread=pod.uid in pods.unread,
             behavior=next((rule.behavior for rule in rules if _matches(rule, pod)), None),
         )
         for pod in pods.pods
         if (facts := pod.eviction) is not None
-        for used in (usage.pods.get(pod.uid, NO_USAGE),)
-        # One whose age is not known, or that is from the future, is too young.
-        for age in (-1.0 if facts.created is None else (now - facts.created).total_seconds(),)
     )
-
-
-def _all_growth(used: PodUsage) -> PodUsage:
-    return replace(used, commit_growth=used.commit, working_set_growth=used.working_set)
 
 
 def _matches(rule: EvictionRule, pod: Pod) -> bool:
