@@ -25,6 +25,7 @@ from winpool.model.pressure import (
     NodePressure,
     PodUsage,
     Reading,
+    UsageSinceCalm,
 )
 
 GIB: Final = 2**30
@@ -123,6 +124,7 @@ def steps(
     pods: Mapping[str, NodePods] | NodePods | None = None,
     views: Mapping[str, NodePressure] | NodePressure | None = None,
     usage: Mapping[str, PodUsage] | None = None,
+    grown: float | None = None,
     answers: Mapping[str, Answered] | None = None,
     evicts: bool = True,
     held: Iterable[str] = (),
@@ -133,7 +135,8 @@ def steps(
 ) -> dict[str, Step]:
     """Return what is decided, by the names of the nodes. A single list or view is that of every node.
 
-    All nodes may be under pressure, unless ``limits`` say otherwise.
+    Each node has committed ``grown`` GiB more than when it was calm, None where that is not known. All
+    nodes may be under pressure, unless ``limits`` say otherwise.
     """
     every = {each.uid: each for each in nodes}
     looks = pods if isinstance(pods, Mapping) else dict.fromkeys(every, pods) if pods else {}
@@ -141,11 +144,12 @@ def steps(
     uses = usage
     if uses is None:
         uses = {pod.uid: using() for look in looks.values() for pod in look.pods}
+    since_calm = UsageSinceCalm(uses, grown=None if grown is None else grown * GIB)
     limited = EvictionLimits.model_validate({"maxPressuredNodes": "100%", **limits})
     found = steps_of(
         nodes,
         Pass(
-            memory=KnownMemory(views=seen, pods=dict.fromkeys(every, uses), read_at=read_at),
+            memory=KnownMemory(views=seen, pods=dict.fromkeys(every, since_calm), read_at=read_at),
             known=KnownEvictions(pods=looks, answers=answers or {}, protected=protected, read_at=read_at),
             limits=limited,
             evicts=evicts,

@@ -28,6 +28,7 @@ from winpool.cli.kubelet import FORBIDDEN
 from winpool.cli.memory import Choice, _show
 from winpool.cli.memory_pods import (
     APART_SECONDS,
+    GROWERS_ONLY,
     PROTECTION_UNKNOWN,
     WITH_URL,
     PodMemory,
@@ -204,7 +205,16 @@ def test_the_pods_are_shown_by_commit_with_request_growth_and_whether_they_may_g
         ["shop/new", "2.0Gi", "1.0Gi", "1.0Gi", "-", "DaemonSet"],
         ["shop/small", "1.0Gi", "512Mi", "1.0Gi", "0", "Yes"],
         ["shop/mute", "-", "-", "1.0Gi", "-", "UnknownUsage"],
+        [GROWERS_ONLY],
     ]
+
+
+def test_that_only_a_pod_that_has_grown_goes_is_said_where_one_may() -> None:
+    """What the pods used while the node was calm is not known here."""
+    agent, web = a_pod("agent", owner="DaemonSet"), a_pod("web")
+    for pods, is_said in (([agent], False), ([agent, web], True)):
+        found = seen(Server(*[summary(time, agent=2, web=2) for time in (BEFORE, AFTER)], pods=pods))
+        assert (GROWERS_ONLY in render_pods(found, look=Look(300))) is is_said
 
 
 def test_why_a_pod_stays_is_judged_by_the_pool_the_budgets_and_the_report() -> None:

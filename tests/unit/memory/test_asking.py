@@ -102,22 +102,26 @@ def test_a_node_whose_pressure_each_eviction_has_ended_is_not_to_be_upgraded() -
     assert (leak.requests, leak.guards) == ({None}, {None})
 
 
-@pytest.mark.parametrize(("share", "guard"), [(None, Guard.BLIND), (8.0 * GIB, Guard.INEFFECTIVE)])
-def test_one_whose_pressure_two_evictions_have_not_ended_is_only_until_it_has_ended(
-    share: float | None, guard: Guard
+@pytest.mark.parametrize(
+    ("share", "guard", "counts"),
+    [(None, Guard.BLIND, (1, 0)), (8.0 * GIB, Guard.INEFFECTIVE, (0, 1))],
+    ids=["effect unknown", "no effect"],
+)
+def test_one_whose_pressure_an_eviction_has_not_ended_is_only_until_it_has_ended(
+    share: float | None, guard: Guard, counts: tuple[int, int]
 ) -> None:
     leak = Leak()
     leak.commits(23.5, samples=3)
-    for number in range(2):
-        assert leak.requests == {None}
-        leak.evict(number, left=23.4, share=share)
+    assert leak.requests == {None}
+    leak.evict(0, left=23.4, share=share)
     assert (leak.guards, asked(leak.house)) == ({None, guard}, REQUEST)
     leak.commits(12.0, samples=36)
     assert asked(leak.house) is None
     leak.requests.clear()
     leak.guards.clear()
     leak.commits(12.0, samples=30)
-    assert leak.node.state.settled == 2, "which is remembered for an hour"
+    state = leak.node.state
+    assert (state.unmeasured, state.ineffective) == counts, "which is remembered for an hour"
     assert (leak.requests, leak.guards) == ({None}, {None})
 
 

@@ -202,18 +202,31 @@ def evict(node: Watched, *, share: float | None, after: dict[str, Any], uid: str
     node.polls(6, **after)
 
 
-def test_the_next_eviction_waits_until_the_pod_is_gone_and_its_memory_is_back() -> None:
+def test_the_next_eviction_waits_until_the_pod_is_gone_and_half_of_its_memory_is_back() -> None:
     node = Watched()
-    node.polls(3, **HARD)
+    node.polls(3, **committed(23.9))
     assert node.hold() is None
     node.state = eviction_begun(node.state, uid="uid-1", share=GIB)
-    node.polls(30, **HARD)
+    node.polls(30, **committed(23.3))
+    assert node.hold() is Hold.SETTLING, "the pod is still there"
+    node.polls(3, **committed(23.9))
+    node.state = eviction_gone(node.state, uid="uid-1", at=node.now)
     assert node.hold() is Hold.SETTLING
+    node.poll(**committed(23.3))
+    assert node.hold() is Hold.RECOVERING
+    node.polls(2, **committed(23.3))
+    assert node.hold() is None
+
+
+def test_the_next_eviction_waits_for_a_minute_where_the_memory_does_not_come_back() -> None:
+    node = Watched()
+    node.polls(3, **HARD)
+    node.state = eviction_begun(node.state, uid="uid-1", share=GIB)
     node.state = eviction_gone(node.state, uid="uid-1", at=node.now)
     node.polls(5, **HARD)
     assert node.hold() is Hold.SETTLING
     node.poll(**HARD)
-    assert node.hold() is None
+    assert node.hold() is Hold.UNATTRIBUTED
 
 
 def test_it_waits_for_two_samples_that_are_younger_than_the_end_of_the_pod() -> None:
@@ -224,7 +237,7 @@ def test_it_waits_for_two_samples_that_are_younger_than_the_end_of_the_pod() -> 
     node.poll(after=70, **HARD)
     assert node.hold() is Hold.SETTLING
     node.poll(**HARD)
-    assert node.hold() is None
+    assert node.hold() is Hold.UNATTRIBUTED
 
 
 def test_samples_that_do_not_measure_commit_show_no_effect() -> None:
@@ -238,7 +251,7 @@ def test_samples_that_do_not_measure_commit_show_no_effect() -> None:
     node.poll(after=1, source=PROMETHEUS, **available(10))
     assert node.hold() is Hold.SETTLING
     node.poll(after=59, **HARD)
-    assert node.state.settled == 1
+    assert node.state.ineffective == 1
 
 
 def test_an_eviction_that_is_refused_is_none() -> None:
@@ -248,7 +261,8 @@ def test_an_eviction_that_is_refused_is_none() -> None:
     assert node.hold() is Hold.SETTLING
     node.state = eviction_refused(node.state, uid="uid-1")
     assert node.hold() is None
-    assert node.state.settled == 0
+    node.polls(10, **HARD)
+    assert (node.state.unmeasured, node.state.ineffective) == (0, 0)
 
 
 def test_an_eviction_that_is_reported_twice_is_one() -> None:
@@ -260,15 +274,26 @@ def test_an_eviction_that_is_reported_twice_is_one() -> None:
 
 
 @pytest.mark.parametrize(("back", "guard"), [(0.0, Guard.INEFFECTIVE), (0.9, Guard.INEFFECTIVE), (1.1, None)])
-def test_two_evictions_that_bring_less_than_half_back_are_the_last(back: float, guard: Guard | None) -> None:
-    """Each pod had 2 GiB. What it gave back is used again before the next one."""
+def test_an_eviction_that_brings_less_than_half_back_is_the_last(back: float, guard: Guard | None) -> None:
+    """The pod had 2 GiB. What it gave back is used again."""
     node = Watched()
     node.polls(3, **split(23.9, 16.0))
-    for number in range(2):
-        evict(node, share=2 * GIB, after=split(23.9 - back, 16.0 - back), uid=f"uid-{number}")
-        assert node.view().guard is (guard if number else None)
-        node.polls(3, **split(23.9, 16.0))
+    evict(node, share=2 * GIB, after=split(23.9 - back, 16.0 - back))
     assert node.view().guard is guard
+    node.polls(3, **split(23.9, 16.0))
+    assert node.view().guard is guard
+
+
+def test_what_others_take_until_the_pod_is_gone_hides_no_effect() -> None:
+    """At the end the node has committed more than at the beginning, and half of what the pod had is back."""
+    node = Watched()
+    node.polls(3, **committed(22.8))
+    node.state = eviction_begun(node.state, uid="uid-1", share=2 * GIB)
+    node.polls(3, **committed(24))
+    node.state = eviction_gone(node.state, uid="uid-1", at=node.now)
+    node.polls(8, **committed(23))
+    assert node.state.evicted == ()
+    assert node.view().guard is None
 
 
 def test_the_effect_is_measured_on_commit_also_where_another_source_has_the_last_sample() -> None:
@@ -281,33 +306,38 @@ def test_the_effect_is_measured_on_commit_also_where_another_source_has_the_last
             node.poll(source=PROMETHEUS, **available(3.0))
 
     both(3)
-    for number in range(2):
-        node.state = eviction_begun(node.state, uid=f"uid-{number}", share=2 * GIB)
-        node.state = eviction_gone(node.state, uid=f"uid-{number}", at=node.now)
-        node.poll(source=PROMETHEUS, after=3, **available(3.0))
-        both(7)
+    node.state = eviction_begun(node.state, uid="uid-1", share=2 * GIB)
+    node.state = eviction_gone(node.state, uid="uid-1", at=node.now)
+    node.poll(source=PROMETHEUS, after=3, **available(3.0))
+    both(7)
     assert node.view().guard is Guard.INEFFECTIVE
 
 
-def test_of_a_pod_whose_share_was_unknown_nothing_is_concluded() -> None:
-    node = Watched()
-    node.polls(3, **HARD)
-    for number in range(3):
-        evict(node, share=None, after=HARD, uid=f"uid-{number}")
-    assert node.view().guard is None
-    assert node.hold() is None
-
-
-def test_where_no_pod_is_known_two_evictions_are_the_last() -> None:
-    node = Watched()
-    values = split(23.5, None)
+@pytest.mark.parametrize(
+    ("share", "values"),
+    [(None, HARD), (2.0 * GIB, available(0.5, **PAGING))],
+    ids=["of the pod", "of the node"],
+)
+def test_an_eviction_whose_effect_cannot_be_known_is_the_last(
+    share: float | None, values: dict[str, Any]
+) -> None:
+    """What the pod has committed is not known, or what the node has."""
+    node = Watched(EXPORTER_ONLY, PROMETHEUS)
     node.polls(3, **values)
-    for number in range(2):
-        assert node.view().guard is None
-        assert node.hold() is None
-        evict(node, share=100 * MIB, after=split(23.5 - 0.1 * (number + 1), None), uid=f"uid-{number}")
+    assert node.view().evictable != ()
+    evict(node, share=share, after=values)
     assert node.view().guard is Guard.BLIND
-    assert node.hold() is Hold.UNATTRIBUTED
+    assert node.view().evictable == ()
+
+
+def test_where_the_commit_of_no_pod_is_known_each_effect_opens_the_next_eviction() -> None:
+    node = Watched()
+    node.polls(3, **split(23.9, None))
+    for number in range(4):
+        evict(node, share=100 * MIB, after=split(23.8 - 0.1 * number, None), uid=f"uid-{number}")
+        assert (node.view().guard, node.hold()) == (None, None)
+    evict(node, share=100 * MIB, after=split(23.5, None), uid="uid-without-effect")
+    assert (node.view().guard, node.hold()) == (Guard.INEFFECTIVE, Hold.UNATTRIBUTED)
 
 
 def test_evictions_that_ended_the_pressure_are_no_reason_to_blame_windows() -> None:
@@ -317,7 +347,7 @@ def test_evictions_that_ended_the_pressure_are_no_reason_to_blame_windows() -> N
         node.polls(3, **split(23.5, None))
         assert (node.view().guard, node.hold()) == (None, None)
         evict(node, share=8 * GIB, after=split(12.0, None), uid=f"uid-{number}")
-        assert (node.state.settled, node.state.ineffective) == (0, 0)
+        assert (node.state.unmeasured, node.state.ineffective) == (0, 0)
         node.polls(90, **split(12.0, None))
 
 
@@ -329,16 +359,20 @@ def test_memory_that_came_back_and_was_used_again_at_once_is_effect_enough() -> 
         node.state = eviction_gone(node.state, uid=f"uid-{number}", at=node.now)
         node.poll(**split(21.9, 14.0))
         node.polls(8, **split(23.9, 16.0))
-    assert (node.state.settled, node.state.ineffective) == (3, 0)
+        assert node.state.evicted == ()
+    assert (node.state.unmeasured, node.state.ineffective) == (0, 0)
 
 
-def test_evictions_are_forgotten_after_an_hour_without_pressure() -> None:
+@pytest.mark.parametrize(
+    ("share", "counts"), [(None, (1, 0)), (GIB, (0, 1))], ids=["effect unknown", "no effect"]
+)
+def test_evictions_are_forgotten_after_an_hour_without_pressure(
+    share: float | None, counts: tuple[int, int]
+) -> None:
     node = Watched()
-    values = split(23.5, None)
-    node.polls(3, **values)
-    for number in range(2):
-        evict(node, share=None, after=values, uid=f"uid-{number}")
-    node.polls(380, **split(12.0, None))
-    assert node.state.settled == 2
-    node.polls(30, **split(12.0, None))
-    assert node.state.settled == 0
+    node.polls(3, **HARD)
+    evict(node, share=share, after=HARD)
+    node.polls(380, **committed(12.0))
+    assert (node.state.unmeasured, node.state.ineffective) == counts
+    node.polls(30, **committed(12.0))
+    assert (node.state.unmeasured, node.state.ineffective) == (0, 0)

@@ -24,6 +24,8 @@ from winpool.features.memory.settings import UNKNOWN_PAGE_FILE, DetectorSettings
 from winpool.model.pressure import Axis, Level
 
 FIXED = PageFile(type=PageFileType.FIXED, max_size=8 * GIB)
+OWN_LINES = replace(EXPORTER_ONLY, learns_reads=False)
+"""Of a pool that gives the lines of page reads: the default ones."""
 MANAGED = PageFile(type=PageFileType.SYSTEM_MANAGED, max_size=16 * GIB)
 
 
@@ -80,7 +82,57 @@ def test_physical_needs_paging_as_well_as_little_memory(
     free: float, reads: float | None, written: float | None, level: Level | None
 ) -> None:
     values = available(free, hard_reads_per_second=reads, write_out_per_second=written)
+    assert level_of(Axis.PHYSICAL, OWN_LINES, PROMETHEUS, **values) is level
+
+
+@pytest.mark.parametrize(
+    ("free", "reads", "written", "level"),
+    [
+        (0.7, 55, 60, Level.HARD),
+        (0.7, 49, 500, Level.WARNING),
+        (0.7, 55, 49, Level.WARNING),
+        (0.7, 900, 0, Level.WARNING),
+        (1.5, 55, 110, Level.SOFT),
+        (1.5, 55, 90, Level.WARNING),
+        (3.0, 55, 500, Level.NORMAL),
+    ],
+    ids=str,
+)
+def test_without_lines_of_the_pool_less_is_enough_on_a_disk_that_has_read_no_more(
+    free: float, reads: float, written: float, level: Level
+) -> None:
+    """Reads that go with no pages written out are those of a program that starts, or of files."""
+    values = available(free, hard_reads_per_second=reads, write_out_per_second=written)
     assert level_of(Axis.PHYSICAL, EXPORTER_ONLY, PROMETHEUS, **values) is level
+
+
+@pytest.mark.parametrize(
+    ("free", "reads", "level"),
+    [
+        (0.7, 401, Level.HARD),
+        (0.7, 399, Level.SOFT),
+        (1.5, 201, Level.SOFT),
+        (1.5, 199, Level.WARNING),
+    ],
+    ids=str,
+)
+def test_what_a_disk_has_read_in_the_last_hour_shows_what_it_can_do(
+    free: float, reads: float, level: Level
+) -> None:
+    """It has read 800 pages a second, of which a half is Hard and a quarter Soft."""
+    node = Watched(EXPORTER_ONLY, PROMETHEUS)
+    node.polls(2, **available(8, hard_reads_per_second=800, write_out_per_second=0))
+    node.polls(300, **available(8, hard_reads_per_second=10, write_out_per_second=0))
+    node.poll(**available(free, hard_reads_per_second=reads, write_out_per_second=200))
+    assert node.physical() is level
+
+
+def test_what_a_disk_has_read_before_the_last_hour_is_forgotten() -> None:
+    node = Watched(EXPORTER_ONLY, PROMETHEUS)
+    node.polls(2, **available(8, hard_reads_per_second=800, write_out_per_second=0))
+    node.polls(370, **available(8, hard_reads_per_second=10, write_out_per_second=0))
+    node.poll(**available(0.7, hard_reads_per_second=200, write_out_per_second=200))
+    assert node.physical() is Level.HARD
 
 
 @pytest.mark.parametrize(("rise", "level"), [(10, Level.WARNING), (60, Level.SOFT)])

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.memory import (
+    BOTH,
     EXPORTER_ONLY,
     GIB,
     KUBELET,
@@ -56,6 +57,20 @@ def test_one_sample_in_between_that_is_not_hard_begins_the_count_again() -> None
     assert node.hold() is Hold.GRACE
     node.poll(**HARD)
     assert node.hold() is None
+
+
+@pytest.mark.parametrize("apart", [0.0, 4.9, 5.0])
+def test_two_samples_are_evidence_of_hard_only_where_they_are_five_seconds_apart(apart: float) -> None:
+    """Two sources of the same moment have measured the same."""
+    node = Watched(BOTH)
+    for _ in range(3):
+        node.poll(**CALM)
+        node.poll(source=PROMETHEUS, after=0, interval=1, **CALM)
+    node.poll(**HARD)
+    view = node.poll(source=PROMETHEUS, after=apart, interval=1, **HARD)
+    assert view.level is Level.HARD
+    assert (view.axes[Axis.COMMIT].source, view.axes[Axis.COMMIT].sampled_at) == (PROMETHEUS, node.now)
+    assert (node.hold(), view.is_signalled) == ((None, True) if apart >= 5 else (Hold.GRACE, None))
 
 
 @pytest.mark.parametrize(("gap", "hold"), [(25, None), (26, Hold.GRACE), (45, Hold.GRACE)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -26,7 +27,7 @@ from winpool.features.memory.intents import Unreadable, read
 from winpool.features.memory.victims import Exclusion
 from winpool.model.node import Eviction, Premise
 from winpool.model.node_pods import Answer
-from winpool.model.pressure import Axis, Hold, Level
+from winpool.model.pressure import Axis, EvictedPod, Hold, Level
 from winpool.ownership.desired import KEEP
 
 SECOND = timedelta(seconds=1)
@@ -167,6 +168,22 @@ def test_a_pod_of_unknown_use_is_not_evicted() -> None:
     assert found.state is EvictionState.BLOCKED
     assert found.choice is not None
     assert found.choice.excluded == {Exclusion.UNKNOWN_USAGE: 1}
+
+
+@pytest.mark.parametrize(
+    ("commit", "physical", "state"),
+    [
+        (None, Hold.NO_PRESSURE, EvictionState.BLOCKED),
+        (Hold.NO_PRESSURE, None, EvictionState.BEGINNING),
+    ],
+    ids=["Commit", "Physical"],
+)
+def test_what_the_node_has_committed_more_is_compared_with_the_growth_of_pods_on_commit_alone(
+    commit: Hold | None, physical: Hold | None, state: EvictionState
+) -> None:
+    """The pod has grown by 1 GiB, half of it in RAM, and the node by 5."""
+    view = a_view(commit=commit, physical=physical)
+    assert step(a_hot_node(), views=view, pods=listed(a_pod("hog")), grown=5).state is state
 
 
 # Where the operator stands aside.
@@ -341,12 +358,26 @@ def test_a_list_from_before_the_intent_does_not_show_that_the_pod_is_gone() -> N
 
 def test_a_minute_after_the_pod_is_gone_the_next_may_be_evicted() -> None:
     node = a_hot_node("w1", an_intent("hog", ago=100))
-    pods = listed(a_pod("other"))
-    before = step(node, pods=pods, answers={"uid-hog": answered(Answer.GONE, ago=59)})
+    pods, view = listed(a_pod("other")), replace(a_view(), evicted=(EvictedPod("uid-hog", None, None),))
+    before = step(node, pods=pods, views=view, answers={"uid-hog": answered(Answer.GONE, ago=59)})
     assert (before.state, before.again_at) == (EvictionState.SETTLING, NOON + SECOND)
-    after = step(node, pods=pods, answers={"uid-hog": answered(Answer.GONE, ago=60)})
+    after = step(node, pods=pods, views=view, answers={"uid-hog": answered(Answer.GONE, ago=60)})
     assert after.state is EvictionState.BEGINNING
     assert on_node(after) == ["uid-hog", "uid-other"]
+
+
+@pytest.mark.parametrize(
+    ("measured", "state"),
+    [((), EvictionState.BEGINNING), ((EvictedPod("uid-hog", None, None),), EvictionState.SETTLING)],
+    ids=["back", "not back"],
+)
+def test_once_the_memory_of_the_pod_is_back_the_next_may_be_evicted(
+    measured: tuple[EvictedPod, ...], state: EvictionState
+) -> None:
+    node = a_hot_node("w1", an_intent("hog", ago=100))
+    view = replace(a_view(), evicted=measured)
+    answers = {"uid-hog": answered(Answer.GONE, ago=7)}
+    assert step(node, pods=listed(a_pod("other")), views=view, answers=answers).state is state
 
 
 @pytest.mark.parametrize("gone", [{"is_finished": True}, None])

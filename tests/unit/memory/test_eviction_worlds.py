@@ -24,7 +24,7 @@ from winpool.features.memory.overview import Breaker
 from winpool.model.node import Eviction, Node
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import Pod
-from winpool.model.pressure import Hold, KnownMemory
+from winpool.model.pressure import Hold, KnownMemory, UsageSinceCalm
 from winpool.ownership.desired import KEEP
 
 NODES = ("w1", "w2", "w3", "w4")
@@ -156,7 +156,10 @@ class Evictions(RuleBasedStateMachine):
             Pass(
                 memory=KnownMemory(
                     views={uid: ready if each.pressured else calm for uid, each in self.machines.items()},
-                    pods={uid: dict.fromkeys(each.pods, using()) for uid, each in self.machines.items()},
+                    pods={
+                        uid: UsageSinceCalm(dict.fromkeys(each.pods, using()))
+                        for uid, each in self.machines.items()
+                    },
                     read_at=self.now,
                 ),
                 known=KnownEvictions(

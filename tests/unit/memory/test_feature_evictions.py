@@ -40,7 +40,7 @@ from winpool.kube.events import BURST, NOTE_BYTES, EventRecorder
 from winpool.model.node import Eviction, Taint
 from winpool.model.node_pods import Answer, Answered, KnownEvictions
 from winpool.model.pods import Pod
-from winpool.model.pressure import Hold, KnownMemory, Level, NodePressure, PodUsage
+from winpool.model.pressure import Hold, KnownMemory, Level, NodePressure, PodUsage, UsageSinceCalm
 
 UID = "uid-of-w1"
 HOG = a_pod("hog", grace_seconds=30)
@@ -67,7 +67,7 @@ def press(
 ) -> None:
     """Let the node run out of memory; without ``usage``, only that of HOG is known."""
     found = a_ready_view() if view is None else view
-    uses = {HOG.uid: using()} if usage is None else usage
+    uses = UsageSinceCalm({HOG.uid: using()} if usage is None else usage)
     house.memory = KnownMemory(told={UID: found}, views={UID: found}, pods={UID: uses}, read_at=READ_AT)
 
 
@@ -301,16 +301,20 @@ USAGE = {
     [
         (
             [HOG, STEADY, a_pod("grower", controller_kind="DaemonSet"), a_pod("unknown")],
-            "No other pod is evicted in its place",
-            "Find the pod there that grows",
+            "would be used up as well. Pods: shop/grower.",
+            "Lower the memory of the pod or move it",
         ),
         (
             [STEADY, a_pod("grower", controller_kind="")],
-            "No other pod is evicted in its place",
-            "Find the pod there that grows",
+            "would be used up as well. Pods: shop/grower.",
+            "Lower the memory of the pod or move it",
         ),
-        ([STEADY, a_pod("unknown")], "The operator evicts no pod that has not grown", "Find the pods there"),
-        ([STEADY, a_pod("new")], "the growth since then", "Find the pods there that use the most"),
+        (
+            [STEADY, a_pod("unknown")],
+            "The operator evicts no pod that has not grown",
+            "lower the memory of the largest pods",
+        ),
+        ([STEADY, a_pod("new")], "as far as kubelets show it", "what grows is Windows itself or a service"),
         (
             [STEADY, a_pod("grower", asks_to_stay=True)],
             "asks not to be disrupted",
@@ -386,6 +390,35 @@ def test_a_node_on_which_another_pod_may_be_evicted_has_no_issue_of_budgets() ->
     theirs = a_pod("theirs", namespace="theirs")
     listing(house, HOG, theirs, unread=[theirs])
     assert blocked(house) == []
+
+
+def grower_finding(*nodes: tuple[str, str]) -> Finding:
+    """Return what is said of these nodes and their pods that grow and have to stay."""
+    steps = [
+        Step(
+            a_node(node),
+            EvictionState.BLOCKED,
+            None,
+            choice=Choice(None, None, Basis.COMMIT, "", {Exclusion.ANOTHER_GROWS: 1}, grower=a_pod(pod)),
+        )
+        for node, pod in nodes
+    ]
+    [finding] = eviction_findings(steps, KnownEvictions())
+    return finding
+
+
+def test_of_many_pods_that_grow_and_have_to_stay_those_of_the_first_three_nodes_are_named_in_one_order() -> (
+    None
+):
+    nodes = [("w4", "d"), ("w2", "b"), ("w1", "a"), ("w3", "c")]
+    found = grower_finding(*nodes)
+    assert found.message.endswith(
+        " The first of these pods are shop/a, shop/b, shop/c. "
+        "kubectl winpool memory node/NODE shows those of the others."
+    )
+    assert grower_finding(*reversed(nodes)).message == found.message
+    assert grower_finding(*nodes[:3]).message.endswith(" Pods: shop/a, shop/b, shop/d.")
+    assert grower_finding(*nodes[:3]).key == found.key, "so the issue goes on, whatever its pods"
 
 
 def unread_finding(*namespaces: tuple[str, ...]) -> Finding:

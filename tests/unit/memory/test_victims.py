@@ -6,23 +6,35 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.builders import NOON
 from harness.every import every
 from harness.memory import GIB, MIB
 from winpool.api.memory_pressure import EvictionBehavior
-from winpool.features.memory.victims import Basis, Candidate, Choice, Exclusion, Protection, choose, judge
+from winpool.features.memory.victims import (
+    Basis,
+    Candidate,
+    Choice,
+    Exclusion,
+    Protection,
+    candidates_of,
+    choose,
+    judge,
+)
+from winpool.model.node_pods import NodePods
 from winpool.model.pods import EvictionFacts, Pod
-from winpool.model.pressure import Axis, PodUsage
+from winpool.model.pressure import Axis, PodUsage, UsageSinceCalm
 
 USAGE = frozenset(each.name for each in fields(PodUsage))
 FACTS = frozenset(each.name for each in fields(EvictionFacts))
 OWN = frozenset(each.name for each in fields(Candidate))
-GROWN = 2.0 * MIB
+GROWN = GIB / 4
 
 
 def a_pod(name: str, commit: float | None = 2.0, **more: Any) -> Candidate:
@@ -52,9 +64,22 @@ def changed(candidate: Candidate, **more: Any) -> Candidate:
 
 
 def chosen(
-    *pods: Candidate, axis: Axis = Axis.COMMIT, missing: float = 1.0, is_hard: bool = False, **more: Any
+    *pods: Candidate,
+    axis: Axis = Axis.COMMIT,
+    missing: float = 1.0,
+    is_hard: bool = False,
+    grown: float | None = None,
+    **more: Any,
 ) -> Choice:
-    return choose(pods, axis=axis, missing=missing * GIB, protection=Protection(**more), is_hard=is_hard)
+    """Return which pod goes; the node lacks ``missing`` GiB, and has committed ``grown`` GiB more."""
+    return choose(
+        pods,
+        axis=axis,
+        missing=missing * GIB,
+        protection=Protection(**more),
+        is_hard=is_hard,
+        grown=None if grown is None else grown * GIB,
+    )
 
 
 def name_of(choice: Choice) -> str | None:
@@ -110,6 +135,43 @@ def test_where_no_pod_has_grown_none_goes() -> None:
     assert (name_of(found), found.excluded) == (None, {Exclusion.NOT_GROWING: 2})
 
 
+@pytest.mark.parametrize(
+    ("grown", "enough"), [(None, 0.25), (8.0, 1.0)], ids=["growth of the node unknown", "known"]
+)
+def test_where_the_growth_of_all_pods_is_not_what_the_node_lacks_none_goes(
+    grown: float | None, enough: float
+) -> None:
+    """The node lacks 10 GiB, of which a twentieth is enough, or has grown by 8, of which it is a quarter."""
+
+    def each_grown_by(gib: float) -> Choice:
+        pods = (a_pod(name, 4, commit_growth=gib * GIB) for name in ("a", "b"))
+        return chosen(*pods, missing=10, grown=grown)
+
+    assert name_of(each_grown_by(enough)) == "a"
+    found = each_grown_by(enough - 0.01)
+    assert (name_of(found), found.excluded) == (None, {Exclusion.NOT_GROWING: 2})
+
+
+@pytest.mark.parametrize(
+    ("created", "growth"),
+    [
+        (NOON - timedelta(seconds=599), (4 * GIB, 2 * GIB)),
+        (NOON - timedelta(seconds=600), (0, 0)),
+        (None, (0, 0)),
+        (NOON + timedelta(seconds=1), (0, 0)),
+    ],
+    ids=["created since", "older", "unknown", "from the future"],
+)
+def test_a_pod_that_was_created_since_the_node_was_calm_has_grown_by_all_that_it_uses(
+    created: datetime | None, growth: tuple[float, float]
+) -> None:
+    """The node was calm ten minutes ago, and no list of then has the pod."""
+    pod = Pod("default", "a", "w1", uid="uid-a", eviction=EvictionFacts(created=created))
+    usage = UsageSinceCalm({"uid-a": PodUsage(4.0 * GIB, 2.0 * GIB)}, seconds=600.0)
+    [found] = candidates_of(NodePods(NOON, 0.0, (pod,)), usage=usage, rules=(), answers={}, now=NOON)
+    assert (found.growth(Basis.COMMIT), found.growth(Basis.WORKING_SET)) == growth
+
+
 @every(
     ("changes", "exclusion"),
     [
@@ -129,6 +191,7 @@ def test_where_the_pod_with_most_of_the_growth_stays_no_other_goes_in_its_place(
     stays = changed(a_pod("stays", 4, commit_growth=2.5 * GIB), **changes)
     found = chosen(*others, stays)
     assert (name_of(found), found.excluded) == (None, {exclusion: 1, Exclusion.ANOTHER_GROWS: 3})
+    assert found.grower == stays.pod
     half = changed(stays, commit_growth=2.0 * GIB)
     assert name_of(chosen(*others, half)) == "a", "half of the growth is not most of it"
 
@@ -274,6 +337,7 @@ def test_where_the_commit_of_some_pods_is_known_the_others_are_left_alone() -> N
     assert found.excluded == {Exclusion.UNKNOWN_USAGE: 1}
 
 
+growths = st.sampled_from([None, -1.0 * GIB, 0.0, GIB / 4, 1.0 * GIB, 4.0 * GIB])
 candidates = st.builds(
     a_pod,
     st.uuids().map(str),
@@ -287,8 +351,8 @@ candidates = st.builds(
     behavior=st.sampled_from([None, *EvictionBehavior]),
     age_seconds=st.sampled_from([10, 1000]),
     deletion_cost=st.integers(-1, 1),
-    commit_growth=st.sampled_from([None, -1.0, 0.0, 1.0, 2.0, 8.0]),
-    working_set_growth=st.sampled_from([None, -1.0, 0.0, 1.0, 2.0, 8.0]),
+    commit_growth=growths,
+    working_set_growth=growths,
 )
 
 
@@ -314,4 +378,5 @@ def test_a_victim_is_never_protected_and_does_not_depend_on_the_order_of_pods(
     assert found.usage > 0
     growth = {each.pod.uid: each.growth(found.basis) for each in pods}
     assert growth[victim.pod.uid] > 0
+    assert sum(growth.values()) >= 0.05 * missing * GIB
     assert growth[victim.pod.uid] >= max(growth.values()) / 4
