@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, takewhile
 from typing import Final
 
 import pytest
@@ -31,6 +32,7 @@ from winpool.features.memory.settings import DetectorSettings
 from winpool.model.pressure import NO_SAMPLES, Axis, Level, MemorySample, NodePressure, is_amount
 
 EVIDENCE_SECONDS: Final = 45
+EVIDENCE_APART_SECONDS: Final = 5
 HOLD_SECONDS: Final = 300
 FLIP_SECONDS: Final = 60
 MARGIN: Final = 512 * MIB
@@ -99,16 +101,22 @@ def shows_pressure(sample: MemorySample, axis: Axis) -> bool:
 def test_no_eviction_without_two_fresh_samples(
     history: History, settings: DetectorSettings, later: int
 ) -> None:
-    """The last two of the source whose own time has advanced, both over the line of Soft."""
+    """The last two of the source whose own time has advanced, both over the line of Soft.
+
+    Those that are over it without one in between that is not go back for five seconds at least.
+    """
     samples = history.samples
     state = NO_SAMPLES
     for count, latest in enumerate(samples, start=1):
         state = step(state, latest, settings)
         now = latest.arrived_at + later
         for each in known_at(state, now=now, settings=settings).evictable:
-            evidence = [sample for sample in advanced(samples[:count]) if sample.source == each.source][-2:]
+            shown = [sample for sample in advanced(samples[:count]) if sample.source == each.source]
+            evidence = shown[-2:]
             assert len(evidence) == 2
             assert all(shows_pressure(sample, each.axis) for sample in evidence)
+            over = list(takewhile(partial(shows_pressure, axis=each.axis), reversed(shown)))
+            assert over[0].arrived_at - over[-1].arrived_at >= EVIDENCE_APART_SECONDS
             assert all(now - sample.arrived_at <= EVIDENCE_SECONDS for sample in evidence)
             assert now - evidence[-1].arrived_at <= 2.5 * evidence[-1].interval_seconds
 
