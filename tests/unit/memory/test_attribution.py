@@ -240,6 +240,18 @@ def test_it_waits_for_two_samples_that_are_younger_than_the_end_of_the_pod() -> 
     assert node.hold() is Hold.UNATTRIBUTED
 
 
+def test_where_the_memory_is_back_it_waits_for_one_sample_that_is_younger_than_the_end_of_the_pod() -> None:
+    node = Watched()
+    node.polls(3, **committed(23.9))
+    node.state = eviction_begun(node.state, uid="uid-1", share=GIB)
+    node.polls(3, **committed(23.3))
+    node.state = eviction_gone(node.state, uid="uid-1", at=node.now + 15)
+    node.poll(**committed(23.3))
+    assert node.hold() is Hold.SETTLING
+    node.poll(**committed(23.3))
+    assert node.hold() is None
+
+
 def test_samples_that_do_not_measure_commit_show_no_effect() -> None:
     node = Watched(BOTH, interval=60)
     for _ in range(3):
@@ -361,6 +373,18 @@ def test_memory_that_came_back_and_was_used_again_at_once_is_effect_enough() -> 
         node.polls(8, **split(23.9, 16.0))
         assert node.state.evicted == ()
     assert (node.state.unmeasured, node.state.ineffective) == (0, 0)
+
+
+def test_memory_that_came_back_before_the_pod_was_gone_and_was_used_again_is_effect_enough() -> None:
+    """Its processes have ended, and its volumes are still being unmounted."""
+    node = Watched()
+    node.polls(3, **committed(23.9))
+    node.state = eviction_begun(node.state, uid="uid-1", share=2 * GIB)
+    node.poll(**committed(22.9))
+    node.polls(8, **committed(23.9))
+    node.state = eviction_gone(node.state, uid="uid-1", at=node.now)
+    node.polls(8, **committed(23.9))
+    assert (node.state.evicted, node.state.ineffective, node.hold()) == ((), 0, None)
 
 
 @pytest.mark.parametrize(
