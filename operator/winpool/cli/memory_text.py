@@ -39,6 +39,7 @@ _HOLDS: Final[Mapping[str, str]] = {
     "Settling": "waiting: an eviction is under way, or its memory is not free yet",
     "Unattributed": "nothing is evicted: the memory is not that of pods",
     "Grace": "waiting: the pressure has not lasted long enough, or is no longer over the line",
+    "Steady": "nothing is evicted: it is neither below hardHeadroom nor exhausted soon",
     "Age": "waiting: an eviction needs two fresh samples",
     "Recovering": "waiting: it improves by itself",
 }
