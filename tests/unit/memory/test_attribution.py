@@ -325,21 +325,22 @@ def test_the_effect_is_measured_on_commit_also_where_another_source_has_the_last
     assert node.view().guard is Guard.INEFFECTIVE
 
 
-@pytest.mark.parametrize(
-    ("share", "values"),
-    [(None, HARD), (2.0 * GIB, available(0.5, **PAGING))],
-    ids=["of the pod", "of the node"],
-)
-def test_an_eviction_whose_effect_cannot_be_known_is_the_last(
-    share: float | None, values: dict[str, Any]
-) -> None:
-    """What the pod has committed is not known, or what the node has."""
+def test_an_eviction_is_the_last_where_it_is_not_known_what_the_node_has_committed() -> None:
+    values = available(0.5, **PAGING)
     node = Watched(EXPORTER_ONLY, PROMETHEUS)
     node.polls(3, **values)
     assert node.view().evictable != ()
-    evict(node, share=share, after=values)
+    evict(node, share=2.0 * GIB, after=values)
     assert node.view().guard is Guard.BLIND
     assert node.view().evictable == ()
+
+
+def test_nothing_follows_from_an_eviction_that_an_earlier_process_began() -> None:
+    """It is not known what its pod had. Otherwise a restart could have the node upgraded."""
+    node = Watched()
+    node.polls(3, **HARD)
+    evict(node, share=None, after=HARD)
+    assert (node.state.evicted, node.view().guard, node.hold()) == ((), None, None)
 
 
 def test_where_the_commit_of_no_pod_is_known_each_effect_opens_the_next_eviction() -> None:
@@ -388,15 +389,17 @@ def test_memory_that_came_back_before_the_pod_was_gone_and_was_used_again_is_eff
 
 
 @pytest.mark.parametrize(
-    ("share", "counts"), [(None, (1, 0)), (GIB, (0, 1))], ids=["effect unknown", "no effect"]
+    ("hard", "calm", "counts"),
+    [(available(0.5, **PAGING), available(8.0), (1, 0)), (HARD, committed(12.0), (0, 1))],
+    ids=["effect unknown", "no effect"],
 )
 def test_evictions_are_forgotten_after_an_hour_without_pressure(
-    share: float | None, counts: tuple[int, int]
+    hard: dict[str, Any], calm: dict[str, Any], counts: tuple[int, int]
 ) -> None:
-    node = Watched()
-    node.polls(3, **HARD)
-    evict(node, share=share, after=HARD)
-    node.polls(380, **committed(12.0))
+    node = Watched(EXPORTER_ONLY, PROMETHEUS)
+    node.polls(3, **hard)
+    evict(node, share=GIB, after=hard)
+    node.polls(380, **calm)
     assert (node.state.unmeasured, node.state.ineffective) == counts
-    node.polls(30, **committed(12.0))
+    node.polls(30, **calm)
     assert (node.state.unmeasured, node.state.ineffective) == (0, 0)

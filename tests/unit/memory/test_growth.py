@@ -59,10 +59,7 @@ def test_on_a_node_that_stays_under_pressure_growth_is_that_of_the_last_one_to_t
     for turn in range(1, 8641):
         at = 10.0 * turn
         history = listed(history, at=at, is_calm=False, a=1 + turn / 256)
-        usage = history.usage(now=at, committed=None)
-        assert usage is not None
-        assert usage.pods["a"].commit_growth == usage.seconds / 10 * GIB / 256
-        spans[at] = usage.seconds
+        spans[at] = 10 * 256 * (grown(history, now=at)["a"] or 0.0)
     assert all(span == at for at, span in spans.items() if at < 2 * HOUR)
     later = {span for at, span in spans.items() if at >= 2 * HOUR}
     assert (min(later), max(later)) == (HOUR, 2 * HOUR - 10)
@@ -75,7 +72,7 @@ def test_where_the_node_was_not_calm_since_the_start_growth_begins_with_the_firs
 
 
 def test_a_number_that_the_list_of_then_lacks_comes_from_the_first_list_that_has_it() -> None:
-    """Of a pod that was created since, and of one whose commit or RAM was not known."""
+    """A pod that is in neither has started since."""
     history = NO_PODS.listed(
         {"a": PodUsage(None, GIB), "b": PodUsage(GIB, None)}, at=0.0, is_calm=True, committed=None
     )
@@ -88,8 +85,18 @@ def test_a_number_that_the_list_of_then_lacks_comes_from_the_first_list_that_has
     assert {name: (each.commit_growth, each.working_set_growth) for name, each in usage.pods.items()} == {
         "a": (4 * GIB, 3 * GIB),
         "b": (7 * GIB, 2 * GIB),
-        "new": (8 * GIB, 6 * GIB),
+        "new": (16 * GIB, 12 * GIB),
     }
+
+
+def test_a_number_that_the_list_of_a_calm_node_lacks_is_that_of_the_list_before() -> None:
+    """Of a pod that is not in two of them nothing is kept."""
+    history = listed(NO_PODS, at=0.0, is_calm=True, a=1, b=2, c=3)
+    history = history.listed({"a": PodUsage(None, None)}, at=300.0, is_calm=True, committed=None)
+    hot = listed(history, at=310.0, is_calm=False, a=2, b=3, c=3)
+    assert grown(hot, now=310.0) == {"a": 1, "b": 1, "c": 0}
+    history = listed(history, at=600.0, is_calm=True, a=1)
+    assert grown(listed(history, at=610.0, is_calm=False, b=3), now=610.0) == {"b": 3}
 
 
 def test_growth_is_unknown_where_what_the_pod_uses_is() -> None:
@@ -108,6 +115,10 @@ def test_the_growth_of_the_node_is_known_where_what_it_had_committed_then_and_ha
         for history, now in ((known, 20.0 * GIB), (known, None), (unknown, 20.0 * GIB))
     ]
     assert [each and each.grown for each in found] == [8 * GIB, None, None]
+    learnt = listed(unknown, at=10.0, is_calm=False, committed=15)
+    usage = learnt.usage(now=10.0, committed=20.0 * GIB)
+    assert usage is not None
+    assert usage.grown == 5 * GIB, "it is that of the first list that has it"
 
 
 def test_the_pods_of_a_calm_node_are_due_after_five_minutes() -> None:

@@ -6,14 +6,12 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders import NOON
 from harness.every import every
 from harness.memory import GIB, MIB
 from winpool.api.memory_pressure import EvictionBehavior
@@ -23,13 +21,11 @@ from winpool.features.memory.victims import (
     Choice,
     Exclusion,
     Protection,
-    candidates_of,
     choose,
     judge,
 )
-from winpool.model.node_pods import NodePods
 from winpool.model.pods import EvictionFacts, Pod
-from winpool.model.pressure import Axis, PodUsage, UsageSinceCalm
+from winpool.model.pressure import Axis, PodUsage
 
 USAGE = frozenset(each.name for each in fields(PodUsage))
 FACTS = frozenset(each.name for each in fields(EvictionFacts))
@@ -150,26 +146,6 @@ def test_where_the_growth_of_all_pods_is_not_what_the_node_lacks_none_goes(
     assert name_of(each_grown_by(enough)) == "a"
     found = each_grown_by(enough - 0.01)
     assert (name_of(found), found.excluded) == (None, {Exclusion.NOT_GROWING: 2})
-
-
-@pytest.mark.parametrize(
-    ("created", "growth"),
-    [
-        (NOON - timedelta(seconds=599), (4 * GIB, 2 * GIB)),
-        (NOON - timedelta(seconds=600), (0, 0)),
-        (None, (0, 0)),
-        (NOON + timedelta(seconds=1), (0, 0)),
-    ],
-    ids=["created since", "older", "unknown", "from the future"],
-)
-def test_a_pod_that_was_created_since_the_node_was_calm_has_grown_by_all_that_it_uses(
-    created: datetime | None, growth: tuple[float, float]
-) -> None:
-    """The node was calm ten minutes ago, and no list of then has the pod."""
-    pod = Pod("default", "a", "w1", uid="uid-a", eviction=EvictionFacts(created=created))
-    usage = UsageSinceCalm({"uid-a": PodUsage(4.0 * GIB, 2.0 * GIB)}, seconds=600.0)
-    [found] = candidates_of(NodePods(NOON, 0.0, (pod,)), usage=usage, rules=(), answers={}, now=NOON)
-    assert (found.growth(Basis.COMMIT), found.growth(Basis.WORKING_SET)) == growth
 
 
 @every(

@@ -317,7 +317,8 @@ def _settled(memory: NodePressure, *, at: float, commit_now: float | None, is_ov
     """Return ``memory`` after a fresh sample, with the evictions counted that have settled and did not help.
 
     ``at`` is when it was measured, ``commit_now`` what it says is committed, None where that is unknown.
-    ``is_over`` says that the pressure has ended: then the memory was where the numbers said.
+    ``is_over`` says that the pressure has ended: then the memory was where the numbers said. Nothing follows
+    from an eviction of which this process did not see the beginning, since it is not known what the pod had.
     """
     if not memory.evicted:
         return memory
@@ -326,13 +327,12 @@ def _settled(memory: NodePressure, *, at: float, commit_now: float | None, is_ov
     for pod in memory.evicted:
         seen = _measured(pod, at=at, commit_now=commit_now)
         (done if _is_settled(seen, at) else running).append(seen)
-    measured = [_is_effective(each) for each in ([] if is_over else done) if _is_known(each)]
-    unmeasured = 0 if is_over else len(done) - len(measured)
+    counted = [each for each in done if each.share is not None and not is_over]
     return replace(
         memory,
         evicted=tuple(running),
-        unmeasured=memory.unmeasured + unmeasured,
-        ineffective=memory.ineffective + measured.count(False),
+        unmeasured=memory.unmeasured + sum(not _is_known(each) for each in counted),
+        ineffective=memory.ineffective + sum(_is_known(each) and not _is_effective(each) for each in counted),
     )
 
 

@@ -331,7 +331,7 @@ def choose(
         grower = None
         if Exclusion.ANOTHER_GROWS in excluded:
             staying = (each for each, why in judged if why is not Exclusion.ANOTHER_GROWS)
-            grower = max(staying, key=lambda each: each.growth(basis)).pod
+            grower = max(staying, key=lambda each: (each.growth(basis), each.pod.full_name)).pod
         return Choice(None, None, basis, "No pod of the node may be evicted.", dict(excluded), unread, grower)
     first = min(each.tier(basis) for _, each in eligible)
     equals = [(used, each) for used, each in eligible if each.tier(basis) == first]
