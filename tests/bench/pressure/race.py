@@ -88,14 +88,15 @@ def race(family: Family, seed: int, *, max_pods: int = 3, only: Sequence[str] = 
                     _act(team, actor, now, worlds)
     for team in teams:
         team.world.step(end)
-    harmed_at = next((each.world.harmed_at for each in teams if each.name == NO_ONE), None)
+    idle = next(each.world for each in teams if each.name == NO_ONE)
+    harmed_at = idle.harmed_at
     results = [
         _result(scene, team.name, team.world, harmed_at, team.told)
         for team in teams
         if not only or team.name in only
     ]
     if not only or ORACLE in only:
-        results.append(_result(scene, ORACLE, _oracle(scene, harmed_at), harmed_at))
+        results.append(_result(scene, ORACLE, _oracle(idle, harmed_at), harmed_at))
     return results
 
 
@@ -134,29 +135,28 @@ def _result(
     )
 
 
-# The oracle knows what comes, and evicts the fewest pods, shortly before the harm, that leave none.
+# The oracle knows what comes and who brings it, and evicts no one else.
 
 _ORACLE_LEAD_SECONDS: Final = 120.0
 """Four times the longest grace."""
 _STEP_SECONDS: Final = 30.0
 
 
-def _oracle(scene: Scene, harmed_at: float | None) -> World:
-    """Return the world after the fewest evictions that end the harm; without any, where none do.
+def _oracle(idle: World, harmed_at: float | None) -> World:
+    """Return the world with the least harm that evictions of culprits leave; with the fewest of these.
 
-    Fewest are those of the pods that want most memory at any time: no others would free more.
+    ``idle`` is the world in which no one acts. The culprits that want most memory at any time go first: no
+    others would free more. Each goes two minutes before the harm begins, or as soon as it is there.
     """
-    before = World(scene)
-    if harmed_at is not None:
-        before.step(max(0.0, harmed_at - _ORACLE_LEAD_SECONDS))
-        pods = [each for each in before.pods() if each.owner != "DaemonSet" and not each.budget_blocks]
-        pods.sort(key=lambda each: -_most_of(scene, each))
-        for most in range(1, len(pods) + 1):
-            world = _after(before, pods[:most])
-            if world.harm == Harm():
-                return world
-    before.step(scene.seconds)
-    return before
+    scene, best = idle.scene, idle
+    culprits = [each for each in scene.guests if each.is_culprit and each.owner != "DaemonSet"]
+    culprits.sort(key=lambda each: -_most_of(scene, each))
+    for count in range(1, len(culprits) + 1):
+        if harmed_at is None or best.harm == Harm():
+            break
+        world = _after(scene, culprits[:count], max(0.0, harmed_at - _ORACLE_LEAD_SECONDS))
+        best = min(best, world, key=lambda each: each.harm.seconds)
+    return best
 
 
 def _most_of(scene: Scene, guest: Guest) -> int:
@@ -165,11 +165,12 @@ def _most_of(scene: Scene, guest: Guest) -> int:
     return max(guest.demand(each, seed=scene.seed).commit_bytes for each in times)
 
 
-def _after(before: World, evicted: Sequence[Guest]) -> World:
-    """Return the world after these evictions, up to the first harm."""
-    world = before.copy()
-    for guest in evicted:
-        world.evict(guest, by_api=True)
-    while world.now < world.scene.seconds and world.harm == Harm():
-        world.step(min(world.now + _STEP_SECONDS, world.scene.seconds))
+def _after(scene: Scene, evicted: Sequence[Guest], at: float) -> World:
+    """Return the world at its end, after these evictions: at that time, or when the pod begins."""
+    world = World(scene)
+    for guest in sorted(evicted, key=lambda each: each.begins):
+        world.step(max(at, guest.begins))
+        if guest in world.pods():
+            world.evict(guest, by_api=True)
+    world.step(scene.seconds)
     return world

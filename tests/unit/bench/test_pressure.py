@@ -15,7 +15,7 @@ from bench.pressure.amounts import Draw, Size
 from bench.pressure.figures import healthy_share, mean_of, rows_of
 from bench.pressure.race import Result, race
 from bench.pressure.run import PressureOptions, run_pressure
-from bench.pressure.scene import HELD_OUT, Family, families, family_at, scene_of
+from bench.pressure.scene import GRACE_SECONDS, HELD_OUT, Family, families, family_at, scene_of
 from bench.pressure.world import World
 from bench.report import Report
 from testbed.memory.pages import GIB
@@ -151,6 +151,28 @@ def test_a_race_is_the_same_each_time_and_for_any_company() -> None:
     assert whole["kubelet hard"].evictions > 0
     assert whole["kubelets"].evictions > 0
     assert not isnan(whole["kubelets"].lead)
+
+
+def raced_by_the_oracle(family: Family) -> tuple[Result, Result]:
+    """Return how it ends where no one acts, and with the oracle."""
+    idle, oracle = race(family, 1, only=("no one", "oracle"))
+    return idle, oracle
+
+
+def test_the_oracle_evicts_a_pod_whose_harm_begins_with_it() -> None:
+    leak = {"workload": "leak", "commit": "110% left", "growthPerMinute": "1Mi"}
+    pods = [{"role": "culprit", "begins": 600, "workload": leak}]
+    idle, oracle = raced_by_the_oracle(a_family(pods=pods))
+    assert idle.harm > 1000
+    assert (oracle.evictions, oracle.innocent) == (1, 0)
+    assert oracle.harm <= GRACE_SECONDS
+
+
+def test_the_oracle_evicts_no_pod_that_is_not_the_cause() -> None:
+    leak = {"growthPerMinute": "4% left", "afterSeconds": 300, "into": "Processes"}
+    idle, oracle = raced_by_the_oracle(a_family(pods=[], windows=leak))
+    assert oracle.evictions == 0
+    assert oracle.harm == idle.harm > 0
 
 
 @pytest.mark.slow
