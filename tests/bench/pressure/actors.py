@@ -18,11 +18,12 @@ from testbed.memory.reading import MemoryReading, PodReading
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """An eviction that an actor wants now."""
+    """An eviction that an actor wants now. ``is_stale``: what it has measured is too old to decide by."""
 
     guest: Guest
     by_api: bool
     at_once: bool = False
+    is_stale: bool = False
 
 
 class Actor(Protocol):

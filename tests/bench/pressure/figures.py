@@ -60,6 +60,11 @@ class Row:
         return sum(each.evictions > 0 for each in self.results)
 
     @property
+    def stale(self) -> int:
+        """How many evictions of all runs were decided on measurements that were too old."""
+        return sum(each.stale for each in self.results)
+
+    @property
     def false_unattributed_runs(self) -> int:
         """In how many runs it said that memory belongs to no pod though nothing outside of pods had grown."""
         return sum(each.unattributed > 0 for each in self.results)
@@ -89,6 +94,7 @@ HEADER: Final = (
     "Flips an hour",
     "False Unattributed",
     "Against a budget",
+    "Stale",
 )
 
 
@@ -105,6 +111,7 @@ def cells(row: Row) -> list[str]:
         str(row.mean(lambda each: 3600 * each.flips / each.seconds)),
         str(row.false_unattributed_runs),
         str(row.mean(lambda each: each.violations)),
+        str(row.stale),
     ]
 
 
@@ -125,4 +132,5 @@ def as_figures(rows: Sequence[Row]) -> Mapping[str, Any]:
         found[f"{key}_harm_seconds"] = row.mean(lambda each: each.harm).value
         found[f"{key}_evictions"] = row.mean(lambda each: each.evictions).value
         found[f"{key}_innocent"] = row.mean(lambda each: each.innocent).value
+        found[f"{key}_stale"] = row.stale
     return found

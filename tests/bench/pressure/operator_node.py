@@ -8,13 +8,14 @@ lists of pods, and the answers to evictions. The other nodes of the pool are cal
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from math import inf
 from random import Random
 from typing import Any, Final
 
 from bench.pressure.actors import KubeletHard, Wish, pods_in
-from bench.pressure.scene import GRACE_SECONDS, NAMESPACE, Guest, Scene
+from bench.pressure.scene import GRACE_SECONDS, NAMESPACE, FaultKind, Guest, Scene, Source
 from bench.pressure.world import World
 from testbed.memory.demand import seed_of
 from testbed.memory.pages import GIB
@@ -28,6 +29,7 @@ from winpool.features.memory.eviction import Pass, Step, steps_of
 from winpool.features.memory.overview import Breaker
 from winpool.features.memory.settings import settings_of
 from winpool.kubelet.outcome import Outcome
+from winpool.kubelet.samples import rate_of, reported_bytes
 from winpool.kubelet.schedule import Intervals, Schedule
 from winpool.model.node import Node, NodeMemory
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
@@ -126,6 +128,44 @@ class Told:
         self._guarded_since = now if memory.guard is not None else None
 
 
+STALE_SECONDS: Final = 60.0
+"""What was measured before says nothing of now: the fastest burst of the families takes all memory in 30 s.
+An exporter that is scraped every 30 s has two measurements in it, and a kubelet of a hot node six."""
+LEAST_MEASUREMENTS: Final = 2
+"""One can be an outlier."""
+
+
+@dataclass(slots=True)
+class Evidence:
+    """When the true measurements were made that the operator has got, by the clock of the world.
+
+    An answer that repeats an old measurement is as old as that. One with absurd numbers is none. ``node`` has
+    the times of measurements of the node, and ``pods`` that of the last one of its pods.
+    """
+
+    node: set[float] = field(default_factory=set)
+    pods: float = -inf
+
+    def note(self, at: float, *, has_pods: bool = False) -> None:
+        """Take note of a measurement of the node, and of its pods, that has arrived."""
+        self.node.add(at)
+        if has_pods:
+            self.pods = at
+
+    def is_stale(self, now: float) -> bool:
+        """Whether an eviction now lacks two recent measurements of the node, or one of its pods."""
+        recent = sum(now - each <= STALE_SECONDS for each in self.node)
+        return recent < LEAST_MEASUREMENTS or now - self.pods > STALE_SECONDS
+
+
+_ABSURD: Final = (None, 0, 2**63)
+
+
+def _absurd(at: float) -> float | None:
+    """Return what stands for each number of an answer at that time."""
+    return _ABSURD[int(at) % len(_ABSURD)]
+
+
 class OperatorNode:
     """The operator as an actor. ``kubelet`` is the kubelet's own eviction beside it, where that is armed."""
 
@@ -158,12 +198,17 @@ class OperatorNode:
         self._others = _Quiet(random)
         self._schedule = Schedule(jitter=random.random)
         self._schedule.set_nodes((_NAME,), now=0.0)
+        self.evidence = Evidence()
         self._exporter = (
-            _Exporter(random.uniform(0, SCRAPE_SECONDS)) if _EXPORTER in variant.sources else None
+            _Exporter(scene, random.uniform(0, SCRAPE_SECONDS), self.evidence)
+            if _EXPORTER in variant.sources
+            else None
         )
         self._query_due = random.uniform(0, BASE_INTERVAL)
         self._pending: tuple[float, MemoryReading] | None = None
         """The answer of the kubelet that is under way: when it arrives, and what it says."""
+        self._reading: MemoryReading | None = None
+        """What the kubelet has measured last."""
         self._failing_until: float | None = None
         self._pass_due: float | None = None
         self._list: tuple[float, PodListRequest] | None = None
@@ -225,29 +270,38 @@ class OperatorNode:
             self._schedule.done(_NAME, now=now, sampled=True)
         if self._pending is None and self._failing_until is None:
             for poll in self._schedule.due(now=now):
-                seconds = answer_seconds(world)
-                if seconds > poll.deadline:
+                seconds, fault = answer_seconds(world), self._scene.fault(Source.KUBELET, now)
+                if fault is FaultKind.SILENT or seconds > poll.deadline:
                     self._failing_until = now + poll.deadline
-                else:
-                    self._pending = (now + seconds, world.reading())
+                    continue
+                if fault is not FaultKind.FROZEN or self._reading is None:
+                    self._reading = world.reading()
+                self._pending = (now + seconds, self._reading)
 
     def _took_kubelet(self, reading: MemoryReading, now: float) -> None:
         lists, interval = self._watched.lists_pods(now), self._schedule.interval(_NAME)
+        is_absurd = self._scene.fault(Source.KUBELET, reading.time) is FaultKind.ABSURD
+
+        def amount(measured: int) -> int | None:
+            return reported_bytes(_absurd(reading.time) if is_absurd else measured)
+
         usage = {
             each.uid: PodUsage(
-                commit=each.commit_bytes if self._variant.pods_commit else None,
-                working_set=each.private_working_set_bytes,
+                commit=amount(each.commit_bytes) if self._variant.pods_commit else None,
+                working_set=amount(each.private_working_set_bytes),
             )
             for each in pods_in(reading)
         }
-        commits = [each.commit for each in usage.values()]
+        commits = [each.commit for each in usage.values() if each.commit is not None]
         sample = MemorySample(
             taken_at=reading.time,
-            commit_total=reading.commit_total_bytes,
-            commit_limit=reading.commit_limit_bytes,
-            proxy_available=reading.physical_total_bytes - reading.private_working_set_bytes,
-            pods_commit=sum(each or 0 for each in commits) if lists and self._variant.pods_commit else None,
+            commit_total=amount(reading.commit_total_bytes),
+            commit_limit=amount(reading.commit_limit_bytes),
+            proxy_available=amount(reading.physical_total_bytes - reading.private_working_set_bytes),
+            pods_commit=sum(commits) if lists and commits and len(commits) == len(usage) else None,
         )
+        if not is_absurd:
+            self.evidence.note(reading.time, has_pods=lists)
         arrived = sample.arrived(
             source=_KUBELET, at=now, interval=interval, ram=self._scene.hardware.ram_bytes
         )
@@ -304,7 +358,7 @@ class OperatorNode:
         if guest is None:
             self._gone(step.eviction.uid, now)
             return ()
-        return [Wish(guest, by_api=True)]
+        return [Wish(guest, by_api=True, is_stale=self.evidence.is_stale(now))]
 
     def _step(self, now: float) -> Step | None:
         view, usage = self._watched.memory_at(now), self._watched.usage(now)
@@ -381,8 +435,10 @@ def answer_seconds(world: World) -> float:
 class _Exporter:
     """windows_exporter and the Prometheus that scrapes it: what the last scrape says, and rates of two."""
 
-    def __init__(self, due: float) -> None:
+    def __init__(self, scene: Scene, due: float, evidence: Evidence) -> None:
         self.due = due
+        self._scene = scene
+        self.evidence = evidence
         self._scrapes: list[MemoryReading] = []
 
     def scrape(self, world: World) -> None:
@@ -390,32 +446,47 @@ class _Exporter:
         if world.now < self.due:
             return
         self.due += SCRAPE_SECONDS
-        if answer_seconds(world) <= TIMEOUT_SECONDS:
+        fault = self._scene.fault(Source.EXPORTER, world.now)
+        if fault is FaultKind.SILENT:
+            self._scrapes = []
+        elif fault is not FaultKind.FROZEN and answer_seconds(world) <= TIMEOUT_SECONDS:
             self._scrapes = [*self._scrapes[-1:], world.reading()]
 
     def sample(self, now: float) -> MemorySample | None:
-        """Return what a set of queries says; None where there is no scrape of the last five minutes."""
+        """Return what a set of queries says; None where there is no scrape of the last five minutes.
+
+        It is evidence as old as the scrape, where that was none of absurd numbers.
+        """
         if not self._scrapes or now - self._scrapes[-1].time > 300:
             return None
         last = self._scrapes[-1]
         before = self._scrapes[0] if len(self._scrapes) > 1 else None
 
+        is_absurd = self._scene.fault(Source.EXPORTER, last.time) is FaultKind.ABSURD
+
+        def amount(measured: int) -> int | None:
+            return reported_bytes(_absurd(last.time) if is_absurd else measured)
+
         def rate(name: str) -> float | None:
+            if is_absurd:
+                return rate_of(_absurd(last.time))
             if before is None:
                 return None
             return float(getattr(last, name) - getattr(before, name)) / (last.time - before.time)
 
+        if not is_absurd:
+            self.evidence.note(last.time)
         return MemorySample(
             taken_at=last.time,
             age=now - last.time,
-            commit_total=last.commit_total_bytes,
-            commit_limit=last.commit_limit_bytes,
-            physical_total=last.physical_total_bytes,
-            physical_available=last.available_bytes,
+            commit_total=amount(last.commit_total_bytes),
+            commit_limit=amount(last.commit_limit_bytes),
+            physical_total=amount(last.physical_total_bytes),
+            physical_available=None if is_absurd else last.available_bytes,
             hard_reads_per_second=rate("page_reads_total"),
             write_out_per_second=rate("pages_written_total"),
             repurposed_per_second=rate("transition_pages_repurposed_total"),
-            pool_nonpaged=last.pool_nonpaged_bytes,
+            pool_nonpaged=amount(last.pool_nonpaged_bytes),
         )
 
 

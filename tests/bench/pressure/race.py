@@ -7,7 +7,7 @@ of its own. So a healthy machine is simulated once, however many watch it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from typing import Final
 
@@ -28,7 +28,8 @@ class Result:
 
     ``lead`` is how many seconds before the harm that comes where no one acts it began its first eviction; NaN
     where there is no harm, or it evicted nothing. ``unattributed`` are the seconds in which the operator said
-    that the memory belongs to no pod, though nothing outside of pods has grown.
+    that the memory belongs to no pod, though nothing outside of pods has grown. ``stale`` are the evictions
+    that it decided on measurements that were too old.
     """
 
     family: str
@@ -43,6 +44,7 @@ class Result:
     flips: int = 0
     unattributed: float = 0.0
     violations: int = 0
+    stale: int = 0
 
     @property
     def harm(self) -> int:
@@ -58,6 +60,7 @@ class _Team:
     actors: Sequence[Actor]
     world: World
     told: Told | None = None
+    stale: int = 0
 
 
 def _teams(scene: Scene, world: World, *, max_pods: int) -> Iterator[_Team]:
@@ -91,7 +94,7 @@ def race(family: Family, seed: int, *, max_pods: int = 3, only: Sequence[str] = 
     idle = next(each.world for each in teams if each.name == NO_ONE)
     harmed_at = idle.harmed_at
     results = [
-        _result(scene, team.name, team.world, harmed_at, team.told)
+        replace(_result(scene, team.name, team.world, harmed_at, team.told), stale=team.stale)
         for team in teams
         if not only or team.name in only
     ]
@@ -107,6 +110,7 @@ def _act(team: _Team, actor: Actor, now: float, worlds: dict[tuple[Evicted, ...]
         world = team.world.copy()
         done = world.evict(wish.guest, by_api=wish.by_api, at_once=wish.at_once)
         if done:
+            team.stale += wish.is_stale and len(world.evicted) > len(team.world.evicted)
             # Contenders that have evicted the same pods at the same times live in the same world.
             team.world = worlds.setdefault(tuple(world.evicted), world)
             team.world.step(now)

@@ -106,6 +106,34 @@ class MachineOf(_Part):
     reads_per_second: Any = "200..20000 log"
 
 
+class Source(StrEnum):
+    """What the operator reads."""
+
+    KUBELET = "kubelet"
+    EXPORTER = "exporter"
+
+
+class FaultKind(StrEnum):
+    """How a source is at fault."""
+
+    FROZEN = "frozen"
+    """A kubelet answers with its last sample again. An exporter is gone, and Prometheus keeps its last values
+    for the five minutes that it looks back."""
+    SILENT = "silent"
+    """A kubelet does not answer. Prometheus cannot scrape an exporter, and knows nothing of it."""
+    ABSURD = "absurd"
+    """The numbers of an answer are missing, 0 or 2**63, all of them alike."""
+
+
+class Fault(_Part):
+    """A source that is at fault for a while, in seconds since the start of the machine."""
+
+    source: Source
+    kind: FaultKind
+    begins: Any
+    ends: Any
+
+
 class Family(_Part):
     """A kind of history of a machine.
 
@@ -124,6 +152,7 @@ class Family(_Part):
     pods: tuple[Pods, ...] = ()
     windows: dict[str, Any] | None = None
     """A leak of Windows itself."""
+    faults: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +201,14 @@ class Scene:
     page_file_bytes: int
     guests: tuple[Guest, ...]
     windows: OsLeak | None
+    faults: tuple[Fault, ...]
+
+    def fault(self, source: Source, at: float) -> FaultKind | None:
+        """Return how a source is at fault at that time; None where it is not."""
+        return next(
+            (each.kind for each in self.faults if each.source is source and each.begins <= at < each.ends),
+            None,
+        )
 
     @property
     def culprits(self) -> frozenset[str]:
@@ -225,6 +262,10 @@ def scene_of(family: Family, seed: int) -> Scene:
         page_file_bytes=most,
         guests=guests,
         windows=None if family.windows is None else _windows(family.windows, draw),
+        faults=tuple(
+            each.model_copy(update={"begins": draw.number(each.begins), "ends": draw.number(each.ends)})
+            for each in family.faults
+        ),
     )
 
 
