@@ -239,6 +239,9 @@ FIRST_SEED ?= 1
 FAMILY ?=
 FAMILIES ?=
 MAX_PODS ?= 3
+# Anything: write the figures into docs/memory-benchmark.md.
+WRITE ?=
+raced = $(notdir $(abspath $(or $(FAMILIES),families)))
 
 .PHONY: bench-contract bench-fence bench-hostile bench-join bench-memory bench-plan bench-pressure bench-storm bench-takeover bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
@@ -265,6 +268,8 @@ bench-plan: $(INSTALLED) ## The plan of upgrades of N nodes (5000 if not given) 
 bench-pressure: $(INSTALLED) ## How well memory pressure is met, on SEEDS machines of each family in virtual time, without a cluster
 	@$(bench) pressure --seeds $(SEEDS) --first-seed $(FIRST_SEED) --max-pods $(MAX_PODS) \
 	  $(FAMILY:%=--family %) $(if $(FAMILIES),--families $(abspath $(FAMILIES)))
+	@test -z "$(WRITE)" || sed -i -e '/^<!-- figures of $(raced) -->$$/,/^<!-- end -->$$/{//!d}' \
+	  -e '/^<!-- figures of $(raced) -->$$/r .results/bench-pressure-$(raced).md' docs/memory-benchmark.md
 
 bench-fence: $(INSTALLED) ## The cost of the fence on a node with LABELS: a kubelet's status, a patch of the operator
 	@$(BIN)/python -m testbed build

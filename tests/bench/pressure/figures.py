@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, sqrt
+from math import inf, isnan, sqrt
 from statistics import fmean, stdev
 from typing import Any, Final
 
-from bench.pressure.race import Result
+from bench.pressure.race import BESIDE, NO_ONE, ORACLE, Result
 from bench.pressure.scene import Family
 
 Z_95: Final = 1.96
@@ -27,7 +27,7 @@ class Mean:
         """Write it as a table shows it."""
         if not self.count:
             return "-"
-        digits = 0 if abs(self.value) >= 10 else 2
+        digits = 0 if abs(self.value) >= 10 or not self.value else 2
         return (
             f"{self.value:.{digits}f} ± {self.half:.{digits}f}" if self.half else f"{self.value:.{digits}f}"
         )
@@ -55,6 +55,11 @@ class Row:
         return mean_of(map(of, self.results))
 
     @property
+    def harm(self) -> float:
+        """The mean seconds of harm."""
+        return self.mean(_harm).value
+
+    @property
     def evicting_runs(self) -> int:
         """In how many runs it evicted."""
         return sum(each.evictions > 0 for each in self.results)
@@ -68,6 +73,18 @@ class Row:
     def false_unattributed_runs(self) -> int:
         """In how many runs it said that memory belongs to no pod though nothing outside of pods had grown."""
         return sum(each.unattributed > 0 for each in self.results)
+
+
+def _harm(result: Result) -> float:
+    return result.harm
+
+
+def _evictions(result: Result) -> float:
+    return result.evictions
+
+
+def _innocent(result: Result) -> float:
+    return result.innocent
 
 
 def rows_of(families: Sequence[Family], results: Iterable[Result]) -> list[Row]:
@@ -104,8 +121,8 @@ def cells(row: Row) -> list[str]:
         row.contender,
         str(row.mean(lambda each: each.thrashing)),
         str(row.mean(lambda each: each.denied)),
-        str(row.mean(lambda each: each.evictions)),
-        str(row.mean(lambda each: each.innocent)),
+        str(row.mean(_evictions)),
+        str(row.mean(_innocent)),
         f"{row.evicting_runs} of {len(row.results)}",
         str(row.mean(lambda each: each.lead)),
         str(row.mean(lambda each: 3600 * each.flips / each.seconds)),
@@ -113,6 +130,60 @@ def cells(row: Row) -> list[str]:
         str(row.mean(lambda each: each.violations)),
         str(row.stale),
     ]
+
+
+CHIEF: Final = (
+    NO_ONE,
+    "kubelet hard",
+    "kubelet soft",
+    "RAM line",
+    "kubelets",
+    "kubelets" + BESIDE,
+    "exporter-first",
+    ORACLE,
+)
+"""The contenders on the page. All are too many for a table that people read."""
+RIVALS: Final = CHIEF[:4]
+OPERATORS: Final = CHIEF[4:7]
+
+
+def page(rows: Sequence[Row], *, command: str, share: float) -> str:
+    """Return the Markdown that a run writes for the page on the bench.
+
+    ``share`` is that of the node-hours of healthy families. A cell of the operator is bold where it loses: it
+    evicts in a healthy family, or one of its rivals leaves less harm.
+    """
+    seeds = sorted({each.seed for row in rows for each in row.results})
+    shown = [name for name in CHIEF if any(row.contender == name for row in rows)]
+    families = list({row.family.name: row.family for row in rows}.values())
+    found = {(row.family.name, row.contender): row for row in rows}
+    lines = [
+        f"Written by `{command}`: {len(seeds)} machines of each family, seeds {seeds[0]} to {seeds[-1]}. "
+        f"{100 * share:.0f} % of the node-hours are of healthy families. "
+        f"Evictions by winpool on stale or unknown data: {sum(row.stale for row in rows)}.",
+    ]
+    for title, is_healthy in (("Harmful family", False), ("Healthy family", True)):
+        chosen = [each for each in families if each.healthy is is_healthy]
+        if chosen:
+            lines += ["", _line([title, *shown]), _line(["---"] * (len(shown) + 1))]
+        for family in sorted(chosen, key=lambda each: each.name):
+            of_family = {name: found[family.name, name] for name in shown}
+            lines.append(_line([f"`{family.name}`", *_cells_on_page(of_family)]))
+    return "\n".join(lines) + "\n"
+
+
+def _cells_on_page(of_family: Mapping[str, Row]) -> Iterator[str]:
+    """Yield a cell for each contender: seconds of harm, evictions, and innocent ones of them."""
+    least = min((row.harm for name, row in of_family.items() if name in RIVALS), default=inf)
+    for name, row in of_family.items():
+        evictions, innocent = (row.mean(of).value for of in (_evictions, _innocent))
+        cell = f"{row.mean(_harm)} / {evictions:.2g} / {innocent:.2g}"
+        loses = row.harm > least or (row.family.healthy and evictions > 0)
+        yield f"**{cell}**" if name in OPERATORS and loses else cell
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def healthy_share(families: Sequence[Family], results: Iterable[Result]) -> float:
@@ -129,8 +200,8 @@ def as_figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     for row in rows:
         name = f"{row.family.name}_{row.contender}".lower()
         key = "".join(each if each.isalnum() else "_" for each in name.replace(" + ", "_and_"))
-        found[f"{key}_harm_seconds"] = row.mean(lambda each: each.harm).value
-        found[f"{key}_evictions"] = row.mean(lambda each: each.evictions).value
-        found[f"{key}_innocent"] = row.mean(lambda each: each.innocent).value
+        found[f"{key}_harm_seconds"] = row.harm
+        found[f"{key}_evictions"] = row.mean(_evictions).value
+        found[f"{key}_innocent"] = row.mean(_innocent).value
         found[f"{key}_stale"] = row.stale
     return found

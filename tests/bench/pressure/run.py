@@ -1,4 +1,7 @@
-"""``make bench-pressure``: races all families over their seeds, and writes one table for each family."""
+"""``make bench-pressure``: races all families over their seeds, and writes one table for each family.
+
+It also writes a table of the chief contenders as Markdown, so that no figure on a page is typed by hand.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,18 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from os.path import relpath
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from bench.errors import BenchError
-from bench.pressure.figures import HEADER, as_figures, cells, healthy_share, rows_of
+from bench.pressure.figures import HEADER, as_figures, cells, healthy_share, page, rows_of
 from bench.pressure.race import Result, race
 from bench.pressure.scene import FAMILIES, Family, families
 from bench.report import Report
+
+RESULTS: Final = Path(".results")
+"""Below the directory of the run; ``make bench-pressure WRITE=1`` copies what is there into the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,10 @@ class PressureOptions:
 
 
 def run_pressure(options: PressureOptions, *, report: Report) -> dict[str, Any]:
-    """Race, print the tables, and return the figures. Raises BenchError where a family is not known."""
+    """Race, print the tables, write the page, and return the figures.
+
+    Raises BenchError where a family is not known.
+    """
     known = families(options.directory)
     if missing := set(options.names) - {each.name for each in known}:
         raise BenchError(f"there is no family {', '.join(sorted(missing))} in {options.directory}")
@@ -41,7 +51,25 @@ def run_pressure(options: PressureOptions, *, report: Report) -> dict[str, Any]:
         report.table(f"{family.name} ({kind}). {family.about}", HEADER, [cells(row) for row in of_family])
     share = healthy_share(chosen, results)
     report.say(f"{100 * share:.0f} % of the node-hours are of healthy families")
+    written = RESULTS / f"bench-pressure-{options.directory.name}.md"
+    written.parent.mkdir(exist_ok=True)
+    written.write_text(page(rows, command=_command(options), share=share))
+    report.say(f"the table for docs/memory-benchmark.md is in {written}")
     return {"bench": "pressure", **as_figures(rows), "healthy_share": share}
+
+
+def _command(options: PressureOptions) -> str:
+    """Return what a person types to write the same page; defaults of the Makefile are left out."""
+    default = PressureOptions(options.seeds)
+    given = {
+        "SEEDS": str(len(options.seeds)),
+        "FIRST_SEED": str(options.seeds.start) if options.seeds.start != 1 else "",
+        "FAMILY": f'"{" ".join(options.names)}"' if options.names else "",
+        "FAMILIES": relpath(options.directory) if options.directory != default.directory else "",
+        "MAX_PODS": str(options.max_pods) if options.max_pods != default.max_pods else "",
+        "WRITE": "1",
+    }
+    return " ".join(["make bench-pressure", *(f"{name}={text}" for name, text in given.items() if text)])
 
 
 def _races(chosen: Sequence[Family], options: PressureOptions, report: Report) -> Iterator[Result]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from io import StringIO
 from math import isnan
 from pathlib import Path
 from random import Random
@@ -12,7 +13,7 @@ import pytest
 
 from bench.errors import BenchError
 from bench.pressure.amounts import Draw, Size
-from bench.pressure.figures import healthy_share, mean_of, rows_of
+from bench.pressure.figures import healthy_share, mean_of, page, rows_of
 from bench.pressure.race import Result, race
 from bench.pressure.run import PressureOptions, run_pressure
 from bench.pressure.scene import GRACE_SECONDS, HELD_OUT, Family, families, family_at, scene_of
@@ -203,21 +204,63 @@ def test_a_mean_leaves_out_what_is_no_number_and_has_its_interval() -> None:
 
 def test_the_healthy_share_is_of_node_hours() -> None:
     healthy, harmful = a_family(name="calm", healthy=True), a_family()
-    results = [
-        Result(
-            family=name,
-            contender="no one",
-            seed=1,
-            seconds=seconds,
-            thrashing=0,
-            denied=0,
-            evictions=0,
-            innocent=0,
-        )
-        for name, seconds in (("calm", 3000), ("leak", 1000))
-    ]
+    runs = (("calm", 3000), ("leak", 1000))
+    results = [replace(a_result("no one"), family=name, seconds=seconds) for name, seconds in runs]
     assert healthy_share([healthy, harmful], results) == 0.75
     assert [row.family.name for row in rows_of([healthy, harmful], results)] == ["calm", "leak"]
+
+
+def a_result(contender: str, *, denied: int = 0, evictions: int = 0) -> Result:
+    """Return a run of the leak in which no innocent pod was evicted."""
+    return Result(
+        family="leak",
+        contender=contender,
+        seed=1,
+        seconds=2400,
+        thrashing=0,
+        denied=denied,
+        evictions=evictions,
+        innocent=0,
+    )
+
+
+def cells_of(*results: Result, is_healthy: bool = False) -> list[str]:
+    """Return the cells of the family on the page."""
+    rows = rows_of([a_family(healthy=is_healthy)], results)
+    return page(rows, command="", share=0.0).splitlines()[-1].strip("| ").split(" | ")[1:]
+
+
+def test_the_page_marks_where_a_rival_of_the_operator_leaves_less_harm() -> None:
+    rival, kubelets = a_result("kubelet hard", denied=17, evictions=2), a_result("kubelets", denied=18)
+    assert cells_of(rival, kubelets) == ["17 / 2 / 0", "**18 / 0 / 0**"]
+    assert cells_of(replace(rival, denied=18), kubelets) == ["18 / 2 / 0", "18 / 0 / 0"]
+
+
+def test_the_page_does_not_compare_with_the_oracle() -> None:
+    cells = cells_of(a_result("kubelets", denied=18), a_result("oracle"))
+    assert cells == ["18 / 0 / 0", "0 / 0 / 0"]
+
+
+def test_the_page_marks_evictions_of_the_operator_on_healthy_machines() -> None:
+    results = a_result("RAM line", evictions=1), a_result("kubelets", evictions=1)
+    assert cells_of(*results, is_healthy=True) == ["0 / 1 / 0", "**0 / 1 / 0**"]
+
+
+def test_a_run_writes_the_page_with_its_command_and_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    directory = tmp_path / "mine"
+    directory.mkdir()
+    (directory / "calm.yaml").write_text(
+        "about: x\nhealthy: true\nseconds: 60\nbase: {commit: 50% ceiling, resident: 40% ram}\n"
+    )
+    options = PressureOptions(range(5, 7), names=("calm",), directory=directory, contenders=("no one",))
+    run_pressure(options, report=Report(output=StringIO()))
+    written = (tmp_path / ".results" / "bench-pressure-mine.md").read_text()
+    assert '`make bench-pressure SEEDS=2 FIRST_SEED=5 FAMILY="calm" FAMILIES=mine WRITE=1`' in written
+    assert "seeds 5 to 6" in written
+    assert "| `calm` | 0 / 0 / 0 |" in written
 
 
 def test_the_families_of_the_bench_are_healthy_for_most_of_the_time() -> None:
