@@ -239,11 +239,13 @@ FIRST_SEED ?= 1
 FAMILY ?=
 FAMILIES ?=
 MAX_PODS ?= 3
-# Anything: write the figures into docs/memory-benchmark.md.
+# Of bench-pressure-sweep: winpool with these sources.
+CONTENDER ?=
+# With any value, bench-pressure writes its figures into docs/memory-benchmark.md.
 WRITE ?=
 raced = $(notdir $(abspath $(or $(FAMILIES),families)))
 
-.PHONY: bench-contract bench-fence bench-hostile bench-join bench-memory bench-plan bench-pressure bench-storm bench-takeover bench-testbed
+.PHONY: bench-contract bench-fence bench-hostile bench-join bench-memory bench-plan bench-pressure bench-pressure-sweep bench-storm bench-takeover bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
 	@$(BIN)/python -m testbed build
 	@$(bench) contract --nodes $(N) --pods $(PODS) --rounds $(ROUNDS) --steady-seconds $(STEADY_SECONDS) \
@@ -270,6 +272,13 @@ bench-pressure: $(INSTALLED) ## How well memory pressure is met, on SEEDS machin
 	  $(FAMILY:%=--family %) $(if $(FAMILIES),--families $(abspath $(FAMILIES)))
 	@test -z "$(WRITE)" || sed -i -e '/^<!-- figures of $(raced) -->$$/,/^<!-- end -->$$/{//!d}' \
 	  -e '/^<!-- figures of $(raced) -->$$/r .results/bench-pressure-$(raced).md' docs/memory-benchmark.md
+
+# Its seeds are those of design, if none are given.
+bench-pressure-sweep: $(INSTALLED) ## What bench-pressure shows where each number that decides is a quarter lower or higher, alone
+	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench.pressure.sweep $(FAMILY:%=--family %) \
+	  $(if $(FAMILIES),--families $(abspath $(FAMILIES))) $(CONTENDER:%=--contender %) \
+	  $(if $(filter-out file,$(origin SEEDS)),--seeds $(SEEDS)) \
+	  $(if $(filter-out file,$(origin FIRST_SEED)),--first-seed $(FIRST_SEED))
 
 bench-fence: $(INSTALLED) ## The cost of the fence on a node with LABELS: a kubelet's status, a patch of the operator
 	@$(BIN)/python -m testbed build

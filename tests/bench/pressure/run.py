@@ -39,23 +39,28 @@ def run_pressure(options: PressureOptions, *, report: Report) -> dict[str, Any]:
 
     Raises BenchError where a family is not known.
     """
-    known = families(options.directory)
-    if missing := set(options.names) - {each.name for each in known}:
-        raise BenchError(f"there is no family {', '.join(sorted(missing))} in {options.directory}")
-    chosen = [each for each in known if not options.names or each.name in options.names]
-    results = list(_races(chosen, options, report))
-    rows = rows_of(chosen, results)
-    for family in chosen:
+    wanted = chosen(options)
+    results = list(_races(wanted, options, report))
+    rows = rows_of(wanted, results)
+    for family in wanted:
         of_family = [row for row in rows if row.family is family]
         kind = "healthy" if family.healthy else f"harmful; an eviction helps: {family.helps}"
         report.table(f"{family.name} ({kind}). {family.about}", HEADER, [cells(row) for row in of_family])
-    share = healthy_share(chosen, results)
+    share = healthy_share(wanted, results)
     report.say(f"{100 * share:.0f} % of the node-hours are of healthy families")
     written = RESULTS / f"bench-pressure-{options.directory.name}.md"
     written.parent.mkdir(exist_ok=True)
     written.write_text(page(rows, command=_command(options), share=share))
     report.say(f"the table for docs/memory-benchmark.md is in {written}")
     return {"bench": "pressure", **as_figures(rows), "healthy_share": share}
+
+
+def chosen(options: PressureOptions) -> list[Family]:
+    """Return the families to race. Raises BenchError where one is not known."""
+    known = families(options.directory)
+    if missing := set(options.names) - {each.name for each in known}:
+        raise BenchError(f"there is no family {', '.join(sorted(missing))} in {options.directory}")
+    return [each for each in known if not options.names or each.name in options.names]
 
 
 def _command(options: PressureOptions) -> str:
@@ -72,12 +77,12 @@ def _command(options: PressureOptions) -> str:
     return " ".join(["make bench-pressure", *(f"{name}={text}" for name, text in given.items() if text)])
 
 
-def _races(chosen: Sequence[Family], options: PressureOptions, report: Report) -> Iterator[Result]:
+def _races(wanted: Sequence[Family], options: PressureOptions, report: Report) -> Iterator[Result]:
     """Yield the results as they come, from as many processes as there are cores."""
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         racing = [
             pool.submit(race, family, seed, max_pods=options.max_pods, only=options.contenders)
-            for family in sorted(chosen, key=lambda each: not each.healthy)
+            for family in sorted(wanted, key=lambda each: not each.healthy)
             for seed in options.seeds
         ]
         for number, each in enumerate(as_completed(racing), start=1):
