@@ -323,7 +323,7 @@ lock: $(INSTALLED) ## Resolve the exact pins of all dependencies again, with has
 	@for out in run dev build audit manifests; do \
 	  case $$out in \
 	    run) from="pyproject.toml";; \
-	    dev) from="pyproject.toml tests/testbed/pyproject.toml --extra dev";; \
+	    dev) from="pyproject.toml tests/testbed/pyproject.toml --extra dev --extra plot";; \
 	    *) from="requirements/$$out.in";; \
 	  esac; \
 	  $(BIN)/uv pip compile --quiet $$from --universal --python-version 3.11 \

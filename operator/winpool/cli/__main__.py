@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -28,7 +29,10 @@ No verb changes the cluster: use kubectl apply to create or change a
 WindowsNodePool. Write the name of a pool as for kubectl: NAME, wnp/NAME or
 windowsnodepools.winpool.dev/NAME."""
 
-VERBS: Final = ("check", "join-config", "matrix", "memory", "plan", "status", "uninstall", "validate", "why")
+VERBS: Final = (
+    *("check", "join-config", "matrix", "memory", "memory replay", "plan", "status", "uninstall"),
+    *("validate", "why"),
+)
 """In the order in which ``--help`` lists them. Each is a module, which is loaded where it is needed."""
 
 
@@ -48,7 +52,7 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
     )
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
     for name in VERBS if verb is None else (verb,):
-        add_verb(verbs, name, import_module(f"winpool.cli.{name.replace('-', '_')}"))
+        add_verb(verbs, name, import_module(f"winpool.cli.{re.sub('[- ]', '_', name)}"))
     return top
 
 
@@ -68,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         flags, others = split(sys.argv[1:] if arguments is None else arguments)
     except FlagError as error:
         parser().error(str(error))
+    if " ".join(others[:2]) in VERBS:
+        others = [" ".join(others[:2]), *others[2:]]
     given = parser(others[0] if others and others[0] in VERBS else None).parse_args(others)
     given.flags = flags
     # So that every kubectl ends with the plugin, however that is ended.

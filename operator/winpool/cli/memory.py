@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import sys
 import time
 from contextlib import suppress
@@ -17,7 +16,7 @@ from winpool.api.keys import SHORT_NAME
 from winpool.cli.console import Look, Screen, dated, write
 from winpool.cli.kubectl import NotAskedError
 from winpool.cli.memory_pods import WITH_URL, SeenPods, read_pods, render_pods
-from winpool.cli.memory_report import MemoryReader
+from winpool.cli.memory_report import MemoryReader, is_this_host
 from winpool.cli.memory_text import counted, render_node, render_nodes
 from winpool.cli.parsing import (
     EndError,
@@ -278,13 +277,6 @@ def server_url(text: str) -> str:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not the address of an operator, as https://HOST:PORT is"
         )
-    if url.scheme == "http" and not _is_this_host(host):
+    if url.scheme == "http" and not is_this_host(host):
         raise argparse.ArgumentTypeError(f"{text!r} has to begin with https://: a token may be sent there")
     return f"{url.scheme}://{url.netloc}{url.path.rstrip('/').removesuffix('/memory').rstrip('/')}"
-
-
-def _is_this_host(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -7,6 +7,7 @@ requires a token, it gets one of a ServiceAccount that may do nothing else.
 from __future__ import annotations
 
 import http.client
+import ipaddress
 import re
 import socket
 import ssl
@@ -134,7 +135,7 @@ class MemoryReader:
         url = urlsplit(server)
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
         if self._token_file is not None:
-            headers["Authorization"] = f"Bearer {_token_in(self._token_file)}"
+            headers["Authorization"] = f"Bearer {token_in(self._token_file)}"
         elif self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         connection = self._connection(url.scheme, url.hostname or "", url.port)
@@ -166,12 +167,7 @@ class MemoryReader:
         A forwarded port ends in the Pod that the API server has named: without --ca-file nothing more is to
         be verified. Whoever names a URL gets the checks of HTTPS.
         """
-        try:
-            tls = ssl.create_default_context(cafile=self._ca_file)
-        except OSError:
-            raise NotAskedError(f"--ca-file {self._ca_file} cannot be read as PEM") from None
-        # Python 3.13 demands extensions of RFC 5280 that the CAs of real clusters lack.
-        tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        tls = verifying(self._ca_file)
         if self._ca_file is None and self._url is None:
             tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
         return tls
@@ -188,6 +184,28 @@ class _Connection(http.client.HTTPSConnection):
         """Connect, and expect the name."""
         plain = socket.create_connection((self.host, self.port), self.timeout)
         self.sock = self._tls.wrap_socket(plain, server_hostname=self._name)
+
+
+def verifying(ca_file: str | None) -> ssl.SSLContext:
+    """Return how HTTPS verifies a certificate: by the CAs in a file, or by those of the system.
+
+    Raises NotAskedError where the file cannot be read.
+    """
+    try:
+        tls = ssl.create_default_context(cafile=ca_file)
+    except OSError:
+        raise NotAskedError(f"--ca-file {ca_file} cannot be read as PEM") from None
+    # Python 3.13 demands extensions of RFC 5280 that the CAs of real clusters lack.
+    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return tls
+
+
+def is_this_host(host: str) -> bool:
+    """Whether what is sent there stays on this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def pod_of(holder: str) -> str:
@@ -255,7 +273,8 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
     return body
 
 
-def _token_in(name: str) -> str:
+def token_in(name: str) -> str:
+    """Return the token in the file that --token-file names. Raises NotAskedError, without the token."""
     try:
         text = Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

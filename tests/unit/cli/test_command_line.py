@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from unit.cli.conftest import Plugin
 
 
-VERBS = ("check", "join-config", "matrix", "memory", "plan", "status", "uninstall", "validate", "why")
+VERBS = (
+    *("check", "join-config", "matrix", "memory", "memory replay", "plan", "status", "uninstall"),
+    *("validate", "why"),
+)
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--help",), ("-h",), *((verb, "--help") for verb in VERBS)],
+    [("--help",), ("-h",), *((*verb.split(), "--help") for verb in VERBS)],
 )
 def test_help_fits_a_terminal_and_names_the_program_as_it_is_called(
     plugin: Plugin, arguments: tuple[str, ...]
@@ -34,22 +37,22 @@ def test_help_fits_a_terminal_and_names_the_program_as_it_is_called(
     assert (ended.code, ended.err) == (0, [])
     assert ended.out[0].startswith("usage: kubectl winpool ")
     assert max(map(len, ended.out)) <= 80
-    assert ("examples:" in ended.out) is (len(arguments) == 2)
+    assert ("examples:" in ended.out) is (len(arguments) > 1)
 
 
 def test_every_verb_says_what_it_does_and_takes_the_flags_of_kubectl(plugin: Plugin) -> None:
     top = plugin("--help").out
     for verb in VERBS:
-        (line,) = [line for line in top if line.split()[:1] == [verb]]
+        (line,) = [line for line in top if f"{line.strip()}  ".startswith(f"{verb}  ")]
         assert len(line.split()) > 3
-        told = "\n".join(plugin(verb, "--help").out)
+        told = "\n".join(plugin(*verb.split(), "--help").out)
         assert "--kubeconfig" in told
         assert "--context" in told
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_lists_its_exit_codes_in_the_same_form(plugin: Plugin, verb: str) -> None:
-    lines = plugin(verb, "--help").out
+    lines = plugin(*verb.split(), "--help").out
     listed = lines[lines.index("exit codes:") + 1 :]
     codes = [line.split()[0] for line in listed[: listed.index("")] if line[2] != " "]
     assert codes in (["0", "1", "2", "130"], ["0", "2", "130"], ["0", "1", "2", "3", "130"])
