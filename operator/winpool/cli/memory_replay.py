@@ -16,7 +16,7 @@ from winpool.cli.console import Ink, Look, Paper, write
 from winpool.cli.counts import counted
 from winpool.cli.manifests import pools_in, without_nulls
 from winpool.cli.parsing import EndError, Exit, RefusedError, add_output, note, note_offline
-from winpool.cli.recording import MOST_SAMPLES, Series, read_file, span_of
+from winpool.cli.recording import MOST_SAMPLES, Series, read_file, span_of, written
 from winpool.features.memory.replay import Change, Faults, Recorded, Replay, What
 from winpool.features.memory.settings import EVIDENCE_SECONDS, settings_of
 from winpool.kubelet.exporter import DEFAULT_MATCHERS, faults_of
@@ -24,7 +24,7 @@ from winpool.kubelet.schedule import HOT_INTERVAL
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from winpool.api.memory_pressure import MemoryPressure
     from winpool.cli.memory_plot import Plot
@@ -63,6 +63,9 @@ EXAMPLES: Final = (
 )
 
 _SINCE: Final = "24h"
+
+_TOLD_EVERY: Final = 50_000
+"""Samples of a file between two lines of progress: some ten seconds."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -188,7 +191,7 @@ def _pool_in(name: str) -> tuple[str, MemoryPressure]:
 
 def _samples(given: argparse.Namespace, pressure: MemoryPressure, faults: Faults) -> Iterable[Recorded]:
     if given.samples is not None:
-        return read_file(given.samples, faults=faults)
+        return _counted(read_file(given.samples, faults=faults))
     source = next((each for each in pressure.sources if each.prometheus is not None), None)
     if source is None or source.prometheus is None:
         raise RefusedError(
@@ -204,6 +207,14 @@ def _samples(given: argparse.Namespace, pressure: MemoryPressure, faults: Faults
         token_file=given.token_file,
     )
     return series.samples(given.since, faults=faults, progress=note)
+
+
+def _counted(samples: Sequence[Recorded]) -> Iterator[Recorded]:
+    """Yield the samples, and say how far it is where that takes more than some seconds."""
+    for number, each in enumerate(samples):
+        if number and number % _TOLD_EVERY == 0:
+            note(f"replayed {100 * number // len(samples)} %, until {written(each.at)}")
+        yield each
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from winpool.kubelet.exporter import Matchers
 
 MOST_SAMPLES: Final = 500_000
-"""Of a replay: those of five nodes in a month, scraped every 30 s. They take a minute or two, and those of a
-file 300 MB of memory, since the samples of all nodes have to be in the order of their times."""
+"""Of a replay: those of five nodes in a month, scraped every 30 s. They take two minutes, and those of a file
+300 MB of memory, since the samples of all nodes have to be in the order of their times."""
 
 _LINE_BYTES: Final = 2**20
 """Of one sample: as much as a kubelet's answer, which has more."""
