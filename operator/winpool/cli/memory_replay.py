@@ -254,7 +254,7 @@ _INKS: Final = {What.WOULD_EVICT: Ink.BAD, What.WOULD_SIGNAL: Ink.BUSY}
 
 
 def _text(report: Report, look: Look) -> str:
-    paper = Paper(look)
+    paper = Paper(look, title_width=10)
     paper.titled("Pool", f"{report.pool}, mode {report.mode}")
     span = f"{report.first:%Y-%m-%dT%H:%M:%SZ} to {report.last:%Y-%m-%dT%H:%M:%SZ}"
     paper.titled("Samples", f"{report.samples} of {counted(report.nodes, 'node')}, {span}")
@@ -262,8 +262,8 @@ def _text(report: Report, look: Look) -> str:
     evictions = sum(each.what is What.WOULD_EVICT for each in report.changes)
     paper.titled(
         "Result",
-        f"with mode Evict, {counted(len(signalled), 'node')} would have been signalled, and a pod chosen "
-        f"for an eviction {counted(evictions, 'time')}",
+        f"with mode Evict, {counted(len(signalled), 'node')} would have been signalled, and "
+        f"{counted(evictions, 'pod')} chosen for eviction",
     )
     paper.heading(f"Changes: {len(report.changes)}")
     for each in report.changes:

@@ -47,7 +47,9 @@ def written(at: float) -> str:
 # Files.
 
 
-class _Pod(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+class RecordedUsage(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    """The memory of a pod on a line, in bytes. What is absent is unknown."""
+
     uid: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9-]{1,40}$")]
     namespace: Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
@@ -61,8 +63,8 @@ class _Pod(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False)
         return RecordedPod(self.uid, self.namespace, self.name, usage)
 
 
-class _Line(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
-    """One sample. What is absent is unknown; names are those of the series and of the Summary API."""
+class Line(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    """A line of a file: one sample, in bytes and events a second. What is absent is unknown."""
 
     node: Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
     source: Annotated[str, msgspec.Meta(min_length=1, max_length=80)]
@@ -76,13 +78,13 @@ class _Line(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False
     pages_written_per_second: float | None = None
     pages_repurposed_per_second: float | None = None
     pool_nonpaged_bytes: float | None = None
-    pods: Annotated[list[_Pod], msgspec.Meta(max_length=MOST_PODS)] | None = None
+    pods: Annotated[list[RecordedUsage], msgspec.Meta(max_length=MOST_PODS)] | None = None
 
 
 _NUMBERS: Final = tuple(
-    each.name for each in msgspec.structs.fields(_Line) if each.name not in {"node", "source", "time", "pods"}
+    each.name for each in msgspec.structs.fields(Line) if each.name not in {"node", "source", "time", "pods"}
 )
-_decoder: Final = msgspec.json.Decoder(_Line)
+_decoder: Final = msgspec.json.Decoder(Line)
 
 
 def read_file(name: str, *, faults: Faults) -> list[Recorded]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from harness.documents import ROOT
 from harness.leak_recording import FILE, LEAKS, lines
 from winpool.api.memory_pressure import MemoryPressure
-from winpool.cli.recording import read_file
+from winpool.cli.recording import Line, RecordedUsage, read_file
 from winpool.controllers.watched_nodes import Wanted, WatchedNode
 from winpool.features.memory.replay import Faults, Replay
 from winpool.features.memory.settings import settings_of
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
     from unit.cli.conftest import Plugin
 
+PAGE = (ROOT / "docs" / "memory-replay.md").read_text()
 POOL = str(ROOT / "deploy" / "samples" / "memory-evict.yaml")
 OBSERVING = """\
 apiVersion: winpool.dev/v1alpha1
@@ -62,12 +66,24 @@ def test_the_recording_of_the_demo_has_the_pod_that_leaks_evicted(plugin: Plugin
 def test_a_person_reads_what_would_have_happened_when_and_why(plugin: Plugin) -> None:
     ended = plugin(*REPLAY)
     text = " ".join(" ".join(ended.out).split())
-    assert (
-        "with mode Evict, 1 node would have been signalled, and a pod chosen for an eviction 1 time" in text
-    )
+    assert "with mode Evict, 1 node would have been signalled, and 1 pod chosen for eviction" in text
     assert "2026-01-01 09:02:26 batch-0: would have chosen default/worker-1-1 for an eviction: it has" in text
     assert "neither owners nor PodDisruptionBudgets" in text
     assert max(map(len, ended.out)) <= 80
+
+
+def test_the_page_shows_what_the_command_prints(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("LC_ALL", "C")
+    shown = re.findall(r"^```\n(Pool:.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
+    assert "\n".join(plugin(*REPLAY).out).startswith(shown.rstrip())
+
+
+def test_the_page_has_every_field_of_a_line() -> None:
+    table = PAGE.partition("| Field | Means |")[2].partition("\n\n")[0]
+    named = {name for name in re.findall(r"`([a-zA-Z]+)(?:\[\])?`", table) if name != "Kubelet"}
+    fields = {each.encode_name for struct in (Line, RecordedUsage) for each in msgspec.structs.fields(struct)}
+    assert named == fields
 
 
 def test_it_knows_a_node_as_the_operator_would_have() -> None:
@@ -88,7 +104,7 @@ def test_it_knows_a_node_as_the_operator_would_have() -> None:
         commits = sum(each.commit or 0 for each in usage.values())
         sample = now.sample.arrived(source="Kubelet", at=now.at, interval=interval, ram=None)
         if lists:
-            sample = type(sample)(**{**_fields(sample), "pods_commit": commits})
+            sample = replace(sample, pods_commit=commits)
         watched.took(sample, cold_interval=60.0)
         if lists:
             watched.listed(usage, at=now.at)
@@ -97,17 +113,13 @@ def test_it_knows_a_node_as_the_operator_would_have() -> None:
         interval = following.at - now.at
 
 
-def _fields(sample: Any) -> dict[str, Any]:
-    return {name: getattr(sample, name) for name in sample.__slots__}
-
-
 def test_samples_a_minute_apart_are_told_with_what_they_cost(plugin: Plugin, tmp_path: Path) -> None:
     of_minutes = [line for line in FILE.read_text().splitlines() if ":00Z" in json.loads(line)["time"]]
     (tmp_path / "rare.jsonl").write_text("\n".join(of_minutes))
     ended = plugin("memory", "replay", "--pool", POOL, "--samples", "rare.jsonl")
     text = " ".join(" ".join(ended.out).split())
     assert "usually 60 s apart. An eviction needs two that are no older than 45 s" in text
-    assert "a pod chosen for an eviction 0 times" in text
+    assert "and 0 pods chosen for eviction" in text
 
 
 def test_what_is_wrong_with_samples_is_in_the_notes(plugin: Plugin, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -47,6 +48,7 @@ def recorded(
         commit_total=gib * GIB,
         commit_limit=CEILING,
         physical_total=RAM,
+        proxy_available=12 * GIB,
         pool_nonpaged=pool_nonpaged,
     )
     return Recorded(node, arrived, sample, None if having is None else tuple(having))
@@ -129,6 +131,26 @@ def test_where_no_pods_are_recorded_an_eviction_is_right_and_of_no_pod() -> None
     assert (chosen.pod, "the recording has no pods" in chosen.message) == ("", True)
 
 
+def test_a_pool_that_reads_no_kubelets_evicts_nothing() -> None:
+    pool = a_pressure(sources=[{"type": "Prometheus", "prometheus": {"dataSource": "main"}}])
+    of_exporter = [
+        recorded(each.at - BEGAN, (each.sample.commit_total or 0) / GIB, source=PROMETHEUS, having=each.pods)
+        for each in leaking()
+    ]
+    changes, _ = replayed(of_exporter, pool)
+    assert those(changes, What.WOULD_EVICT) == []
+    (not_evicted,) = those(changes, What.WOULD_NOT_EVICT)
+    assert "without the source Kubelet" in not_evicted.message
+
+
+def test_samples_that_do_not_say_how_much_is_left_are_told() -> None:
+    unlimited = [each._replace(sample=replace(each.sample, commit_limit=None)) for each in leaking()]
+    changes, faults = replayed(unlimited)
+    assert changes == []
+    (told,) = faults
+    assert told.startswith("Samples after which the level of Commit is not known: 19; the first is of w1 at ")
+
+
 def test_pods_of_which_nothing_is_known_are_not_chosen() -> None:
     unknown = [
         each._replace(pods=each.pods and (RecordedPod("a", "shop", "a", PodUsage()),)) for each in leaking()
@@ -208,15 +230,11 @@ def test_values_that_prometheus_repeats_of_an_exporter_that_is_gone_say_nothing(
     first = recorded(0, CALM, source=PROMETHEUS)
     last = recorded(30, HARD, source=PROMETHEUS)
     repeated = [
-        last._replace(at=last.at + more, sample=_aged(last.sample, more)) for more in range(30, 300, 30)
+        last._replace(at=last.at + more, sample=replace(last.sample, arrived_at=last.at + more, age=more))
+        for more in range(30, 300, 30)
     ]
     changes, _ = replayed([first, last, *repeated], pool)
     assert [each.what for each in changes] == [What.LEVEL]
-
-
-def _aged(sample: MemorySample, seconds: float) -> MemorySample:
-    values: Mapping[str, Any] = {name: getattr(sample, name) for name in sample.__slots__}
-    return MemorySample(**{**values, "arrived_at": sample.arrived_at + seconds, "age": seconds})
 
 
 def test_memory_that_no_pod_has_evicts_no_pod() -> None:

@@ -175,6 +175,7 @@ class Replay:
         self.first_at = self.last_at = 0.0
         self._limits = pressure.eviction
         self._settings = settings_of(pressure)
+        self._reads_kubelets = SourceType.KUBELET in self._settings.sources
         self._faults = faults
         self._evicted: dict[str, tuple[str, float]] = {}
         """By the UIDs of pods that would have been evicted: the node, and when."""
@@ -211,6 +212,12 @@ class Replay:
             sample = replace(sample, interval_seconds=longest)
             after = known_at(step(node.memory, sample, self._settings), now=at, settings=self._settings)
         node.memory = after
+        for axis, known in after.axes.items():
+            if known.level is None and last is not None:
+                self._faults.note(
+                    f"Samples after which the level of {axis} is not known",
+                    f"of {node.name} at {written_moment(_time(at))}",
+                )
         if usage is not None:
             is_calm = not was_hot and not after.is_hot
             node.pods = node.pods.listed(usage, at=at, is_calm=is_calm, committed=node.committed)
@@ -229,7 +236,7 @@ class Replay:
 
     def _usage(self, node: ReplayedNode, recorded: Recorded) -> dict[str, PodUsage] | None:
         """Return what the pods use, where the operator would have listed them; None where it would not."""
-        if recorded.pods is None:
+        if recorded.pods is None or not self._reads_kubelets:
             return None
         node.note_pods(recorded.pods, recorded.at)
         if not node.memory.is_hot and not node.pods.is_due(now=recorded.at):
@@ -297,8 +304,12 @@ class Replay:
             yield _change(node, at, What.WOULD_EVICT, message, pod=pod.full_name)
         elif step.state is EvictionState.LISTING:
             node.is_asked = True
-            message = "would have evicted a pod; the recording has no pods of this node"
-            yield _change(node, at, What.WOULD_EVICT, message)
+            if self._reads_kubelets:
+                message = "would have evicted a pod; the recording has no pods of this node"
+                yield _change(node, at, What.WOULD_EVICT, message)
+            else:
+                message = "would have evicted nothing: without the source Kubelet no pod's memory is known"
+                yield _change(node, at, What.WOULD_NOT_EVICT, message)
         elif (reason := _reason(step)) and step.state not in node.said:
             node.said.add(step.state)
             yield _change(node, at, What.WOULD_NOT_EVICT, f"would have evicted nothing: {reason}")
