@@ -263,7 +263,7 @@ def _text(report: Report, look: Look) -> str:
     paper.titled(
         "Result",
         f"with mode Evict, {counted(len(signalled), 'node')} would have been signalled, and "
-        f"{counted(evictions, 'pod')} chosen for eviction",
+        f"{counted(evictions, 'eviction')} begun",
     )
     paper.heading(f"Changes: {len(report.changes)}")
     for each in report.changes:

@@ -38,6 +38,11 @@ MOST_SAMPLES: Final = 500_000
 _LINE_BYTES: Final = 2**20
 """Of one sample: as much as a kubelet's answer, which has more."""
 
+_LATEST: Final = 2**33
+"""Seconds since 1970: a later time is none, and those of Python end in the year 9999."""
+
+_NO_SAMPLE: Final = "Lines that are no samples, left out"
+
 
 def written(at: float) -> str:
     """Return a number of seconds since 1970 as a time of RFC 3339."""
@@ -127,9 +132,12 @@ def _recorded(line: bytes, number: int, faults: Faults) -> Recorded | None:
     try:
         told = _decoder.decode(line)
     except BROKEN as error:
-        faults.note("Lines that are no samples, left out", f"line {number}: {printable(str(error)[:200])}")
+        faults.note(_NO_SAMPLE, f"line {number}: {printable(str(error)[:200])}")
         return None
     at = told.time.timestamp()
+    if not 0 < at < _LATEST:
+        faults.note(_NO_SAMPLE, f"line {number}: the year of time is not one from 1970 to 2242")
+        return None
     for name in _NUMBERS:
         value = getattr(told, name)
         if value is not None and not is_amount(value):
@@ -179,7 +187,7 @@ _SECONDS: Final = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 class _Series(msgspec.Struct, gc=False):
     metric: dict[str, str]
-    values: list[tuple[float, str]]
+    values: list[tuple[Annotated[float, msgspec.Meta(gt=0, lt=_LATEST)], str]]
 
 
 class _Matrix(msgspec.Struct, tag_field="resultType", tag="matrix"):

@@ -66,7 +66,7 @@ def test_the_recording_of_the_demo_has_the_pod_that_leaks_evicted(plugin: Plugin
 def test_a_person_reads_what_would_have_happened_when_and_why(plugin: Plugin) -> None:
     ended = plugin(*REPLAY)
     text = " ".join(" ".join(ended.out).split())
-    assert "with mode Evict, 1 node would have been signalled, and 1 pod chosen for eviction" in text
+    assert "with mode Evict, 1 node would have been signalled, and 1 eviction begun" in text
     assert "2026-01-01 09:02:26 batch-0: would have chosen default/worker-1-1 for an eviction: it has" in text
     assert "neither owners nor PodDisruptionBudgets" in text
     assert max(map(len, ended.out)) <= 80
@@ -119,7 +119,7 @@ def test_samples_a_minute_apart_are_told_with_what_they_cost(plugin: Plugin, tmp
     ended = plugin("memory", "replay", "--pool", POOL, "--samples", "rare.jsonl")
     text = " ".join(" ".join(ended.out).split())
     assert "usually 60 s apart. An eviction needs two that are no older than 45 s" in text
-    assert "and 0 pods chosen for eviction" in text
+    assert "and 0 evictions begun" in text
 
 
 def test_what_is_wrong_with_samples_is_in_the_notes(plugin: Plugin, tmp_path: Path) -> None:

@@ -70,6 +70,8 @@ def test_a_line_is_a_sample_with_the_names_of_its_source(tmp_path: Path) -> None
         (a_line(comittedBytes=1), "comittedBytes"),
         (a_line("yesterday"), "time"),
         (a_line("2026-01-01T00:00:00"), "time"),
+        (a_line("0001-01-01T00:00:00+14:00"), "the year of time"),
+        (a_line("9999-12-31T23:59:59Z"), "the year of time"),
         (a_line(committedBytes="12Gi"), "committedBytes"),
         (a_line(node=""), "node"),
         (a_line(pods=[{"uid": "a/b", "namespace": "n", "name": "p"}]), "uid"),
