@@ -141,7 +141,7 @@ def run(given: argparse.Namespace) -> int:
         together = list(samples)
         changes += replay.take(at, together)
         if plot is not None:
-            plot.add(at, [replay.nodes[each.node] for each in together])
+            plot.add(at, [replay.nodes[each.node] for each in together if each.node in replay.nodes])
     if not replay.taken:
         where = given.samples or "Prometheus, in that time and with these matchers,"
         raise RefusedError(f"{where} has no sample that the pool reads", *faults.sentences())

@@ -123,10 +123,16 @@ def test_samples_a_minute_apart_are_told_with_what_they_cost(plugin: Plugin, tmp
 
 
 def test_what_is_wrong_with_samples_is_in_the_notes(plugin: Plugin, tmp_path: Path) -> None:
-    (tmp_path / "broken.jsonl").write_text(FILE.read_text() + "{}\nnothing\n")
+    other = FILE.read_text().splitlines()[0].replace("Kubelet", "Prometheus/x").replace("batch-0", "batch-1")
+    (tmp_path / "broken.jsonl").write_text(f"{FILE.read_text()}{{}}\nnothing\n{other}\n")
     ended = plugin("memory", "replay", "--pool", POOL, "--samples", "broken.jsonl", "-o", "json")
-    (_, note) = json.loads("\n".join(ended.out))["notes"]
-    assert note.startswith("Lines that are no samples, left out: 2; the first is line 73: ")
+    report = json.loads("\n".join(ended.out))
+    assert (report["samples"], report["nodes"]) == (72, 1)
+    (_, lines_left_out, others) = report["notes"]
+    assert lines_left_out.startswith("Lines that are no samples, left out: 2; the first is line 73: ")
+    assert others == (
+        "Samples of sources that the pool does not name, left out: 1; the first is Prometheus/x."
+    )
 
 
 @pytest.mark.parametrize(

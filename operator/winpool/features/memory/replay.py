@@ -183,6 +183,10 @@ class Replay:
     def take(self, at: float, samples: Iterable[Recorded]) -> Iterator[Change]:
         """Take all samples of one time, in seconds since 1970; yield what has changed by them."""
         for each in samples:
+            if each.sample.source not in self._settings.sources:
+                what = "Samples of sources that the pool does not name, left out"
+                self._faults.note(what, each.sample.source)
+                continue
             node = self.nodes.setdefault(each.node, ReplayedNode(each.node))
             if self._took(node, each):
                 yield from _news(node, at)
@@ -191,9 +195,6 @@ class Replay:
     def _took(self, node: ReplayedNode, recorded: Recorded) -> bool:
         """Step the detector, as the operator does; return whether the sample says anything new."""
         at, sample = recorded.at, recorded.sample
-        if sample.source not in self._settings.sources:
-            self._faults.note("Samples of sources that the pool does not name, left out", sample.source)
-            return False
         last = node.measured_at.get(sample.source)
         # An exporter that is gone leaves its last values in Prometheus.
         if last is not None and sample.measured_at <= last:
@@ -261,7 +262,6 @@ class Replay:
 
     def _pass(self, pool: Sequence[ReplayedNode], at: float) -> Pass:
         views = {each.name: known_at(each.memory, now=at, settings=self._settings) for each in pool}
-        now = _time(at)
         return Pass(
             memory=KnownMemory(
                 views=views,
@@ -284,7 +284,7 @@ class Replay:
             limits=self._limits,
             evicts=True,
             breaker=Breaker([each.as_node for each in pool], views, self._limits.max_pressured_nodes),
-            now=now,
+            now=_time(at),
         )
 
     def _told(self, node: ReplayedNode, step: Step, at: float) -> Iterator[Change]:
