@@ -39,6 +39,7 @@ from winpool.model.pressure import (
     MemorySample,
     NodePressure,
     PodUsage,
+    UsageSinceCalm,
 )
 from winpool.ownership.desired import KEEP
 
@@ -265,8 +266,7 @@ class Replay:
         return Pass(
             memory=KnownMemory(
                 views=views,
-                pods={each.name: _usage_of(each, at) for each in pool},
-                grown={each.name: grown for each in pool if (grown := _grown(each)) is not None},
+                pods={each.name: usage for each in pool if (usage := _usage_of(each, at)) is not None},
                 read_at=at,
             ),
             known=KnownEvictions(
@@ -392,14 +392,11 @@ def _listed(node: ReplayedNode, at: float) -> NodePods | None:
     return NodePods(_time(at), at, tuple(pods), blocked=frozenset())
 
 
-def _usage_of(node: ReplayedNode, at: float) -> Mapping[str, PodUsage]:
-    found = node.pods.usage(now=at)
-    return {f"{uid}-{node.turn}": each for uid, each in found.items()}
-
-
-def _grown(node: ReplayedNode) -> float | None:
-    before, now = node.pods.committed, node.committed
-    return None if before is None or now is None else now - before
+def _usage_of(node: ReplayedNode, at: float) -> UsageSinceCalm | None:
+    found = node.pods.usage(now=at, committed=node.committed)
+    if found is None:
+        return None
+    return replace(found, pods={f"{uid}-{node.turn}": each for uid, each in found.pods.items()})
 
 
 def _sum_of(usage: Mapping[str, PodUsage] | None) -> float | None:
