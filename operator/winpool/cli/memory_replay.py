@@ -18,7 +18,7 @@ from winpool.cli.manifests import pools_in, without_nulls
 from winpool.cli.parsing import EndError, Exit, RefusedError, add_output, note, note_offline
 from winpool.cli.recording import MOST_SAMPLES, Series, read_file, span_of, written
 from winpool.features.memory.replay import Change, Faults, Recorded, Replay, What
-from winpool.features.memory.settings import EVIDENCE_SECONDS, settings_of
+from winpool.features.memory.settings import EVIDENCE_APART_SECONDS, EVIDENCE_SECONDS, settings_of
 from winpool.kubelet.exporter import DEFAULT_MATCHERS, faults_of
 from winpool.kubelet.schedule import HOT_INTERVAL
 
@@ -243,7 +243,8 @@ def _costs(replay: Replay) -> Iterator[str]:
                 "windows_exporter scraped every 30 s or less."
             )
         else:
-            yield f"{said}: each level is reached up to {usual} s late, and Hard acts {usual} s after that."
+            apart = max(usual, round(EVIDENCE_APART_SECONDS))
+            yield f"{said}: each level is reached up to {usual} s late, and Hard acts {apart} s after that."
 
 
 def _median(distances: Counter[int]) -> int:

@@ -67,7 +67,7 @@ def test_a_person_reads_what_would_have_happened_when_and_why(plugin: Plugin) ->
     ended = plugin(*REPLAY)
     text = " ".join(" ".join(ended.out).split())
     assert "with mode Evict, 1 node would have been signalled, and 1 eviction begun" in text
-    assert "2026-01-01 09:02:26 batch-0: would have chosen default/worker-1-1 for an eviction: it has" in text
+    assert "2026-01-01 09:02:30 batch-0: would have chosen default/worker-1-1 for an eviction: it has" in text
     assert "neither owners nor PodDisruptionBudgets" in text
     assert max(map(len, ended.out)) <= 80
 
