@@ -133,7 +133,8 @@ def test_if_a_pod_of_a_daemon_set_leaks_no_other_pod_goes_in_its_place(scene: Sc
     agent = scene.pods.run("agent", scene.node, growing("1Gi"), kind="DaemonSet")
     large = scene.pods.run("large", scene.node, steady("19Gi"))
     other = scene.pods.run("other", scene.node, growing("1Gi", per_minute=3))
-    scene.pool("Evict")
+    # What goes is made again on this node, and would go again.
+    scene.pool("Evict", eviction={"maxPodsPerNode": 1})
     scene.await_issue(BLOCKED)
     scene.spares(agent, large, other)
     assert scene.signal()[1], "the node is tainted nevertheless"
