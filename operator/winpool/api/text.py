@@ -1,4 +1,4 @@
-"""Text and times that other clients write, made fit to be shown, and Markdown tables.
+"""Text and times that other clients write, made fit to be shown, Markdown tables, and lists by key.
 
 Specs, kubelets, API servers and what stands between hand us texts of their own choice. A newline in one
 forges a line of the log, an escape sequence rewrites a terminal, a change of direction shows other words
@@ -15,7 +15,10 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 MARKS: Final = 2
 """Marks on one letter: as many as living languages write, such as the circumflex and tone of Vietnamese."""
@@ -85,3 +88,11 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """Return a table of Markdown; a bar inside a cell stays a bar."""
     lines = [head, ("---",) * len(head), *rows]
     return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return the second parts of ``pairs`` by the first ones, in the order in which they come."""
+    found: dict[K, list[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.text import grouped as grouped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 NAMES_SHOWN: Final = 3
 """Names that a line has: as many as an issue."""
@@ -53,14 +52,6 @@ def listed(names: Sequence[str], *, most: int = NAMES_SHOWN, count: int | None =
     shown = names[:most]
     more = (len(names) if count is None else count) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 and shown else "")
-
-
-def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
-    """Return the second parts of ``pairs`` by the first ones, in the order in which they come."""
-    found: dict[K, list[V]] = {}
-    for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return found
 
 
 def counted(number: int, thing: str) -> str:

@@ -17,6 +17,7 @@ from heapq import nsmallest
 from operator import attrgetter
 from typing import Final
 
+from winpool.api.text import grouped
 from winpool.model.pods import WORKLOAD_EXAMPLES_KEPT, Block, BlockedBy, Pod
 
 OF_EACH: Final = 96
@@ -129,10 +130,7 @@ class BudgetIndex:
     """The budgets of the cluster, as of one list."""
 
     def __init__(self, budgets: Iterable[Budget]) -> None:
-        found: dict[str, list[Budget]] = {}
-        for each in budgets:
-            if each.selects:
-                found.setdefault(each.namespace, []).append(each)
+        found = grouped((each.namespace, each) for each in budgets if each.selects)
         self._namespaces = {name: _sorted_in(own) for name, own in found.items()}
         self._remembered: OrderedDict[tuple[str, frozenset[Label]], tuple[Budget, ...]] = OrderedDict()
 

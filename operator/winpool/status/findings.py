@@ -19,7 +19,7 @@ from winpool.api.keys import APPLIED_ANNOTATION, CRD_NAME, HOLD_ANNOTATION, OS_L
 from winpool.api.model import SENTENCE
 from winpool.api.selector import SelectorOperator
 from winpool.api.status import MAX_ISSUE_NODES, WindowsNodePoolStatus
-from winpool.api.text import written_moment
+from winpool.api.text import grouped, written_moment
 from winpool.features.feature import Finding
 from winpool.features.reserved_memory import reserved_findings
 from winpool.model.node import Keys, hold_end
@@ -256,11 +256,7 @@ _OF_NODES: Final = (
 
 def node_findings(nodes: Iterable[Assessment]) -> Iterator[Finding]:
     """Yield a finding for each cause, with the names of all nodes that have it."""
-    found: dict[tuple[NodeIssue, str | Keys], list[Assessment]] = {}
-    for each in nodes:
-        for row in _OF_NODES:
-            if cause := row.cause(each):
-                found.setdefault((row, cause), []).append(each)
+    found = grouped(((row, cause), each) for each in nodes for row in _OF_NODES if (cause := row.cause(each)))
     refusals = sorted(
         (key for key in found if key[0] is _REFUSED),
         key=lambda key: (-len(found[key]), min(each.node.name for each in found[key])),

@@ -14,6 +14,7 @@ from typing import Final
 
 from winpool.api.issues import IssueReason
 from winpool.api.status import MAX_ISSUE_NODES, MAX_ISSUES, Issue
+from winpool.api.text import grouped
 from winpool.features.feature import Finding
 from winpool.features.memory.overview import Overview
 from winpool.model.pool import KnownIssue, Pool
@@ -146,9 +147,7 @@ class _Entry:
 
 
 def _entries(findings: Iterable[Finding], carried: Iterable[Issue]) -> Iterator[_Entry]:
-    alike: dict[tuple[IssueReason, str], list[Finding]] = {}
-    for finding in findings:
-        alike.setdefault((finding.reason, finding.key), []).append(finding)
+    alike = grouped(((finding.reason, finding.key), finding) for finding in findings)
     standing = {(IssueReason(each.reason), each.message): each for each in carried}
     for found in alike.values():
         entry = _entry(found)
@@ -196,9 +195,7 @@ class _Times:
         self, standing: Sequence[Issue], *, known: Sequence[KnownIssue], found: Counter[IssueReason]
     ) -> None:
         self._of_cause = {(each.issue.reason, each.cause): each.issue.since for each in known}
-        self._standing: dict[str, list[Issue]] = {}
-        for issue in standing:
-            self._standing.setdefault(issue.reason, []).append(issue)
+        self._standing = grouped((issue.reason, issue) for issue in standing)
         self._found = found
 
     def kept(self, entry: _Entry, now: datetime) -> Issue:

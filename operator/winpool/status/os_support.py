@@ -16,6 +16,7 @@ from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
 from winpool.api.matrix import Verdict
 from winpool.api.status import MAX_BUILDS, Build
+from winpool.api.text import grouped
 from winpool.features.feature import Finding
 from winpool.status.assessment import Assessed, count_nodes, enumerate_names
 from winpool.support.judge import Judgement
@@ -55,7 +56,7 @@ class Group:
     nodes: Sequence[str]
 
 
-def grouped(nodes: Assessed) -> tuple[Group, ...]:
+def groups_of(nodes: Assessed) -> tuple[Group, ...]:
     """Group the pool's nodes by how they are judged. A pass has one object for each judgement."""
     found: dict[int, tuple[Judgement, list[str]]] = {}
     for of_contract, alike in nodes.by_finding():
@@ -68,9 +69,7 @@ def grouped(nodes: Assessed) -> tuple[Group, ...]:
 
 def builds(groups: Iterable[Group]) -> tuple[Build, ...]:
     """Return a row for each build, those with the most nodes first, and never more than fit."""
-    of_build: dict[str, list[Group]] = {}
-    for group in groups:
-        of_build.setdefault(group.judgement.build or UNKNOWN_BUILD, []).append(group)
+    of_build = grouped((group.judgement.build or UNKNOWN_BUILD, group) for group in groups)
     rows = [_build(name, of_it) for name, of_it in of_build.items()]
     return tuple(sorted(rows, key=lambda row: (-row.nodes, row.build))[:MAX_BUILDS])
 

@@ -19,7 +19,7 @@ from winpool.api.issues import IssueReason
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.status import Issue, Preflight, WindowsNodePoolStatus
 from winpool.api.taints import PoolTaint
-from winpool.api.text import later
+from winpool.api.text import grouped, later
 from winpool.features.contract.taints import taints_of
 from winpool.features.feature import Finding
 from winpool.model.evidence import Evidence
@@ -208,12 +208,10 @@ def _intolerant_pods(found: Iterable[_Met]) -> Iterator[Finding]:
     Where that would be many, one for each consequence, so that the status has room for every taint. The
     taints come first, since a long message is cut.
     """
-    on_nodes: dict[tuple[object, ...], list[_Met]] = {}
-    anywhere: dict[_Effect, list[_Met]] = {}
-    for met in found:
-        on_nodes.setdefault((met.effect, *met.nodes), []).append(met)
-        anywhere.setdefault(met.effect, []).append(met)
-    for alike in (on_nodes if len(on_nodes) <= _MOST else anywhere).values():
+    every = list(found)
+    on_nodes = grouped(((met.effect, *met.nodes), met) for met in every)
+    anywhere = grouped((met.effect, met) for met in every)
+    for alike in on_nodes.values() if len(on_nodes) <= _MOST else anywhere.values():
         effect, taints = alike[0].effect, [written(met.taint) for met in alike]
         listed = ", ".join(taints)
         pods = sorted({example for met in alike for example in met.examples})[:NAMES_SHOWN]
@@ -265,9 +263,7 @@ def _intolerant_agents(
     there never was one.
     """
     found = [each for taint in taints_of(spec) if (each := _agents_of(taint, evidence, ours)).nodes]
-    alike: dict[tuple[str, ...], list[_Agents]] = {}
-    for each in found:
-        alike.setdefault(each.daemon_sets, []).append(each)
+    alike = grouped((each.daemon_sets, each) for each in found)
     for together in alike.values() if len(alike) <= _MOST else (found,):
         names = sorted({name for each in together for name in each.daemon_sets}, key=daemon_set_place)
         shown, count = names[:DAEMON_SETS_KEPT], max(len(names), *(each.count for each in together))
@@ -458,10 +454,7 @@ class Deletions:
 
     def warnings(self, told: Collection[Warned]) -> Iterator[Announcement]:
         """Yield an event for each taint that is about to have pods deleted, which nobody was ``told``."""
-        by_taint: dict[str, list[Deletion]] = {}
-        for key, each in self.coming.items():
-            if key not in told:
-                by_taint.setdefault(each.taint, []).append(each)
+        by_taint = grouped((each.taint, each) for key, each in self.coming.items() if key not in told)
         for taint, there in by_taint.items():
             note = (
                 f"taint {taint}: Kubernetes is about to delete {_pods(there)} on {count_nodes(len(there))} "

@@ -15,6 +15,7 @@ from typing import Final
 
 from winpool.api.fields import is_own
 from winpool.api.selector import LabelRequirement, NodeSelector
+from winpool.api.text import grouped
 
 NEAREST: Final = 4
 """As many labels as a sentence bears."""
@@ -91,10 +92,7 @@ def _closest(wanted: Sequence[str], values: Counter[str]) -> list[str]:
 
 def _alike(key: str, keys: Counter[str]) -> list[str]:
     """Return those of ``keys`` whose name is like that of ``key``, whatever stands before the slash."""
-    names: dict[str, list[str]] = {}
-    for each in _most_frequent(keys):
-        if not is_own(each):
-            names.setdefault(_name_of(each), []).append(each)
+    names = grouped((_name_of(each), each) for each in _most_frequent(keys) if not is_own(each))
     close = _close_matches((_name_of(key),), tuple(names))
     return [each for name in close for each in sorted(names[name])][:NEAREST]
 
@@ -115,9 +113,8 @@ def _close_matches(wanted: tuple[str, ...], texts: tuple[str, ...]) -> tuple[str
     found: list[str] = []
     for each in wanted:
         begin_alike = sorted(others, key=lambda text: -_alike_from_the_start(each, text))
-        compared: dict[str, list[str]] = {}
-        for text in (*frequent, *begin_alike[: share - len(frequent)]):
-            compared.setdefault(text[:CLIPPED], []).append(text)
+        chosen = (*frequent, *begin_alike[: share - len(frequent)])
+        compared = grouped((text[:CLIPPED], text) for text in chosen)
         close = get_close_matches(each[:CLIPPED], compared, n=NEAREST, cutoff=CUTOFF)
         found += [text for clipped in close for text in compared[clipped]]
     return tuple(dict.fromkeys(found))

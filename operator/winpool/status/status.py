@@ -52,7 +52,7 @@ from winpool.status.findings import (
     stray_findings,
 )
 from winpool.status.issues import Issues, carried_issues, issues
-from winpool.status.os_support import builds, findings, grouped
+from winpool.status.os_support import builds, findings, groups_of
 from winpool.status.plan import plan
 from winpool.status.pods import blind, misplaced_pods, overdue_at, pod_findings
 from winpool.status.upgrade import PLACES, control_plane_of, upgrades_of
@@ -70,7 +70,7 @@ def status(
     """Return what is to stand in ``status``, all of it, for one write; and all issues."""
     pool, now, counts = snapshot.pool, snapshot.now, tally(nodes, results)
     memory, upgrades = overview_of(results), upgrades_of(results)
-    groups, unlisted = grouped(nodes), blind(snapshot, nodes.notable)
+    groups, unlisted = groups_of(nodes), blind(snapshot, nodes.notable)
     judged = findings(groups, today=now.date())
     found = (
         *pool_findings(snapshot, nodes),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from winpool.api.quantity import rounded
+from winpool.api.text import grouped
 from winpool.features.upgrade.eligible import (
     Eligibility,
     EligibleNodes,
@@ -139,9 +140,7 @@ def _attempt(demands: Iterable[Demand], own: int, steps: int, *, roomiest: bool)
 def _by_eligible(
     demands: Sequence[Demand], everyone: EligibleNodes
 ) -> list[tuple[EligibleNodes, list[Demand]]]:
-    together: dict[int, list[Demand]] = {}
-    for each in demands:
-        together.setdefault(id(each[0].eligible), []).append(each)
+    together = grouped((id(each[0].eligible), each) for each in demands)
     found = [(same[0][0].eligible, same) for same in together.values()]
     return found if len(found) == 1 else [*found, (everyone, list(demands))]
 
@@ -233,9 +232,7 @@ class CapacityJudge:
         self._build_of = build_of
         self._others = others
         ordered = sorted(nodes, key=lambda node: node.name)
-        self._of_build: dict[str, list[Node]] = {}
-        for node in ordered:
-            self._of_build.setdefault(build_of(node), []).append(node)
+        self._of_build = grouped((build_of(node), node) for node in ordered)
         self._groups: dict[tuple[str, bool], _Group] = {}
 
     def judge(self, node: Node) -> Fit:
