@@ -13,8 +13,8 @@ import random
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import Final, Protocol
+from datetime import timedelta
+from typing import Final
 
 from winpool.controllers.pools import Pools
 from winpool.features.upgrade.due import surprise_of
@@ -23,14 +23,6 @@ from winpool.loops import Clock, Wake
 from winpool.model.node import Node
 from winpool.model.pool import SURPRISE_SECONDS, KnownUpgrades, Pool, Surprise, SurpriseKind
 from winpool.ownership.selection import is_asked_for
-
-
-class SurpriseOf(Protocol):
-    """The rule: what has happened between two states of a node."""
-
-    def __call__(self, before: Node, after: Node, *, now: datetime) -> Surprise | None:
-        """Return what has happened; None for nothing that surprises."""
-
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +39,8 @@ class SeenMachines:
     """Gets every change of a node. What it keeps is about nodes that exist, and a few that are gone."""
 
     clock: Clock
-    rule: SurpriseOf = surprise_of
     _gone: OrderedDict[str, tuple[Node, float]] = field(default_factory=OrderedDict, init=False)
-    _surprises: dict[str, dict[SurpriseKind, Surprise]] = field(default_factory=dict, init=False)
+    _surprises: dict[tuple[str, SurpriseKind], Surprise] = field(default_factory=dict, init=False)
     """By the UIDs of nodes: of each kind the last."""
     _is_faulty: bool = field(default=False, init=False)
 
@@ -64,18 +55,12 @@ class SeenMachines:
     def surprises(self) -> tuple[Surprise, ...]:
         """Return those of the last SURPRISE_SECONDS, the newest first."""
         now, least = self.clock.now(), timedelta(seconds=SURPRISE_SECONDS)
-        for uid, kinds in tuple(self._surprises.items()):
-            kept = {kind: each for kind, each in kinds.items() if now - each.at < least}
-            if kept:
-                self._surprises[uid] = kept
-            else:
-                del self._surprises[uid]
-        found = [each for kinds in self._surprises.values() for each in kinds.values()]
-        return tuple(sorted(found, key=lambda each: (now - each.at, each.node, each.kind)))
+        self._surprises = {key: each for key, each in self._surprises.items() if now - each.at < least}
+        return tuple(sorted(self._surprises.values(), key=lambda each: (now - each.at, each.node, each.kind)))
 
     def _note_surprise(self, before: Node, after: Node) -> None:
         try:
-            found = self.rule(before, after, now=self.clock.now())
+            found = surprise_of(before, after, now=self.clock.now())
         except Exception as error:
             # A bug of ours must not end the watch of all nodes.
             if not self._is_faulty:
@@ -85,11 +70,11 @@ class SeenMachines:
             log.debug("node %s: the rule of surprises failed", after.name, exc_info=True)
             return
         if found is not None:
-            known = self._surprises.setdefault(after.uid, {})
+            key = (after.uid, found.kind)
             # A kubelet that reports another boot ID every second must not fill the log.
-            level = logging.DEBUG if found.kind in known else logging.INFO
+            level = logging.DEBUG if key in self._surprises else logging.INFO
             log.log(level, "node %s: %s No one had announced it.", after.name, found.said)
-            known[found.kind] = found
+            self._surprises[key] = found
 
     def _before(self, new: Node) -> Node:
         """Return the last state of a node of this name that is gone; ``new`` itself where there is none."""
@@ -97,7 +82,8 @@ class SeenMachines:
         return gone if self.clock.monotonic() - since <= GONE_SECONDS else new
 
     def _forget(self, node: Node) -> None:
-        self._surprises.pop(node.uid, None)
+        for kind in SurpriseKind:
+            self._surprises.pop((node.uid, kind), None)
         self._gone.pop(node.name, None)
         now = self.clock.monotonic()
         self._gone[node.name] = (_without_texts(node), now)

@@ -130,11 +130,6 @@ class KeyedBackoff(Generic[KeyT]):
         known = self._failures.get(key)
         return known is not None and known.due > self.monotonic()
 
-    def waiting(self) -> frozenset[KeyT]:
-        """Return all that have to wait."""
-        now = self.monotonic()
-        return frozenset(key for key, each in self._failures.items() if each.due > now)
-
     def seconds_to_next(self, wanted: Iterable[KeyT]) -> float | None:
         """Return in how many seconds one of ``wanted`` may be tried again: 0 for now, None if none waits.
 

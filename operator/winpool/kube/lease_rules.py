@@ -132,17 +132,14 @@ def observe(before: Observation | None, record: LeaseRecord | None, *, at: float
 class Move(Enum):
     """What a follower does now."""
 
-    READ = "read"
     ACQUIRE = "acquire"
     RENEW = "renew"
     WAIT = "wait"
     """Until ``Observation.free_at``."""
 
 
-def next_move(observed: Observation | None, *, identity: str, now: float) -> Move:
+def next_move(observed: Observation, *, identity: str, now: float) -> Move:
     """Return what the follower ``identity`` does at ``now``, with what it has last seen."""
-    if observed is None:
-        return Move.READ
     if observed.record is not None and observed.record.holder == identity:
         return Move.RENEW
     return Move.ACQUIRE if now >= observed.free_at else Move.WAIT

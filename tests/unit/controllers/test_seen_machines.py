@@ -10,6 +10,7 @@ import pytest
 
 from harness.builders import NOON, a_node
 from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
+from winpool.controllers import machines
 from winpool.controllers.machines import GONE_KEPT, GONE_SECONDS, SeenMachines
 from winpool.loops import Clock
 from winpool.model.node import Node
@@ -88,16 +89,19 @@ def test_after_an_hour_the_name_may_be_that_of_any_machine(stage: Stage) -> None
     assert stage.kinds() == []
 
 
-def test_a_machine_that_is_seen_for_the_first_time_is_compared_with_itself() -> None:
+def test_a_machine_that_is_seen_for_the_first_time_is_compared_with_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[tuple[Node, Node]] = []
 
     def rule(before: Node, after: Node, *, now: datetime) -> Surprise | None:
         asked.append((before, after))
         return None
 
-    machines = SeenMachines(Clock(now=lambda: NOON, monotonic=lambda: 0.0), rule)
+    monkeypatch.setattr(machines, "surprise_of", rule)
+    seen = SeenMachines(Clock(now=lambda: NOON, monotonic=lambda: 0.0))
     node = booted()
-    machines.note(None, node)
+    seen.note(None, node)
     [(before, after)] = asked
     assert before is after is node
 
@@ -154,13 +158,16 @@ def test_nodes_that_are_gone_are_remembered_in_bounds(stage: Stage) -> None:
     assert list(stage.machines._gone) == ["last"]
 
 
-def test_a_bug_in_the_rule_ends_no_watch_and_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bug_in_the_rule_ends_no_watch_and_is_one_line(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(before: Node, after: Node, *, now: datetime) -> Surprise | None:
         raise OverflowError("date value out of range")
 
-    machines = SeenMachines(Clock(now=lambda: NOON, monotonic=lambda: 0.0), broken)
+    monkeypatch.setattr(machines, "surprise_of", broken)
+    seen = SeenMachines(Clock(now=lambda: NOON, monotonic=lambda: 0.0))
     for _ in range(3):
-        machines.note(booted(), booted(boot_id="8"))
+        seen.note(booted(), booted(boot_id="8"))
     told = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
     assert len(told) == 1
     assert "OverflowError: date value out of range" in told[0]

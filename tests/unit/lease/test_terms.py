@@ -79,10 +79,6 @@ def test_the_duration_is_that_of_the_lease_within_bounds(duration: object, secon
     assert held(leaseDurationSeconds=duration).seconds == seconds
 
 
-def test_before_anything_was_seen_it_looks() -> None:
-    assert next_move(None, identity=MINE, now=0) is Move.READ
-
-
 def test_an_absent_lease_is_taken_at_once() -> None:
     assert next_move(observe(None, None, at=7), identity=MINE, now=7) is Move.ACQUIRE
 

@@ -110,8 +110,8 @@ class Process:
         self.attempt += 1
         attempt = self.attempt
         self.server.after(RETRY_SECONDS + self.server.pause(), self.step)
-        move = next_move(self.sighting, identity=self.identity, now=self.clock())
-        if self.has_led or move is not Move.WAIT:
+        seen, now = self.sighting, self.clock()
+        if self.has_led or seen is None or next_move(seen, identity=self.identity, now=now) is not Move.WAIT:
             self.server.send(
                 lambda: (self.server.version, self.server.spec), lambda told: self.looked(attempt, told)
             )
