@@ -8,10 +8,11 @@ holds too, since who wrote it wanted a hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from operator import and_, attrgetter, or_
+from typing import Any, Final
 
 import msgspec
 
@@ -32,34 +33,22 @@ class Keys:
 
     def __or__(self, other: Keys) -> Keys:
         """Return those of both."""
-        return Keys(
-            self.labels | other.labels,
-            self.taints | other.taints,
-            self.annotations | other.annotations,
-            unschedulable=self.unschedulable or other.unschedulable,
-        )
+        return self._with(other, or_)
 
     def __sub__(self, other: Keys) -> Keys:
         """Return those that ``other`` does not have."""
-        return Keys(
-            self.labels - other.labels,
-            self.taints - other.taints,
-            self.annotations - other.annotations,
-            unschedulable=self.unschedulable and not other.unschedulable,
-        )
+        return self._with(other, lambda ours, theirs: ours ^ (ours & theirs))
 
     def __and__(self, other: Keys) -> Keys:
         """Return those that both have."""
-        return Keys(
-            self.labels & other.labels,
-            self.taints & other.taints,
-            self.annotations & other.annotations,
-            unschedulable=self.unschedulable and other.unschedulable,
-        )
+        return self._with(other, and_)
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self.labels or self.taints or self.annotations or self.unschedulable)
+
+    def _with(self, other: Keys, of_both: Callable[[Any, Any], Any]) -> Keys:
+        return Keys(*map(of_both, _parts(self), _parts(other)))
 
     @property
     def count(self) -> int:
@@ -68,6 +57,8 @@ class Keys:
 
 
 NO_KEYS: Final = Keys()
+
+_parts: Final = attrgetter("labels", "taints", "annotations", "unschedulable")
 
 
 REASON_LENGTH: Final = 128
