@@ -204,13 +204,12 @@ class Batch:
 class UpgradePlan:
     """How the nodes of a pool that are due would be upgraded, one batch after the other.
 
-    ``overview`` is what is known of them. ``max_unavailable`` is how many nodes of the pool may be
+    ``max_unavailable`` is how many nodes of the pool may be
     unavailable, None where that cannot be read; ``unavailable`` how many are now, and ``batch_size`` how many
     nodes a batch has at most, 0 where there are no batches. Seconds are those of all batches, without the
     time for which gates are closed; None without batches.
     """
 
-    overview: UpgradeOverview
     max_unavailable: int | None
     unavailable: int
     batch_size: int
@@ -248,7 +247,6 @@ def upgrade_plan(
     of_batch = {each.node: number for number, batch in enumerate(together, start=1) for each in batch}
     may_begin = set(overview.permitted)
     return UpgradePlan(
-        overview=overview,
         max_unavailable=allowed,
         unavailable=unavailable,
         batch_size=size,
