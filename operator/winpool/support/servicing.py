@@ -87,17 +87,6 @@ VERDICTS: Final[Mapping[Status, Verdict]] = {
     Status.UNKNOWN: Verdict.UNKNOWN,
 }
 
-_CODES: Final[Mapping[Status, str]] = {
-    Status.DOCUMENTED: "Documented",
-    Status.DOCUMENTED_LATER: "DocumentedLater",
-    Status.RELEASE_NOTES_ONLY: "ReleaseNotesOnly",
-    Status.VENDOR_ONLY: "VendorOnly",
-    Status.DOCUMENTED_STALE: "DocumentedStale",
-    Status.DROPPED: "Dropped",
-    Status.NOT_LISTED: "NotListed",
-    Status.UNKNOWN: "ReleaseUnknown",
-}
-
 _ROW: Final = "If your vendor supports it, add a supportMatrix row with verdict Allow."
 _MOVE: Final = f"Replace the nodes with a listed release. {_ROW}"
 
@@ -130,11 +119,14 @@ _SENTENCES: Final[Mapping[Status, tuple[str, str]]] = {
 }
 """For each status the message, and the fix."""
 
-_ROW_VERDICTS: Final[Mapping[RowVerdict, tuple[str, Verdict]]] = {
-    RowVerdict.ALLOW: ("AllowedByRow", Verdict.SUPPORTED),
-    RowVerdict.WARN: ("WarnedByRow", Verdict.WARNED),
-    RowVerdict.DENY: ("DeniedByRow", Verdict.UNSUPPORTED),
+_CHANGE: Final = "Replace the nodes with another release, or change that row."
+
+_ROW_VERDICTS: Final[Mapping[RowVerdict, tuple[str, Verdict, str]]] = {
+    RowVerdict.ALLOW: ("AllowedByRow", Verdict.SUPPORTED, ""),
+    RowVerdict.WARN: ("WarnedByRow", Verdict.WARNED, _CHANGE),
+    RowVerdict.DENY: ("DeniedByRow", Verdict.UNSUPPORTED, _CHANGE),
 }
+"""For each verdict of a row the code, what it comes to, and the fix."""
 
 
 def class_reason(minor: Minor, release: str, *, layers: Layered) -> Reason:
@@ -152,16 +144,11 @@ def class_reason(minor: Minor, release: str, *, layers: Layered) -> Reason:
         )
     if said.verdict is not None:
         verdict, layer, why = said.verdict
-        code, judged = _ROW_VERDICTS[verdict]
+        code, judged, fix = _ROW_VERDICTS[verdict]
         # A block of YAML ends with a newline, which must not be part of the message.
         because = f": {' '.join(why.split())}" if why.strip() else ""
         text = (
             f"A supportMatrix row of {layer.rows} says {verdict} to Windows Server {release} on Kubernetes "
-        )
-        fix = (
-            ""
-            if judged is Verdict.SUPPORTED
-            else "Replace the nodes with another release, or change that row."
         )
         return Reason(code, judged, f"{text}{minor}{because}.", fix=fix, layer=layer)
     return _by_data(minor, release, layers.matrix)
@@ -171,17 +158,18 @@ def _by_data(minor: Minor, release: str, matrix: Matrix) -> Reason:
     status, cell = matrix.status(minor, release), matrix.cells.get((minor, release))
     first = min(matrix.minors)
     sentence, fix = _SENTENCES[status]
+    code = "ReleaseUnknown" if status is Status.UNKNOWN else f"{status[:1].upper()}{status[1:]}"
     text = sentence.format(minor=minor, release=release)
     if status is Status.UNKNOWN and minor < first:
         text = (
             f"Windows nodes are stable since Kubernetes {first}. The support matrix has nothing about "
             f"Windows Server {release} with Kubernetes {minor}."
         )
-        return Reason(_CODES[status], VERDICTS[status], text, fix="Upgrade Kubernetes.")
+        return Reason(code, VERDICTS[status], text, fix="Upgrade Kubernetes.")
     if cell is not None and cell.caution:
         text = f"{text.removesuffix('.')}, but {cell.caution}."
         return Reason("DocumentedWithCaution", Verdict.WARNED, text, fix="Plan for a newer release.")
-    return Reason(_CODES[status], VERDICTS[status], text, fix=fix)
+    return Reason(code, VERDICTS[status], text, fix=fix)
 
 
 _UPSTREAM: Final = (Status.DOCUMENTED, Status.DOCUMENTED_LATER, Status.RELEASE_NOTES_ONLY)
