@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
-import kopf
-
 from winpool import __version__
 from winpool.controllers.controller import Controller
 from winpool.controllers.memory_polls import Connections
@@ -44,12 +42,7 @@ _READERS: Final = {METRICS_PATH: "winpool-metrics-reader", MEMORY_PATH: "winpool
 
 
 def make_memory(
-    *,
-    settings: Settings,
-    source: MemorySource | None,
-    elector: Elector,
-    transport: Transport,
-    monotonic: Callable[[], float],
+    source: MemorySource | None, elector: Elector, access: Access | None, *, monotonic: Callable[[], float]
 ) -> Memory | None:
     """Return what answers /memory with what ``source`` knows, while this process leads; None without one."""
     if source is None:
@@ -57,7 +50,7 @@ def make_memory(
     return Memory(
         source,
         standby=lambda: "" if elector.leads else no_memory_here(elector.holder),
-        access=make_access(MEMORY_PATH, settings, transport=transport, monotonic=monotonic),
+        access=access,
         monotonic=monotonic,
     )
 
@@ -141,7 +134,12 @@ class App:
         self._services = services = self._controller.services
         pool_kind = self._controller.pool_kind
         self._feed = Feed(
-            make_registry=self._make_registry,
+            make_registry=lambda: make_registry(
+                accept=services.pools.accept,
+                forget=self._forget,
+                server=self.connection.server,
+                make_session=transport.guest_session,
+            ),
             after_spawn=self._take_signals,
             are_listed=lambda: not (services.relister.problem or pool_kind.is_missing),
             list_again=services.relister.ask,
@@ -165,17 +163,12 @@ class App:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(note_lost_exception)
         self._take_signals()
-        unready = self._telemetry.unready
+        unready, monotonic = self._telemetry.unready, self.clock.monotonic
         metrics = WinpoolMetrics(self._telemetry, is_ready=lambda: not unready())
+        access = make_access(MEMORY_PATH, self.settings, transport=self.transport, monotonic=monotonic)
         server = Server(
             metrics=metrics,
-            memory=make_memory(
-                settings=self.settings,
-                source=self._services.memory,
-                elector=self._elector,
-                transport=self.transport,
-                monotonic=self.clock.monotonic,
-            ),
+            memory=make_memory(self._services.memory, self._elector, access, monotonic=monotonic),
             unready=unready,
             access=self._access,
             tls=self.tls,
@@ -234,14 +227,6 @@ class App:
         await self._services.recorder.flush()
         await self._elector.release()
         await server.close()
-
-    def _make_registry(self) -> kopf.OperatorRegistry:
-        return make_registry(
-            accept=self._services.pools.accept,
-            forget=self._forget,
-            server=self.connection.server,
-            make_session=self.transport.guest_session,
-        )
 
     def _forget(self, body: Mapping[str, Any]) -> None:
         metadata = body["metadata"]

@@ -15,12 +15,12 @@ from aiohttp import web
 from harness.clock import Seconds
 from harness.served import serving
 from harness.watched_memory import Known, healthy
-from winpool.app import make_memory, no_memory_here
+from winpool.app import make_access, make_memory, no_memory_here
 from winpool.kube.client import Transport
 from winpool.kube.leader_election import Elector
 from winpool.model.memory_report import VERSION, MemoryReport
 from winpool.serve.access import Access, Result
-from winpool.serve.memory import MOST_PLAIN_BYTES, Memory, MemorySource
+from winpool.serve.memory import MEMORY_PATH, MOST_PLAIN_BYTES, Memory, MemorySource
 from winpool.settings import Settings
 
 GOOD = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJwZXJzb24ifQ.c2lnbmF0dXJl"
@@ -118,13 +118,11 @@ async def test_who_may_read_the_metrics_may_not_read_the_memory_by_that() -> Non
                 answer = {"allowed": asked[-1] == "/metrics"}
             return json.dumps({"kind": kind, "apiVersion": body["apiVersion"], "status": answer}).encode()
 
-    made = make_memory(
-        settings=Settings(metrics_auth="token"),
-        source=healthy(1),
-        elector=cast("Elector", Seated()),
-        transport=cast("Transport", Server()),
-        monotonic=Seconds(),
+    transport = cast("Transport", Server())
+    access = make_access(
+        MEMORY_PATH, Settings(metrics_auth="token"), transport=transport, monotonic=Seconds()
     )
+    made = make_memory(healthy(1), cast("Elector", Seated()), access, monotonic=Seconds())
     async with serving(memory=made) as served:
         status, text, _ = await served.answer("/memory", token=GOOD)
     assert (status, asked) == (403, ["/memory"])
@@ -144,13 +142,7 @@ class Seated:
 
 async def test_an_operator_that_stands_by_names_the_one_that_leads() -> None:
     seat = Seated(leads=False, holder="winpool-7d9c-abcde_1a2b3c4d")
-    made = make_memory(
-        settings=Settings(),
-        source=healthy(1),
-        elector=cast("Elector", seat),
-        transport=NO_TRANSPORT,
-        monotonic=Seconds(),
-    )
+    made = make_memory(healthy(1), cast("Elector", seat), None, monotonic=Seconds())
     async with serving(memory=made) as served:
         status, text, _ = await served.answer("/memory")
         assert (status, "winpool-7d9c-abcde_1a2b3c4d, which holds the Lease" in text) == (503, True)
