@@ -8,37 +8,40 @@ from winpool.api.maintenance import Gate
 from winpool.api.matrix import Verdict
 from winpool.api.upgrade import Method
 from winpool.features.upgrade.gates.pool import CONTROL_PLANE_UNKNOWN_FIX
-from winpool.features.upgrade.gates.world import World, closed, opened, unknown
+from winpool.features.upgrade.gates.world import FindingsOf, World
 from winpool.features.upgrade.records import GateFinding, NodeUpgrade
 from winpool.model.pods import BlockedBy, DeclaredBuild
 from winpool.support.compat import Isolation, compatible
 from winpool.support.servicing import skew_reasons
 from winpool.support.versions import WindowsVersion, parse_minor, parse_windows
 
+_RELEASE: Final = FindingsOf(Gate.RELEASE_CHANGE)
+_SKEW: Final = FindingsOf(Gate.VERSION_SKEW)
+_CAPACITY: Final = FindingsOf(Gate.CAPACITY)
+_IMAGES: Final = FindingsOf(Gate.IMAGES)
+_BUDGETS: Final = FindingsOf(Gate.DISRUPTION_BUDGETS)
+
 
 def release_change(world: World, candidate: NodeUpgrade) -> GateFinding:
     """Judge whether the method can bring the node to the target release: InPlace keeps the release."""
-    gate, found = Gate.RELEASE_CHANGE, candidate.os_version
+    found = candidate.os_version
     if world.upgrade.method is Method.REPLACE:
         return world.once(
-            gate, lambda: opened(gate, "With the method Replace, a new machine may run any release.")
+            _RELEASE, lambda: _RELEASE.opened("With the method Replace, a new machine may run any release.")
         )
-    return world.once((gate, found), lambda: _in_place(world, found))
+    return world.once((_RELEASE, found), lambda: _in_place(world, found))
 
 
 def _in_place(world: World, found: str) -> GateFinding:
-    gate = Gate.RELEASE_CHANGE
     if not found:
-        return unknown(
-            gate,
+        return _RELEASE.unknown(
             "The release of Windows that runs there is not known.",
             "Check the kubelet of the node and its nodeInfo.kernelVersion, or name the release of its build "
             "in a supportMatrix row.",
         )
     if found == world.release:
-        return opened(gate, f"Windows Server {found} runs there, as spec.os.version asks for.")
-    return closed(
-        gate,
+        return _RELEASE.opened(f"Windows Server {found} runs there, as spec.os.version asks for.")
+    return _RELEASE.closed(
         f"Windows Server {found} runs there, and with the method InPlace it does not become "
         f"{world.spec.os.version}.",
         "Replace the machine, and set spec.upgrade.method to Replace, or change spec.os.version.",
@@ -48,31 +51,29 @@ def _in_place(world: World, found: str) -> GateFinding:
 def version_skew(world: World, candidate: NodeUpgrade) -> GateFinding:
     """Judge the kubelet of the node by the version skew policy of Kubernetes."""
     kubelet = candidate.node.versions.kubelet
-    return world.once((Gate.VERSION_SKEW, kubelet), lambda: _skew(world, kubelet))
+    return world.once((_SKEW, kubelet), lambda: _skew(world, kubelet))
 
 
 def _skew(world: World, kubelet: str) -> GateFinding:
-    gate, version = Gate.VERSION_SKEW, parse_minor(kubelet)
+    version = parse_minor(kubelet)
     if world.minor is None:
-        return unknown(gate, "The version of the control plane is not known.", CONTROL_PLANE_UNKNOWN_FIX)
+        return _SKEW.unknown("The version of the control plane is not known.", CONTROL_PLANE_UNKNOWN_FIX)
     if version is None:
-        return unknown(
-            gate,
+        return _SKEW.unknown(
             "The version of the kubelet there is not known.",
             "Check nodeInfo.kubeletVersion of the node.",
         )
     for reason in skew_reasons(version, control_plane=world.minor, matrix=world.layers.matrix):
         if version > world.minor:
-            return closed(gate, reason.message, reason.fix)
+            return _SKEW.closed(reason.message, reason.fix)
         if world.upgrade.method is Method.IN_PLACE:
-            return closed(
-                gate,
+            return _SKEW.closed(
                 reason.message,
                 "Upgrade the kubelet there first, or set spec.upgrade.method to Replace and replace the "
                 "machine.",
             )
-        return opened(gate, f"{reason.message} With the method Replace, the new machine has its own.")
-    return opened(gate, f"The kubelet has version {version}, and the control plane {world.minor}.")
+        return _SKEW.opened(f"{reason.message} With the method Replace, the new machine has its own.")
+    return _SKEW.opened(f"The kubelet has version {version}, and the control plane {world.minor}.")
 
 
 _NOT_LISTED: Final = "The pods there are not known: no list of all pods of the last 15 minutes has them."
@@ -92,38 +93,35 @@ def capacity(_: World, candidate: NodeUpgrade) -> GateFinding:
     return _CAPACITY_UNCLEAR if fit.unclear or fit.unknown or not candidate.workload.is_complete else _ROOM
 
 
-_FULL: Final = closed(
-    Gate.CAPACITY,
+_FULL: Final = _CAPACITY.closed(
     "The other nodes of the same Windows build cannot take all pods that run there: their requests, "
     "selectors or tolerations do not fit.",
     "Add nodes of this build to the pool, lower what the pods request, or remove pods. `kubectl winpool "
     "plan` shows which do not fit.",
 )
-_CAPACITY_UNCLEAR: Final = unknown(
-    Gate.CAPACITY,
+_CAPACITY_UNCLEAR: Final = _CAPACITY.unknown(
     "It is not known whether other nodes can take all pods that run there.",
     "Check these pods yourself. The gate does not close for them. `kubectl winpool plan` counts them.",
 )
-_ROOM: Final = opened(Gate.CAPACITY, "The other nodes of the same Windows build can take the pods.")
+_ROOM: Final = _CAPACITY.opened("The other nodes of the same Windows build can take the pods.")
 
 
 def images(world: World, candidate: NodeUpgrade) -> GateFinding:
     """Judge the builds that pods there declare by the build that the node is brought to."""
-    gate, workload = Gate.IMAGES, candidate.workload
+    workload = candidate.workload
     if world.upgrade.method is Method.IN_PLACE:
         return _SAME_RELEASE
     if workload is None:
-        return _NO_PODS_KNOWN[gate]
+        return _NO_PODS_KNOWN[Gate.IMAGES]
     builds = tuple(sorted({(each.build, each.is_bound) for each in workload.declared}))
     is_unclear = bool(workload.undeclared) or not workload.is_complete
-    return world.once((gate, builds, is_unclear), lambda: _declared(world, workload.declared, is_unclear))
+    return world.once((_IMAGES, builds, is_unclear), lambda: _declared(world, workload.declared, is_unclear))
 
 
 def _declared(world: World, declared: tuple[DeclaredBuild, ...], is_unclear: bool) -> GateFinding:
-    gate, build = Gate.IMAGES, world.layers.build_of(world.release)
+    build = world.layers.build_of(world.release)
     if build is None:
-        return unknown(
-            gate,
+        return _IMAGES.unknown(
             f"Windows Server {world.release} is not in the support matrix, so it is not known which images "
             "run on it.",
             "Correct spec.os.version, or name the build of this release in a supportMatrix row.",
@@ -139,8 +137,7 @@ def _declared(world: World, declared: tuple[DeclaredBuild, ...], is_unclear: boo
             refused.append(each.build)
         is_unclear = is_unclear or answer.verdict is Verdict.UNKNOWN
     if refused:
-        return closed(
-            gate,
+        return _IMAGES.closed(
             f"Pods there declare the Windows build {_listed(refused)}, and do not run on Windows Server "
             f"{world.release} ({host.build_text}).",
             "Move these pods to other nodes, or build their images for the release in spec.os.version and "
@@ -166,17 +163,14 @@ def _listed(builds: list[str]) -> str:
 
 _BUILD_LENGTH: Final = 32
 
-_SAME_RELEASE: Final = opened(
-    Gate.IMAGES, "The method InPlace keeps the release, and with it what images run."
-)
-_IMAGES_UNCLEAR: Final = unknown(
-    Gate.IMAGES,
+_SAME_RELEASE: Final = _IMAGES.opened("The method InPlace keeps the release, and with it what images run.")
+_IMAGES_UNCLEAR: Final = _IMAGES.unknown(
     "Some pods there do not declare the Windows build that they are made for, so it is not known whether "
     "their images run on the target.",
     "Declare it with a nodeSelector or required affinity on node.kubernetes.io/windows-build, or with the "
     "annotation winpool.dev/windows-build of the pods. The gate does not close for them.",
 )
-_ALL_RUN: Final = opened(Gate.IMAGES, "All pods there declare builds that run on the target.")
+_ALL_RUN: Final = _IMAGES.opened("All pods there declare builds that run on the target.")
 
 
 def disruption_budgets(world: World, candidate: NodeUpgrade) -> GateFinding:
@@ -185,7 +179,7 @@ def disruption_budgets(world: World, candidate: NodeUpgrade) -> GateFinding:
     if workload is None:
         return _NO_PODS_KNOWN[Gate.DISRUPTION_BUDGETS]
     if not workload.budgets_known:
-        return world.once(Gate.DISRUPTION_BUDGETS, lambda: _not_listed(world.budgets_forbidden))
+        return world.once(_BUDGETS, lambda: _not_listed(world.budgets_forbidden))
     why = {each.why for each in workload.blocks}
     if BlockedBy.SEVERAL_BUDGETS in why:
         return _SEVERAL
@@ -196,41 +190,34 @@ def disruption_budgets(world: World, candidate: NodeUpgrade) -> GateFinding:
     return _PODS_UNREADABLE if not workload.is_complete else _MAY_BE_EVICTED
 
 
-_SEVERAL: Final = closed(
-    Gate.DISRUPTION_BUDGETS,
+_SEVERAL: Final = _BUDGETS.closed(
     "Two PodDisruptionBudgets select a pod there, and the API server does not evict such a pod.",
     "Change the selectors of the PodDisruptionBudgets, so that each pod has one. `kubectl winpool why NODE` "
     "names the pods.",
 )
-_NONE_ALLOWED: Final = closed(
-    Gate.DISRUPTION_BUDGETS,
+_NONE_ALLOWED: Final = _BUDGETS.closed(
     "A PodDisruptionBudget of a pod there allows no disruption now.",
     "Make the pods of that budget Ready, run more of them, or let the budget allow a disruption. `kubectl "
     "winpool why NODE` names the pods.",
 )
-_TOO_MANY_BUDGETS: Final = unknown(
-    Gate.DISRUPTION_BUDGETS,
+_TOO_MANY_BUDGETS: Final = _BUDGETS.unknown(
     "A namespace has too many PodDisruptionBudgets to tell whether the pods there may be evicted.",
     "Delete PodDisruptionBudgets that are not needed.",
 )
-_PODS_UNREADABLE: Final = unknown(
-    Gate.DISRUPTION_BUDGETS,
+_PODS_UNREADABLE: Final = _BUDGETS.unknown(
     "Some pods there cannot be read, so it is not known whether they may be evicted.",
     "Check the issue PodsUnreadable of the pool.",
 )
-_MAY_BE_EVICTED: Final = opened(
-    Gate.DISRUPTION_BUDGETS, "The PodDisruptionBudgets allow to evict each pod there."
-)
+_MAY_BE_EVICTED: Final = _BUDGETS.opened("The PodDisruptionBudgets allow to evict each pod there.")
 
 
 def _not_listed(forbidden: str) -> GateFinding:
-    return unknown(
-        Gate.DISRUPTION_BUDGETS,
+    return _BUDGETS.unknown(
         "PodDisruptionBudgets could not be listed, so it is not known whether the pods there may be evicted.",
         forbidden or "Wait for the next list of all pods and budgets. If it fails, read the operator's log.",
     )
 
 
 _NO_PODS_KNOWN: Final = {
-    gate: unknown(gate, _NOT_LISTED, _WAIT) for gate in (Gate.CAPACITY, Gate.IMAGES, Gate.DISRUPTION_BUDGETS)
+    each.gate: each.unknown(_NOT_LISTED, _WAIT) for each in (_CAPACITY, _IMAGES, _BUDGETS)
 }

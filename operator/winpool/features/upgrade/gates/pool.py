@@ -12,7 +12,7 @@ from winpool.api.maintenance import Gate, MaintenanceExclusion
 from winpool.api.matrix import Verdict
 from winpool.api.text import later
 from winpool.api.upgrade import is_budget
-from winpool.features.upgrade.gates.world import World, closed, opened, unknown
+from winpool.features.upgrade.gates.world import FindingsOf, World
 from winpool.features.upgrade.records import GateFinding, at, because
 from winpool.features.upgrade.windows import UnusableWindowError, covers, opening, read_window
 from winpool.model.node import Node, is_available
@@ -30,45 +30,40 @@ _ROW: Final = "a supportMatrix row"
 
 def support_matrix(world: World) -> GateFinding:
     """Judge the target release under the minor version of the control plane, by all layers of the matrix."""
-    gate = Gate.SUPPORT_MATRIX
+    gate = FindingsOf(Gate.SUPPORT_MATRIX)
     if world.minor is None:
-        return unknown(
-            gate,
+        return gate.unknown(
             "The version of the control plane is not known, so the support matrix cannot be asked.",
             CONTROL_PLANE_UNKNOWN_FIX,
         )
     reason = class_reason(world.minor, world.release, layers=world.layers)
     if reason.verdict is Verdict.UNSUPPORTED:
-        return closed(
-            gate,
+        return gate.closed(
             reason.message,
             f"{_OTHER_RELEASE}, or, if your vendor supports it, allow it with {_ROW}.",
         )
     if reason.verdict is Verdict.UNKNOWN:
-        return unknown(gate, reason.message, f"Update winpool, or add {_ROW}.")
-    return opened(gate, reason.message)
+        return gate.unknown(reason.message, f"Update winpool, or add {_ROW}.")
+    return gate.opened(reason.message)
 
 
 def end_of_support(world: World) -> GateFinding:
     """Judge whether the target release is still supported today, in UTC."""
-    gate = Gate.END_OF_SUPPORT
+    gate = FindingsOf(Gate.END_OF_SUPPORT)
     found = world.layers.end_of_support(world.release)
     if found is None:
-        return unknown(
-            gate,
+        return gate.unknown(
             f"It is not known until when Windows Server {world.release} is supported.",
             f"Set endOfSupport for this release in {_ROW}.",
         )
     last, layer = found
     for reason in ended_reasons(world.release, last, layer=layer, today=world.now.date()):
-        return closed(
-            gate,
+        return gate.closed(
             reason.message,
             "Change spec.os.version to a newer release. If you have support beyond that day, set "
             f"endOfSupport in {_ROW}.",
         )
-    return opened(
-        gate,
+    return gate.opened(
         f"Windows Server {world.release} is supported until {last}.",
         changes_at=_day_after(last),
     )
@@ -80,19 +75,17 @@ def _day_after(day: date) -> datetime:
 
 def revision_floor(world: World) -> GateFinding:
     """Judge the target revision by the highest floor of the pool and of all layers of the matrix."""
-    gate = Gate.REVISION_FLOOR
+    gate = FindingsOf(Gate.REVISION_FLOOR)
     build, target = world.layers.build_of(world.release), world.spec.os.target_revision
     if build is None:
-        return unknown(
-            gate,
+        return gate.unknown(
             f"Windows Server {world.release} is not in the support matrix, so its lowest supported revision "
             "is not known.",
             f"Correct spec.os.version, or name the build of this release in {_ROW}.",
         )
     floor = _floor(world)
     if floor is not None and target is not None and target < floor[0]:
-        return closed(
-            gate,
+        return gate.closed(
             f"spec.os.targetRevision is {target}, below revision {floor[0]}, the lowest that {floor[1].rows} "
             "allows.",
             f"Raise spec.os.targetRevision to {floor[0]} or a higher revision.",
@@ -100,10 +93,10 @@ def revision_floor(world: World) -> GateFinding:
     if target is not None:
         # A revision that is known to break something is a warning: not every node uses that.
         bad = revision_reasons(WindowsVersion(build, target), matrix=world.layers.matrix)
-        return opened(gate, next((each.message for each in bad), "No floor is above spec.os.targetRevision."))
+        return gate.opened(next((each.message for each in bad), "No floor is above spec.os.targetRevision."))
     if floor is not None:
-        return opened(gate, f"Install at least revision {floor[0]}, the lowest that {floor[1].rows} allows.")
-    return opened(gate, f"No revision of Windows Server {world.release} is too low.")
+        return gate.opened(f"Install at least revision {floor[0]}, the lowest that {floor[1].rows} allows.")
+    return gate.opened(f"No revision of Windows Server {world.release} is too low.")
 
 
 def _floor(world: World) -> tuple[int, Layer] | None:
@@ -135,19 +128,17 @@ JOINING: Final = timedelta(minutes=15)
 
 def pool_health(world: World) -> GateFinding:
     """Judge how many nodes have failed, are blocked, or changed Ready lately."""
-    gate, upgrade = Gate.POOL_HEALTH, world.upgrade
+    gate, upgrade = FindingsOf(Gate.POOL_HEALTH), world.upgrade
     states = Counter(node.labels.get(UPGRADE_STATE_LABEL) for node in world.nodes)
     if sum(states[each] for each in FAILED) > upgrade.max_failed_nodes:
-        return closed(
-            gate,
+        return gate.closed(
             "The upgrade of more nodes has failed than spec.upgrade.maxFailedNodes "
             f"({upgrade.max_failed_nodes}) permits.",
             "Repair the nodes whose label winpool.dev/upgrade-state is Failed or Quarantined, or raise "
             "spec.upgrade.maxFailedNodes.",
         )
     if sum(states[each] for each in BLOCKED) > upgrade.max_blocked_nodes:
-        return closed(
-            gate,
+        return gate.closed(
             "More nodes cannot be drained than spec.upgrade.maxBlockedNodes "
             f"({upgrade.max_blocked_nodes}) permits.",
             "Remove what blocks the nodes whose label winpool.dev/upgrade-state is DrainBlocked, or raise "
@@ -158,25 +149,23 @@ def pool_health(world: World) -> GateFinding:
 
 def _storm(world: World) -> GateFinding:
     """Judge how many nodes changed Ready lately; nodes that were joining when they did do not count."""
-    gate = Gate.POOL_HEALTH
+    gate = FindingsOf(Gate.POOL_HEALTH)
     allowed = max(STORM_NODES, STORM_PERCENT * len(world.nodes) // 100)
     recent, unclear = _changed(world.nodes, since=world.now - STORM)
     if len(recent) > allowed:
-        return closed(
-            gate,
+        return gate.closed(
             "Many nodes of the pool changed their condition Ready within ten minutes.",
             "Find out what makes the nodes restless. The gate opens ten minutes after most of them changed "
             "Ready.",
             changes_at=_calm_at(recent, allowed),
         )
     if len(recent) + unclear > allowed:
-        return unknown(
-            gate,
+        return gate.unknown(
             "Of many nodes of the pool it is not known since when their condition Ready has its status.",
             "Check the kubelets of the nodes, and lastTransitionTime of their condition Ready.",
             changes_at=_calm_at(recent, allowed - unclear),
         )
-    return opened(gate, "Few nodes of the pool changed their condition Ready lately.")
+    return gate.opened("Few nodes of the pool changed their condition Ready lately.")
 
 
 def _calm_at(recent: Sequence[datetime], allowed: int) -> datetime | None:
@@ -201,28 +190,25 @@ def _changed(nodes: Iterable[Node], *, since: datetime) -> tuple[list[datetime],
 
 def budget(world: World) -> GateFinding:
     """Judge how many nodes of the pool are unavailable: not Ready, cordoned by anyone, or being deleted."""
-    gate, asked = Gate.BUDGET, world.upgrade.max_unavailable
+    gate, asked = FindingsOf(Gate.BUDGET), world.upgrade.max_unavailable
     allowed = max_unavailable(asked, nodes=len(world.nodes))
     if allowed is None:
-        return unknown(
-            gate,
+        return gate.unknown(
             "spec.upgrade.maxUnavailable cannot be read.",
             'Set spec.upgrade.maxUnavailable to a number, such as 2, or to a percentage, such as "10%".',
         )
     if allowed == 0:
-        return closed(
-            gate,
+        return gate.closed(
             f"spec.upgrade.maxUnavailable is {asked}, which permits no upgrade.",
             "Raise spec.upgrade.maxUnavailable.",
         )
     if sum(not is_available(node) for node in world.nodes) >= allowed:
-        return closed(
-            gate,
+        return gate.closed(
             f"As many nodes of the pool are unavailable as spec.upgrade.maxUnavailable ({asked}) permits: "
             "not Ready, cordoned, or being deleted.",
             "Wait until these nodes are Ready and schedulable again, or make them so.",
         )
-    return opened(gate, f"Fewer nodes are unavailable than spec.upgrade.maxUnavailable ({asked}) permits.")
+    return gate.opened(f"Fewer nodes are unavailable than spec.upgrade.maxUnavailable ({asked}) permits.")
 
 
 def may_continue(world: World) -> frozenset[str]:
@@ -256,23 +242,21 @@ minutes each, and a kubelet must not be newer than any of them."""
 
 def control_plane(world: World) -> GateFinding:
     """Judge whether the control plane is being upgraded itself, as far as this process has seen."""
-    gate, since = Gate.CONTROL_PLANE, world.control_plane_since
+    gate, since = FindingsOf(Gate.CONTROL_PLANE), world.control_plane_since
     if world.minor is None or since is None:
-        return unknown(
-            gate,
+        return gate.unknown(
             "The version of the control plane is not known, or not since when it is so.",
             CONTROL_PLANE_UNKNOWN_FIX,
         )
     settles_at = later(since, SETTLED_SECONDS)
     if world.now < settles_at:
-        return closed(
-            gate,
+        return gate.closed(
             f"The control plane reports the version {world.control_plane[:_VERSION_LENGTH]} only since "
             f"{at(since)}, as far as the operator has seen.",
             f"Wait until {at(settles_at)}: then it is unchanged for 15 minutes.",
             changes_at=settles_at,
         )
-    return opened(gate, "The version of the control plane is unchanged for 15 minutes.")
+    return gate.opened("The version of the control plane is unchanged for 15 minutes.")
 
 
 _VERSION_LENGTH: Final = 63
@@ -281,12 +265,11 @@ _VERSION_LENGTH: Final = 63
 
 def maintenance_window(world: World) -> GateFinding:
     """Judge whether a maintenance window is open, and no exclusion closes it."""
-    gate, exclusions = Gate.MAINTENANCE_WINDOW, world.upgrade.maintenance_exclusions
+    gate, exclusions = FindingsOf(Gate.MAINTENANCE_WINDOW), world.upgrade.maintenance_exclusions
     try:
         windows = [read_window(each) for each in world.upgrade.maintenance_windows]
     except UnusableWindowError as error:
-        return unknown(
-            gate,
+        return gate.unknown(
             f"A maintenance window cannot be used: {error}",
             "Correct spec.upgrade.maintenanceWindows.",
         )
@@ -294,12 +277,11 @@ def maintenance_window(world: World) -> GateFinding:
     excluded = [each for each in exclusions if covers(each, world.now)]
     if found.is_open:
         said = "A maintenance window is open." if windows else _ALWAYS
-        return opened(gate, said, changes_at=found.changes_at)
+        return gate.opened(said, changes_at=found.changes_at)
     said = _excluded(excluded) if excluded else "No maintenance window is open."
     if found.changes_at is None:
-        return closed(gate, said, f"Change {_FIELDS}: no window opens in the next 50 years.")
-    return closed(
-        gate,
+        return gate.closed(said, f"Change {_FIELDS}: no window opens in the next 50 years.")
+    return gate.closed(
         said,
         f"Wait until {at(found.changes_at)}, or change {_FIELDS}.",
         changes_at=found.changes_at,

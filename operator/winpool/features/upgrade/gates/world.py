@@ -202,16 +202,20 @@ class World:
         return found
 
 
-def opened(gate: Gate, message: str, *, changes_at: datetime | None = None) -> GateFinding:
-    """Return that ``gate`` is open."""
-    return GateFinding(gate, Stand.OPEN, message, changes_at=changes_at)
+@dataclass(frozen=True, slots=True)
+class FindingsOf:
+    """Makes the findings of ``gate``."""
 
+    gate: Gate
 
-def closed(gate: Gate, message: str, opens: str, *, changes_at: datetime | None = None) -> GateFinding:
-    """Return that ``gate`` is closed, and what opens it."""
-    return GateFinding(gate, Stand.CLOSED, message, opens, changes_at=changes_at)
+    def opened(self, message: str, *, changes_at: datetime | None = None) -> GateFinding:
+        """Return that the gate is open."""
+        return GateFinding(self.gate, Stand.OPEN, message, changes_at=changes_at)
 
+    def closed(self, message: str, opens: str, *, changes_at: datetime | None = None) -> GateFinding:
+        """Return that the gate is closed, and what opens it."""
+        return GateFinding(self.gate, Stand.CLOSED, message, opens, changes_at=changes_at)
 
-def unknown(gate: Gate, message: str, opens: str, *, changes_at: datetime | None = None) -> GateFinding:
-    """Return that it is not known whether ``gate`` is open, and what to do about that."""
-    return GateFinding(gate, Stand.UNKNOWN, message, opens, changes_at=changes_at)
+    def unknown(self, message: str, opens: str, *, changes_at: datetime | None = None) -> GateFinding:
+        """Return that it is not known whether the gate is open, and what to do about that."""
+        return GateFinding(self.gate, Stand.UNKNOWN, message, opens, changes_at=changes_at)
