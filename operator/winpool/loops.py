@@ -8,7 +8,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def utc_now() -> datetime:
@@ -94,3 +97,11 @@ class Wake:
     def clear(self) -> None:
         """Clear the flag: a pass that observes right now serves all that asked until now."""
         self._event.clear()
+
+
+def keep_newest(kept: dict[K, V], key: K, value: V, *, most: int) -> None:
+    """Keep ``value`` as the newest, and no more than ``most``: the oldest is forgotten."""
+    kept.pop(key, None)
+    kept[key] = value
+    if len(kept) > most:
+        del kept[next(iter(kept))]

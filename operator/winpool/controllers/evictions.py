@@ -47,7 +47,7 @@ from winpool.kube.errors import (
 )
 from winpool.kube.request import unless
 from winpool.kube.writer import Writer
-from winpool.loops import Clock
+from winpool.loops import Clock, keep_newest
 from winpool.model.node import Eviction, Node
 from winpool.model.node_pods import Answer, Answered, NodePods, PodListRequest
 
@@ -263,10 +263,7 @@ class Answers:
             self._results[result] += 1
 
     def _note(self, node_uid: str, uid: str, answer: Answer, said: str = "") -> None:
-        self._answers.pop(uid, None)
-        self._answers[uid] = Answered(answer, self._monotonic(), said, node_uid)
-        if len(self._answers) > MOST:
-            self._answers.popitem(last=False)
+        keep_newest(self._answers, uid, Answered(answer, self._monotonic(), said, node_uid), most=MOST)
 
 
 def _kept_seconds(answered: Answered) -> float:
@@ -384,10 +381,7 @@ class Evictor:
 
     def _settle(self, uid: str) -> None:
         self._pauses.forget(uid)
-        self._settled.pop(uid, None)
-        self._settled[uid] = self.monotonic() + SETTLED_SECONDS
-        if len(self._settled) > SETTLED_KEPT:
-            self._settled.popitem(last=False)
+        keep_newest(self._settled, uid, self.monotonic() + SETTLED_SECONDS, most=SETTLED_KEPT)
 
     def _note_failed(self, eviction: Eviction, error: ApiError) -> None:
         self.answers.failed(eviction, error)

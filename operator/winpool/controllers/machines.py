@@ -9,7 +9,6 @@ API servers answer in turn, the reads show both versions.
 from __future__ import annotations
 
 import logging
-import random
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from typing import Final
 
 from winpool.controllers.pools import Pools
 from winpool.features.upgrade.due import surprise_of
+from winpool.kube.backoff import uniform
 from winpool.kube.control_plane import STALE_SECONDS, ControlPlane
 from winpool.loops import Clock, Wake
 from winpool.model.node import Node
@@ -106,8 +106,6 @@ JITTER: Final = 0.1
 """The period is longer by up to this share, never shorter, so that operators do not read in step. The wait of
 LEAST_SECONDS after one that ended a hair early is a part of it."""
 
-_uniform: Final = random.SystemRandom().uniform
-
 
 @dataclass(slots=True)
 class VersionReads:
@@ -153,7 +151,7 @@ class VersionReads:
         if self.control_plane.age_seconds >= PERIOD_SECONDS:
             await self.control_plane.ask()
         latest = PERIOD_SECONDS * (1 + JITTER) - LEAST_SECONDS
-        self._due_at = self.monotonic() + _uniform(PERIOD_SECONDS, latest)
+        self._due_at = self.monotonic() + uniform(PERIOD_SECONDS, latest)
 
     def _report(self) -> None:
         if self._is_known != self._was_known:

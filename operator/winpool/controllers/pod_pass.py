@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from winpool.features.contract.taints import question_of
-from winpool.kube.backoff import Backoff, Outage, doubled
+from winpool.kube.backoff import Backoff, Outage, doubled, uniform
 from winpool.kube.errors import ApiError, Forbidden, Gone, TooLarge, explained
 from winpool.kube.pods import ListedPods
 from winpool.loops import Clock, Faults, PassResult, Wake
@@ -77,8 +76,6 @@ upgrades for seconds, and a right that is missing for a day costs a request a mi
 
 JITTER: Final = 0.1
 """The period is longer by up to this share, never shorter, so that operators do not list in step."""
-
-_uniform: Final = random.SystemRandom().uniform
 
 
 class ListPods(Protocol):
@@ -190,7 +187,7 @@ class PodPass:
 
     async def _until_due(self) -> None:
         """Return when it was asked for, when the period is over, or when budgets can be listed again."""
-        end = self.clock.monotonic() + self.period_seconds * _uniform(1, 1 + JITTER)
+        end = self.clock.monotonic() + self.period_seconds * uniform(1, 1 + JITTER)
         while self._lacks_budgets:
             pause = self._budgets_backoff.next(asked=self._budgets_retry_after)
             if self.clock.monotonic() + pause >= end:

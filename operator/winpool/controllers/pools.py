@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,12 +22,12 @@ import msgspec
 
 from winpool.api.keys import PLURAL
 from winpool.api.status import WindowsNodePoolStatus
-from winpool.kube.backoff import Backoff, Outage
+from winpool.kube.backoff import Backoff, Outage, uniform
 from winpool.kube.errors import ApiError, NotFound, explained
 from winpool.kube.pools import NOT_INSTALLED
 from winpool.kube.wire import is_older, newer_of
 from winpool.kube.writer import Writer
-from winpool.loops import Clock, Faults, Wake
+from winpool.loops import Clock, Faults, Wake, keep_newest
 from winpool.model.node import Keys
 from winpool.model.pool import NO_ROOM, Pool, PoolName, read_pool
 from winpool.ownership.trust import keys_of
@@ -85,10 +84,9 @@ class Absences:
 
     def ask(self, identity: str | PoolName) -> bool:
         """Whether it is certain that no pool has that UID or name. Lists count only after this question."""
-        known = self._absences.pop(identity, None)
-        absence = self._absences[identity] = known or self._begin()
-        if len(self._absences) > KEPT:
-            del self._absences[next(iter(self._absences))]
+        known = self._absences.get(identity)
+        absence = known or self._begin()
+        keep_newest(self._absences, identity, absence, most=KEPT)
         is_news = known is None or (known.unasked > 0 and not known.is_confirmed)
         absence.unasked = 0
         if is_news:
@@ -387,12 +385,10 @@ class Pools:
     def forget(self, *, name: str, uid: str, version: str) -> None:
         """Drop the pool, gone at ``version``, unless another of the same name has taken its place."""
         held = self._pools.get(name)
-        known = self._gone.pop(uid, None)
+        known = self._gone.get(uid)
         keys = keys_of(held) if held and held.uid == uid else known.keys if known else Keys()
         was_deleting = held.deleting if held and held.uid == uid else bool(known and known.was_deleting)
-        self._gone[uid] = _Gone(name, version, keys, was_deleting)
-        if len(self._gone) > _GONE_KEPT:
-            del self._gone[next(iter(self._gone))]
+        keep_newest(self._gone, uid, _Gone(name, version, keys, was_deleting), most=_GONE_KEPT)
         if held and held.uid == uid:
             del self._pools[name]
             self._room.forget(uid)
@@ -455,8 +451,6 @@ LEAST_SECONDS: Final = 1.0
 AGAIN_SECONDS: Final = 2.0
 """After the CRD was created or deleted, all pools are listed twice: the API server may still serve them for a
 moment after it has reported the deletion."""
-
-_uniform: Final = random.SystemRandom().uniform
 
 
 @dataclass(kw_only=True, eq=False)
@@ -522,7 +516,7 @@ class Relister:
             await self._until_due()
 
     async def _until_due(self) -> None:
-        regular = self.monotonic() + self.period_seconds * _uniform(1, 1 + JITTER)
+        regular = self.monotonic() + self.period_seconds * uniform(1, 1 + JITTER)
         while not self._is_asked:
             wanted = self.pools.absences.next_list_at()
             due = min(regular, self._again_at, regular if wanted is None else wanted)

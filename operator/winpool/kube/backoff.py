@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from winpool.kube.errors import ApiError, Forbidden, UnconfirmedRefusal
+from winpool.loops import keep_newest
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
@@ -24,7 +25,8 @@ RETRY_AFTER_CAP_SECONDS: Final = 60.0
 _MOST_DOUBLINGS: Final = 30
 """Beyond any cap. Counting on would overflow a float."""
 
-_uniform: Final = random.SystemRandom().uniform
+uniform: Final = random.SystemRandom().uniform
+"""Returns a number between two, by chance, so that operators and loops do not act in step."""
 
 
 def doubled(first: float, times: int, *, cap: float) -> float:
@@ -43,7 +45,7 @@ class Backoff:
     first: float = 1.0
     cap: float = 30.0
     asked_cap: float = RETRY_AFTER_CAP_SECONDS
-    uniform: Callable[[float, float], float] = _uniform
+    uniform: Callable[[float, float], float] = uniform
     _times: int = field(default=0, init=False)
 
     def next(self, *, asked: float | None = None) -> float:
@@ -99,10 +101,7 @@ class KeyedBackoff(Generic[KeyT]):
         now = self.monotonic()
         times = self.times(key) + 1
         pause = max(doubled(FIRST_PAUSE_SECONDS, times, cap=self.cap), min(at_least, LONGEST_PAUSE_SECONDS))
-        self._failures[key] = _Failures(times, last=now, due=now + pause)
-        self._failures.move_to_end(key)
-        if len(self._failures) > self.kept:
-            self._failures.popitem(last=False)
+        keep_newest(self._failures, key, _Failures(times, last=now, due=now + pause), most=self.kept)
         return times
 
     def forget(self, key: KeyT) -> None:
@@ -165,9 +164,7 @@ class Budgets:
         left, when = self._left.pop(name, (self.burst, now))
         left = min(self.burst, left + (now - when) * self.per_second)
         granted = left >= 1.0 + leaving
-        self._left[name] = (left - 1.0 if granted else left, now)
-        if len(self._left) > _NAMES_KEPT:
-            self._left.popitem(last=False)
+        keep_newest(self._left, name, (left - 1.0 if granted else left, now), most=_NAMES_KEPT)
         return granted
 
 
@@ -200,10 +197,8 @@ class LogThrottle:
         it count as skipped. A fact that came too early is logged when it is given again later.
         """
         now = self.monotonic()
-        line = self._lines.setdefault(key, _Line())
-        self._lines.move_to_end(key)
-        if len(self._lines) > _LINES_KEPT:
-            self._lines.popitem(last=False)
+        line = self._lines.get(key) or _Line()
+        keep_newest(self._lines, key, line, most=_LINES_KEPT)
         is_change, line.fact = fact is None or fact != line.fact, fact
         if now - line.logged_at < seconds or (fact is not None and fact == line.logged):
             line.skipped += is_change

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -26,7 +25,7 @@ from yarl import URL
 
 from winpool import __version__
 from winpool.kube.answers import describe, read_body, read_lines, translated
-from winpool.kube.backoff import FirstRefusals, LogThrottle, doubled
+from winpool.kube.backoff import FirstRefusals, LogThrottle, doubled, uniform
 from winpool.kube.credentials import Authorization, Connection, Proxy
 from winpool.kube.errors import (
     ApiError,
@@ -62,8 +61,6 @@ PAUSE_CAP_SECONDS: Final = 2.0
 RETRY_AFTER_LIMIT_SECONDS: Final = 10.0
 """A server that asks for more than this is overloaded: the caller gets the error instead of waiting."""
 
-_jitter: Final = random.SystemRandom().uniform
-
 
 def is_worth_repeating(error: ApiError) -> bool:
     """Whether the same request may succeed in a moment."""
@@ -78,7 +75,7 @@ def pause_before(*, attempt: int, error: ApiError) -> float:
     Full jitter ("Exponential Backoff And Jitter", AWS Architecture Blog) spreads the many
     requests in flight that failed in the same instant.
     """
-    return (error.retry_after or 0.0) + _jitter(
+    return (error.retry_after or 0.0) + uniform(
         0.0, doubled(FIRST_PAUSE_SECONDS, attempt, cap=PAUSE_CAP_SECONDS)
     )
 

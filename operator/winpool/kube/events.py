@@ -27,7 +27,7 @@ from winpool.kube.backoff import Backoff, Budgets, Outage
 from winpool.kube.client import Transport
 from winpool.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
 from winpool.kube.request import JSON, MERGE_PATCH, Request
-from winpool.loops import Wake
+from winpool.loops import Wake, keep_newest
 
 NOTE_BYTES: Final = 1024
 REASON_BYTES: Final = 128
@@ -304,7 +304,7 @@ class EventRecorder:
     def _begin(self, event: EventRecord, now: float) -> None:
         time_now = self.now()
         series = Series(record=event, first_time=time_now, last_time=time_now, last_recorded=now)
-        self._remember(series)
+        keep_newest(self._recent, event.key, series, most=SERIES_KEPT)
         self._queue.append(series)
         if len(self._queue) > QUEUE_LIMIT:
             self._forget(self._queue.popleft())
@@ -316,16 +316,10 @@ class EventRecorder:
         series.count += 1
         series.last_time = self.now()
         series.last_recorded = now
-        self._remember(series)
+        keep_newest(self._recent, series.record.key, series, most=SERIES_KEPT)
         if is_all_written:  # otherwise it is queued already, or will be when what is being sent is written
             self._repeated.append(series)
             self._work.set()
-
-    def _remember(self, series: Series) -> None:
-        self._recent[series.record.key] = series
-        self._recent.move_to_end(series.record.key)
-        if len(self._recent) > SERIES_KEPT:
-            self._recent.popitem(last=False)
 
     def _forget(self, series: Series) -> None:
         if self._recent.get(series.record.key) is series:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import ClassVar, Final
 
-from winpool.kube.backoff import FirstRefusals, LogThrottle, Outage
+from winpool.kube.backoff import FirstRefusals, LogThrottle, Outage, uniform
 from winpool.kube.client import Transport
 from winpool.kube.credentials import Connection
 from winpool.kube.errors import AlreadyExists, ApiError, Conflict, NoAnswer, NotFound, explained
@@ -49,8 +48,6 @@ JITTER: Final = 0.2
 
 RELEASE_SECONDS: Final = 1.0
 """For the two requests of a release, of the 2 s that a SIGTERM may take."""
-
-_uniform: Final = random.SystemRandom().uniform
 
 
 class LeaseLostError(Exception):
@@ -157,7 +154,7 @@ class LeaderElector:
         except ApiError as error:
             if not isinstance(error, Conflict | AlreadyExists):  # of these, another follower was faster
                 self._failed(error)
-            await asyncio.sleep(RETRY_SECONDS * _uniform(1, 1 + JITTER))
+            await asyncio.sleep(RETRY_SECONDS * uniform(1, 1 + JITTER))
             return None
         self._succeeded()
         return record

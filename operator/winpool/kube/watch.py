@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -17,7 +16,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, Generic, Protocol, TypeVar
 
-from winpool.kube.backoff import Backoff, Outage
+from winpool.kube.backoff import Backoff, Outage, uniform
 from winpool.kube.errors import (
     ApiError,
     Forbidden,
@@ -229,8 +228,6 @@ SHORT_LIFE_SECONDS: Final = 1.0
 or with a 410, would get requests in a tight loop. A watch that ends sooner and brought nothing is a
 failure."""
 
-_uniform: Final = random.SystemRandom().uniform
-
 
 @dataclass(eq=False)
 class ListWatch(Generic[ObjectT]):
@@ -351,7 +348,7 @@ class ListWatch(Generic[ObjectT]):
             log.log(self.level, "%s: a list that was due failed: %s; the watch continues", self._what, error)
             return
         self._position = self._seen = version
-        self._relist_in(self.relist_seconds * _uniform(1, 1 + RELIST_JITTER))
+        self._relist_in(self.relist_seconds * uniform(1, 1 + RELIST_JITTER))
 
     def _relist_in(self, seconds: float) -> None:
         self._relist_at = self.monotonic() + seconds
@@ -402,7 +399,7 @@ class ListWatch(Generic[ObjectT]):
         started = self.monotonic()
         self._opens_at = started + SHORT_LIFE_SECONDS
         lines = 0
-        seconds = min(_uniform(*WATCH_SECONDS), self._relist_at - started)
+        seconds = min(uniform(*WATCH_SECONDS), self._relist_at - started)
         request = self.source.listing.watch_request(self._position, seconds)
         opened = self.transport.stream(request, silence_seconds=self.silence_seconds, is_calm=self._is_calm)
         async with opened as stream:

@@ -12,11 +12,11 @@ import hashlib
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Final, Literal, Protocol
 
 from aiohttp import hdrs, web
 
-KeptT = TypeVar("KeptT")
+from winpool.loops import keep_newest
 
 Result = Literal["Permitted", "Forbidden", "Invalid", "Failed", "RateLimited"]
 """``Forbidden``: the user of the token has no right. ``Invalid``: the token is of no user. ``Failed``: the
@@ -130,18 +130,11 @@ class Access:
         self.results[result] += 1
         if result == "Permitted":
             self._refused.pop(key, None)
-            _keep(self._permitted, key, asked_at + PERMITTED_SECONDS, most=MOST_PERMITTED)
+            keep_newest(self._permitted, key, asked_at + PERMITTED_SECONDS, most=MOST_PERMITTED)
         elif result in ("Forbidden", "Invalid"):
             self._permitted.pop(key, None)
-            _keep(self._refused, key, (result, asked_at + REFUSED_SECONDS), most=MOST_REFUSED)
+            keep_newest(self._refused, key, (result, asked_at + REFUSED_SECONDS), most=MOST_REFUSED)
         return result
-
-
-def _keep(kept: OrderedDict[bytes, KeptT], key: bytes, value: KeptT, *, most: int) -> None:
-    kept[key] = value
-    kept.move_to_end(key)
-    if len(kept) > most:
-        kept.popitem(last=False)
 
 
 def token_of(headers: Sequence[str]) -> str | None:

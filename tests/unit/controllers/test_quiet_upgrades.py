@@ -35,7 +35,7 @@ REST_SECONDS = 6 * 3600.0
 def rolled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all chance come from the number of the world."""
     for module in (pod_pass, relister, version_reads):
-        monkeypatch.setattr(module, "_uniform", random.uniform)
+        monkeypatch.setattr(module, "uniform", random.uniform)
     defaults = Backoff.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "uniform", random.uniform)
