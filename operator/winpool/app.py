@@ -29,7 +29,6 @@ from winpool.loops import Clock
 from winpool.serve.access import Access
 from winpool.serve.http import METRICS_PATH, Server
 from winpool.serve.memory import MEMORY_PATH, Memory, MemorySource
-from winpool.serve.metrics import WinpoolMetrics
 from winpool.serve.tls import ServingTls, TlsFiles
 from winpool.settings import Settings
 from winpool.support.rows import Row
@@ -164,10 +163,9 @@ class App:
         loop.set_exception_handler(note_lost_exception)
         self._take_signals()
         unready, monotonic = self._telemetry.unready, self.clock.monotonic
-        metrics = WinpoolMetrics(self._telemetry, is_ready=lambda: not unready())
         access = make_access(MEMORY_PATH, self.settings, transport=self.transport, monotonic=monotonic)
         server = Server(
-            metrics=metrics,
+            metrics=self._telemetry,
             memory=make_memory(self._services.memory, self._elector, access, monotonic=monotonic),
             unready=unready,
             access=self._access,

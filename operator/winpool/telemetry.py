@@ -6,11 +6,12 @@ Both are read from the parts at each request; nothing is kept here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, get_args
 
+from winpool import __version__
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import BUCKETS, Durations, EvictionResult
 from winpool.controllers.pod_pass import PodPassStats
@@ -22,12 +23,12 @@ from winpool.kube.pools import NOT_INSTALLED, PoolKind
 from winpool.kube.request import RequestStats
 from winpool.kube.watch import WatchStats
 from winpool.loops import PassResult
-from winpool.model.pool import Pool, SurpriseKind
+from winpool.model.pool import SurpriseKind
 from winpool.serve import definitions as metric
 from winpool.serve.access import Access, Result
 from winpool.serve.definitions import Definition, Distribution, Labels, Value
+from winpool.serve.metrics import WinpoolCollector
 from winpool.serve.tls import ServingTls
-from winpool.status.status import Figures
 
 SILENCE_SECONDS: Final = 90.0
 """The operator is not ready when nothing came on the node watch for so long: the watch ends a silent
@@ -36,7 +37,7 @@ connection after 70 s, and needs a moment to list again."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """Reads the parts of one running operator. It is the ``Sources`` of the metrics."""
+    """Reads the parts of one running operator. It is the ``Source`` of the metrics."""
 
     services: Services
     transport: Transport
@@ -59,13 +60,17 @@ class Telemetry:
             reasons.append(f"nodes: nothing heard for {self.services.nodes.last_contact_seconds:.0f} s")
         return reasons
 
-    def pools(self) -> Collection[Pool]:
-        """Return all pools that are known."""
-        return self.services.pools.all()
-
-    def figures(self) -> Mapping[str, Figures]:
-        """Return what the last passes have found, by the name of the pool."""
-        return self.services.stats.figures
+    def snapshot(self) -> WinpoolCollector:
+        """Return a collector of the metrics as they are now."""
+        return WinpoolCollector(
+            self.services.pools.all(),
+            figures=self.services.stats.figures,
+            numbers={
+                **self.numbers(),
+                metric.READY: {(): float(not self.unready())},
+                metric.BUILD_INFO: {(__version__,): 1.0},
+            },
+        )
 
     def numbers(self) -> Mapping[Definition, Mapping[Labels, Value]]:
         """Return the operator's own numbers, by metric and label values."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import math
 import re
 import threading
 from collections import defaultdict
@@ -23,15 +24,11 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from winpool import __version__
-from winpool.api.conditions import ConditionType
 from winpool.api.maintenance import Gate
 from winpool.api.spec import Mode
 from winpool.api.status import MAX_BUILDS, HistoryResult, WindowsNodePoolStatus
-from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.model.memory_report import level_name
-from winpool.model.pool import Pool, SurpriseKind
-from winpool.model.pressure import Axis, Level
+from winpool.model.pool import Pool
 from winpool.serve import definitions as metric
 from winpool.serve.definitions import Definition, Distribution, Labels, Value
 from winpool.status.status import UNKNOWN, Figures, UpgradeFigures
@@ -170,73 +167,39 @@ Sample = tuple[Definition, Labels, float]
 BUILDS_SHOWN: Final = 10
 """A limit, so that the number of series is limited; a pool in the middle of an upgrade has two builds."""
 
-MAX_SERIES_PER_POOL: Final = (
-    len(metric.NODES.values["state"])
-    + BUILDS_SHOWN
-    + 1  # 'Other', for the rest of the builds
-    + MAX_BUILDS  # each may be of a release with an end of support of its own
-    + len(Mode)
-    + len(ConditionType) * (len(metric.CONDITION.values["status"]) + 1)  # and when it last changed
-    + 5  # the lag, misplaced pods and the three figures
-    + len(Axis) * (len(Level) + 1)  # memory, and unknown
-    + 1  # and whether too much of it is short
-    + len(UpgradeState)
-    + 1  # whether a node is due is unknown
-    + len(Trigger)
-    + 1  # since when
-    + len(Gate)
-    + 2  # overrides, in force and expired
-    + len(SurpriseKind)
+_MOST: Final = {
+    metric.NODES_BY_BUILD: BUILDS_SHOWN + 1,  # 'Other', for the rest of the builds
+    metric.SUPPORT_END: MAX_BUILDS,  # each may be of a release with an end of support of its own
+}
+
+MAX_SERIES_PER_POOL: Final = sum(
+    _MOST.get(each) or math.prod(map(len, each.values.values()))
+    for each in metric.DEFINITIONS
+    if "pool" in each.labels
 )
 """The most series that a pool can add, with any nodes: for people who pay for their Prometheus by series."""
 
 
-class Sources(Protocol):
-    """Where the numbers come from; the running application is one."""
-
-    def pools(self) -> Collection[Pool]:
-        """Return all pools that are known."""
-
-    def figures(self) -> Mapping[str, Figures]:
-        """Return what the last passes have found, by the name of the pool."""
-
-    def numbers(self) -> Mapping[Definition, Mapping[Labels, Value]]:
-        """Return the operator's own numbers, by metric and label values, copied: they are read later."""
-
-
-class WinpoolMetrics:
-    """The metrics of the table, from what ``sources`` have at the moment of the scrape."""
-
-    def __init__(self, sources: Sources, *, is_ready: Callable[[], bool]) -> None:
-        self._sources = sources
-        self._is_ready = is_ready
-
-    def snapshot(self) -> WinpoolCollector:
-        """Return a collector of what is known now, which no change reaches any more."""
-        return WinpoolCollector(
-            pools=tuple(self._sources.pools()),
-            figures={**self._sources.figures()},
-            numbers={
-                **self._sources.numbers(),
-                metric.READY: {(): float(self._is_ready())},
-                metric.BUILD_INFO: {(__version__,): 1.0},
-            },
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # a registry finds collectors by identity
 class WinpoolCollector(Collector):
-    """Gives Prometheus what was known at one moment, in any thread: pools and figures are frozen."""
+    """Gives Prometheus the metrics of the table, in any thread, as they are when it is made.
 
-    pools: tuple[Pool, ...]
-    figures: Mapping[str, Figures]
-    numbers: Mapping[Definition, Mapping[Labels, Value]]
+    No change reaches it any more: each pool and its figures are frozen, and the ``numbers`` are copies.
+    """
+
+    def __init__(
+        self,
+        pools: Collection[Pool],
+        *,
+        figures: Mapping[str, Figures],
+        numbers: Mapping[Definition, Mapping[Labels, Value]],
+    ) -> None:
+        self._pools, self._figures, self._numbers = tuple(pools), {**figures}, numbers
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric of the table, those without a sample too."""
         samples: dict[Definition, Mapping[Labels, Value]] = {
-            **self.numbers,
-            **of_pools(self.pools, figures=self.figures),
+            **self._numbers,
+            **of_pools(self._pools, figures=self._figures),
         }
         for definition in metric.DEFINITIONS:
             yield _family(definition, samples.get(definition, {}))

@@ -18,8 +18,7 @@ from harness.served import GUARD_SECONDS, serving, until
 from winpool.api.conditions import ConditionType
 from winpool.api.status import Condition, WindowsNodePoolStatus
 from winpool.model.pool import Pool
-from winpool.serve.definitions import Definition, Labels
-from winpool.serve.metrics import WinpoolMetrics, exposition
+from winpool.serve.metrics import WinpoolCollector, exposition
 from winpool.status.status import Figures
 
 POOLS = 1000
@@ -57,14 +56,8 @@ class Known:
     known: dict[str, Pool] = field(default_factory=many_pools)
     found: dict[str, Figures] = field(default_factory=dict)
 
-    def pools(self) -> list[Pool]:
-        return [*self.known.values()]
-
-    def figures(self) -> dict[str, Figures]:
-        return self.found
-
-    def numbers(self) -> dict[Definition, dict[Labels, float]]:
-        return {}
+    def snapshot(self) -> WinpoolCollector:
+        return WinpoolCollector(self.known.values(), figures=self.found, numbers={})
 
 
 @dataclass
@@ -93,7 +86,7 @@ class Loop:
 class Watched(Collector):
     """Notes at which turns of the loop a rendering began and ended."""
 
-    inner: WinpoolMetrics
+    inner: Known
     loop: Loop
     began: int = 0
     ended: int = 0
@@ -112,7 +105,7 @@ class Watched(Collector):
 async def test_the_event_loop_goes_on_while_the_metrics_of_many_pools_are_rendered() -> None:
     """The watches and the renewal of the Lease are in this loop."""
     loop = Loop()
-    watched = Watched(WinpoolMetrics(Known(), is_ready=lambda: True), loop)
+    watched = Watched(Known(), loop)
     async with serving(watched) as served, loop.turning():
         status, text, _ = await served.answer()
     assert status == 200
@@ -122,8 +115,7 @@ async def test_the_event_loop_goes_on_while_the_metrics_of_many_pools_are_render
 
 async def test_what_changes_while_a_page_is_rendered_is_not_in_it_and_does_not_break_it() -> None:
     known = Known(found={f"pool-{number}": Figures(overlapping=1) for number in range(POOLS)})
-    snapshot = WinpoolMetrics(known, is_ready=lambda: True).snapshot()
-    families = snapshot.collect()
+    families = known.snapshot().collect()
     first = next(iter(families))
     known.known.clear()
     known.found.clear()

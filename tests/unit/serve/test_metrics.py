@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,9 +40,8 @@ from winpool.serve import definitions
 from winpool.serve.definitions import (
     DEFINITIONS,
     Definition,
-    Labels,
 )
-from winpool.serve.metrics import BUILDS_SHOWN, MAX_SERIES_PER_POOL, WinpoolMetrics
+from winpool.serve.metrics import BUILDS_SHOWN, MAX_SERIES_PER_POOL, WinpoolCollector
 from winpool.status.status import Figures, upgrade_figures
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
@@ -52,25 +51,12 @@ Served = dict[str, dict[tuple[str, ...], float]]
 _LABELS = {each.name: each.labels for each in DEFINITIONS}
 
 
-class _Sources:
-    def __init__(self, *pools: Pool, stats: ControlStats) -> None:
-        self._pools = pools
-        self._stats = stats
-
-    def pools(self) -> Collection[Pool]:
-        return self._pools
-
-    def figures(self) -> Mapping[str, Figures]:
-        return self._stats.figures
-
-    def numbers(self) -> Mapping[Definition, Mapping[Labels, float]]:
-        return {definitions.RECONCILES: {("Success",): 3.0}}
-
-
 def _scrape(*pools: Pool, stats: ControlStats | None = None) -> Served:
     registry = CollectorRegistry()
-    sources = _Sources(*pools, stats=stats or ControlStats())
-    registry.register(WinpoolMetrics(sources, is_ready=lambda: True).snapshot())
+    figures = stats.figures if stats else {}
+    registry.register(
+        WinpoolCollector(pools, figures=figures, numbers={definitions.RECONCILES: {("Success",): 3.0}})
+    )
     return {
         family.name: {
             tuple(sample.labels[label] for label in _LABELS[family.name]): sample.value
