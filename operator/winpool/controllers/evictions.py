@@ -149,6 +149,7 @@ class Detectors(Protocol):
         """Note that the pod was not evicted."""
 
 
+@dataclass(kw_only=True, eq=False, slots=True)
 class Answers:
     """The last answer to a request to evict each pod. ``monotonic`` is the clock of the samples.
 
@@ -161,25 +162,21 @@ class Answers:
     and is not counted.
     """
 
-    def __init__(
-        self,
-        *,
-        detectors: Detectors | None,
-        results: Counter[EvictionResult],
-        monotonic: Callable[[], float],
-        protected: frozenset[str] = frozenset(),
-    ) -> None:
-        self._detectors = detectors
-        self._results = results
-        self._monotonic = monotonic
-        self.rights = MissingRights(monotonic=monotonic)
-        self.protected = protected
-        # In the order of their times.
-        self._answers: OrderedDict[str, Answered] = OrderedDict()
+    detectors: Detectors | None
+    results: Counter[EvictionResult]
+    monotonic: Callable[[], float]
+    protected: frozenset[str] = frozenset()
+    rights: MissingRights = field(init=False)
+    _answers: dict[str, Answered] = field(default_factory=dict, init=False)
+    """In the order of their times."""
+
+    def __post_init__(self) -> None:
+        """Know of no missing right yet."""
+        self.rights = MissingRights(monotonic=self.monotonic)
 
     def known(self) -> Mapping[str, Answered]:
         """Return what is known now."""
-        now = self._monotonic()
+        now = self.monotonic()
         old = [uid for uid, each in self._answers.items() if now - each.at > _kept_seconds(each)]
         for uid in old:
             del self._answers[uid]
@@ -194,16 +191,16 @@ class Answers:
         self._count(eviction, "Evicted")
         self.rights.granted(EVICTION)
         self._note(eviction.node_uid, eviction.uid, Answer.ACCEPTED)
-        if eviction.node_uid and self._detectors:
-            self._detectors.eviction_begun(eviction.node_uid, eviction.uid, eviction.share)
+        if eviction.node_uid and self.detectors:
+            self.detectors.eviction_begun(eviction.node_uid, eviction.uid, eviction.share)
 
     def refused(self, eviction: Eviction, said: str) -> None:
         """Note that the pod is not evicted now, and why."""
         self._count(eviction, "Refused")
         self.rights.granted(EVICTION)
         self._note(eviction.node_uid, eviction.uid, Answer.REFUSED, said)
-        if eviction.node_uid and self._detectors:
-            self._detectors.eviction_refused(eviction.node_uid, eviction.uid)
+        if eviction.node_uid and self.detectors:
+            self.detectors.eviction_refused(eviction.node_uid, eviction.uid)
 
     def failed(self, eviction: Eviction, error: ApiError) -> None:
         """Note a request that failed. Without an answer it may still be carried out: it remains asked for.
@@ -246,8 +243,8 @@ class Answers:
                     self._note_gone(look.node.uid, uid)
             elif pod.is_terminating and (known is None or known.answer is not Answer.ACCEPTED):
                 self._note(look.node.uid, uid, Answer.ACCEPTED)
-                if self._detectors:
-                    self._detectors.eviction_begun(look.node.uid, uid, None)
+                if self.detectors:
+                    self.detectors.eviction_begun(look.node.uid, uid, None)
 
     def _note_gone(self, node_uid: str, pod_uid: str) -> None:
         """Note that there is no pod of that UID on the node. The first time is the one that is kept."""
@@ -255,15 +252,15 @@ class Answers:
         if known is not None and known.answer is Answer.GONE and known.is_about(node_uid):
             return
         self._note(node_uid, pod_uid, Answer.GONE)
-        if node_uid and self._detectors:
-            self._detectors.eviction_gone(node_uid, pod_uid)
+        if node_uid and self.detectors:
+            self.detectors.eviction_gone(node_uid, pod_uid)
 
     def _count(self, eviction: Eviction, result: EvictionResult) -> None:
         if eviction.node_uid:
-            self._results[result] += 1
+            self.results[result] += 1
 
     def _note(self, node_uid: str, uid: str, answer: Answer, said: str = "") -> None:
-        keep_newest(self._answers, uid, Answered(answer, self._monotonic(), said, node_uid), most=MOST)
+        keep_newest(self._answers, uid, Answered(answer, self.monotonic(), said, node_uid), most=MOST)
 
 
 def _kept_seconds(answered: Answered) -> float:

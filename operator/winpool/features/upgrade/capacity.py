@@ -209,52 +209,46 @@ FITS: Final = Fit()
 NOT_KNOWN: Final = Fit(unknown=True)
 
 
+@dataclass(kw_only=True, eq=False)
 class CapacityJudge:
-    """Judges for one pass whether the pods of a node fit on others."""
+    """Judges for one pass whether the pods of a node fit on others.
 
-    def __init__(
-        self,
-        *,
-        nodes: Sequence[Node],
-        workloads: Mapping[str, Workload],
-        build_of: Callable[[Node], str],
-        others: Sequence[Node] = (),
-    ) -> None:
-        """Prepare to judge ``nodes``, among which pods move.
+    Pods move among ``nodes``. ``workloads`` are by the name of the node, each of this very node and recent.
+    ``build_of`` is the Windows build of a node, such as 10.0.20348, empty where it is not known. A node of
+    unknown build, without a workload, with an incomplete one, or that does not report how much it has takes
+    no pods; but where it may have room, no misfit is certain. So it is with ``others``, the nodes outside of
+    the pool, which are read only where pods do not fit on ``nodes``.
+    """
 
-        ``workloads`` are by the name of the node, each of this very node and recent. ``build_of`` is the
-        Windows build of a node, such as 10.0.20348, empty where it is not known. A node of unknown build,
-        without a workload, with an incomplete one, or that does not report how much it has takes no pods;
-        but where it may have room, no misfit is certain. So it is with ``others``, the nodes outside of the
-        pool, which are read only where pods do not fit on ``nodes``.
-        """
-        self._workloads = workloads
-        self._build_of = build_of
-        self._others = others
-        ordered = sorted(nodes, key=lambda node: node.name)
-        self._of_build = grouped((build_of(node), node) for node in ordered)
+    nodes: Sequence[Node]
+    workloads: Mapping[str, Workload]
+    build_of: Callable[[Node], str]
+    others: Sequence[Node] = ()
+
+    def __post_init__(self) -> None:
+        """Have judged nothing yet."""
+        ordered = sorted(self.nodes, key=lambda node: node.name)
+        self._of_build = grouped((self.build_of(node), node) for node in ordered)
         self._groups: dict[tuple[str, bool], _Group] = {}
 
     def judge(self, node: Node) -> Fit:
         """Return whether the moving pods of ``node``, which is one of ``nodes``, fit on the others."""
-        workload = self._workloads.get(node.name)
+        workload = self.workloads.get(node.name)
         if workload is None:
             return NOT_KNOWN
-        build = self._build_of(node)
+        build = self.build_of(node)
         if not build:
             return FITS if workload.is_complete and not workload.moving else NOT_KNOWN
         fit = self._group(build, is_wide=False).judge(node)
-        return self._group(build, is_wide=True).judge(node) if fit.unfit and self._others else fit
+        return self._group(build, is_wide=True).judge(node) if fit.unfit and self.others else fit
 
     def _group(self, build: str, *, is_wide: bool) -> _Group:
         """Return the nodes of that build; if ``is_wide`` with those outside of the pool."""
         group = self._groups.get((build, is_wide))
         if group is None:
-            there = [
-                node for node in (self._others if is_wide else ()) if self._build_of(node) in (build, "")
-            ]
+            there = [node for node in (self.others if is_wide else ()) if self.build_of(node) in (build, "")]
             unknown = [*self._of_build.get("", ()), *sorted(there, key=lambda node: node.name)]
-            group = _Group(self._of_build.get(build, ()), unknown, self._workloads)
+            group = _Group(self._of_build.get(build, ()), unknown, self.workloads)
             self._groups[build, is_wide] = group
         return group
 
@@ -269,8 +263,8 @@ class _Group:
         self._numbers = {node.name: number for number, node in enumerate(listed)}
         # Kept, since shapes are known by their identity: pods that are alike share one, and to compare those
         # that do not would cost more than it saves.
-        self._workloads = {node.name: workloads[node.name] for node in nodes if node.name in workloads}
-        shapes = {id(shape): shape for each in self._workloads.values() for shape, _ in each.moving}
+        self.workloads = {node.name: workloads[node.name] for node in nodes if node.name in workloads}
+        shapes = {id(shape): shape for each in self.workloads.values() for shape, _ in each.moving}
         available = [(number, node) for number, node in enumerate(listed) if is_available(node)]
         sure = [
             free
@@ -287,7 +281,7 @@ class _Group:
         self._needs = _needs_of(shapes, self._eligibility)
 
     def judge(self, node: Node) -> Fit:
-        workload, needs = self._workloads.get(node.name), self._needs
+        workload, needs = self.workloads.get(node.name), self._needs
         if workload is None:
             return NOT_KNOWN
         together: dict[Need, int] = {}

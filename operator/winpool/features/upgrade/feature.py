@@ -10,6 +10,7 @@ nothing stops it. It is withdrawn, as ``Gated``, wherever that is not so. Where 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Final
@@ -135,28 +136,25 @@ def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions
     return UpgradeResult(desired=desired) if desired else NO_UPGRADES
 
 
+@dataclass(eq=False)
 class _Pass:
     """What is found of one pool in one pass."""
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        members: Members,
-        spec: WindowsNodePoolSpec,
-        block: Upgrade,
-        allowed: AllowedActions,
-    ) -> None:
-        self._snapshot = snapshot
-        self._spec = spec
-        self._block = block
-        self._allowed = allowed
-        self._now = snapshot.now
-        self._nodes = tuple([member.node for member in members.ours])
-        self._judge = DueJudge(snapshot, spec)
-        self._evidence = evidence_of(snapshot)
-        self._overrides = overrides_of(block, now=snapshot.now)
+    snapshot: Snapshot
+    members: Members
+    spec: WindowsNodePoolSpec
+    block: Upgrade
+    allowed: AllowedActions
+
+    def __post_init__(self) -> None:
+        """Read what the whole pass needs."""
+        self._now = self.snapshot.now
+        self._nodes = tuple([member.node for member in self.members.ours])
+        self._judge = DueJudge(self.snapshot, self.spec)
+        self._evidence = evidence_of(self.snapshot)
+        self._overrides = overrides_of(self.block, now=self._now)
         # After a start, until the first list of all pods, labels stay unless something known closes a gate.
-        pods = snapshot.pods
+        pods = self.snapshot.pods
         self._awaits_pods = pods.survey is None and not pods.problem and not pods.forbidden
 
     def result(self) -> UpgradeResult:
@@ -164,14 +162,14 @@ class _Pass:
         judge = self._judge.judge
         found = [(node, judge(node)) for node in self._nodes]
         due = [(node, each) for node, each in found if each.due]
-        world = World(self._snapshot, self._spec, self._block, layers=self._judge.layers, nodes=self._nodes)
+        world = World(self.snapshot, self.spec, self.block, layers=self._judge.layers, nodes=self._nodes)
         gates = tuple(self._overrides.on(each.judge(world)) for each in POOL_GATES)
         stops = tuple(
             pool_stops(
-                self._spec,
-                self._block,
-                self._allowed,
-                missing_permission=self._snapshot.missing_permission,
+                self.spec,
+                self.block,
+                self.allowed,
+                missing_permission=self.snapshot.missing_permission,
             )
         )
         is_open = not stops and all(each.permits for each in gates)
@@ -183,7 +181,7 @@ class _Pass:
         desired = {node.uid: self._desired(node, each, upgrades.get(node.uid)) for node, each in found}
         unknown = tuple(node.name for node, each in found if each.is_unknown)
         overview = UpgradeOverview(
-            target=target_of(self._spec.os),
+            target=target_of(self.spec.os),
             gates=gates,
             stops=stops,
             due=tuple(upgrades.values()),
@@ -191,9 +189,9 @@ class _Pass:
             up_to_date=len(found) - len(due) - len(unknown),
             in_force=self._overrides.in_force,
             expired=self._overrides.expired,
-            control_plane=to_remember(self._snapshot),
+            control_plane=to_remember(self.snapshot),
         )
-        surprises = self._snapshot.upgrades.surprises
+        surprises = self.snapshot.upgrades.surprises
         return UpgradeResult(
             desired=desired,
             findings=(
@@ -220,7 +218,7 @@ class _Pass:
             nodes=self._nodes,
             workloads=known,
             build_of=self._judge.build_of,
-            others=[node for node in self._snapshot.nodes if node.uid not in ours],
+            others=[node for node in self.snapshot.nodes if node.uid not in ours],
         )
 
     def _upgrade_of(self, node: Node, found: Found, world: World, *, is_open: bool) -> NodeUpgrade:
@@ -243,11 +241,11 @@ class _Pass:
     def _desired(self, node: Node, found: Found, due: NodeUpgrade | None) -> Desired:
         """Return what is wanted of the label of a node. To take a permission back never waits."""
         state = due.state if due else state_without_due(node, is_unknown=found.is_unknown)
-        if is_held(node, now=self._now) or self._allowed is not AllowedActions.ACT:
+        if is_held(node, now=self._now) or self.allowed is not AllowedActions.ACT:
             return only_withdrawn(node, state)
         standing = node.labels.get(UPGRADE_STATE_LABEL)
         is_given_again = state is UpgradeState.REQUIRED and standing == UpgradeState.GATED
-        if state is None or (is_given_again and node.uid in self._snapshot.attempts.permitted):
+        if state is None or (is_given_again and node.uid in self.snapshot.attempts.permitted):
             return as_it_is(standing)
         return _IN_STATE[state]
 
@@ -256,7 +254,7 @@ class _Pass:
         moments = [
             *(hold_end(node) for node in self._nodes if is_held(node, now=self._now)),
             self._overrides.ends_at,
-            *(later(each.at, SURPRISE_SECONDS) for each in self._snapshot.upgrades.surprises),
+            *(later(each.at, SURPRISE_SECONDS) for each in self.snapshot.upgrades.surprises),
             *(each.changes_at for each in overview.gates),
         ]
         if overview.due:
