@@ -21,27 +21,12 @@ from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.api.node_keys import CONDITIONS
 from winpool.api.quantity import bytes_of, milli_of
 from winpool.api.text import read_moment
+from winpool.kube import wire
 from winpool.kube.errors import StreamGarbled, event_error
 from winpool.kube.lists import Listing, ListPage, ListReader, Pager, UnreadableObjectError
 from winpool.kube.request import ApiServer
 from winpool.kube.watch import Source, WatchEvent
-from winpool.kube.wire import (
-    BROKEN,
-    UNKNOWN,
-    Condition,
-    Metadata,
-    NodeAnnotations,
-    NodeInfo,
-    NodeObject,
-    NodeStatus,
-    Resources,
-    TaintObject,
-    identified_object,
-    node_event,
-    node_list,
-    node_object,
-    raw_event,
-)
+from winpool.kube.wire import BROKEN, UNKNOWN
 from winpool.model.node import (
     MESSAGE_LENGTH,
     REASON_LENGTH,
@@ -58,7 +43,7 @@ from winpool.ownership.record import MAX_BYTES, record_of
 
 _INTERNAL_IP: Final = "InternalIP"
 
-_NO_CONDITION: Final = Condition()
+_NO_CONDITION: Final = wire.Condition()
 
 _NO_ENDPOINT: Final = KubeletEndpoint()
 """Kept once for all nodes that report none."""
@@ -72,7 +57,7 @@ _STATUSES: Final = {"True": "True", "False": "False"}
 """The statuses of a condition. Any other text, which the API server permits a kubelet to write, is
 unknown."""
 
-_ANNOTATIONS: Final = tuple([each.encode_name for each in msgspec.structs.fields(NodeAnnotations)])
+_ANNOTATIONS: Final = tuple([each.encode_name for each in msgspec.structs.fields(wire.NodeAnnotations)])
 """The keys of those that are read, in the order of the record."""
 
 TOO_LONG: Final = "?" * (MAX_BYTES + 1)
@@ -93,7 +78,7 @@ _HELD_ONCE: Final = 1024
 _versions_once: Final = lru_cache(maxsize=_HELD_ONCE)(NodeVersions)
 
 
-def _annotations(found: NodeAnnotations | None) -> dict[str, str]:
+def _annotations(found: wire.NodeAnnotations | None) -> dict[str, str]:
     """Return the annotations that are kept, by key."""
     if found is None:
         return {}
@@ -104,7 +89,7 @@ def _annotations(found: NodeAnnotations | None) -> dict[str, str]:
     }
 
 
-def _kubelet(status: NodeStatus) -> KubeletEndpoint:
+def _kubelet(status: wire.NodeStatus) -> KubeletEndpoint:
     """Return where the node says that its kubelet listens: the first InternalIP counts, and no other one.
 
     An address that is too long to be one is cut, so that it is still none. Port 0 is what a kubelet writes
@@ -116,12 +101,12 @@ def _kubelet(status: NodeStatus) -> KubeletEndpoint:
     return KubeletEndpoint(_cut(first, _SHORT), port) if first or port else _NO_ENDPOINT
 
 
-def _first_conditions(status: NodeStatus, types: frozenset[str]) -> dict[str, Condition]:
+def _first_conditions(status: wire.NodeStatus, types: frozenset[str]) -> dict[str, wire.Condition]:
     """Return the conditions of these types: of several of one type, which a kubelet may send, the first."""
     return {each.type: each for each in reversed(status.conditions or ()) if each.type in types}
 
 
-def _condition(told: Condition) -> NodeCondition:
+def _condition(told: wire.Condition) -> NodeCondition:
     return NodeCondition(
         type=told.type,
         status=_STATUSES.get(told.status, UNKNOWN),
@@ -160,7 +145,7 @@ def _number(quantity: str | None, read: Callable[[str], int]) -> int | None:
         return None
 
 
-def _versions(info: NodeInfo) -> NodeVersions:
+def _versions(info: wire.NodeInfo) -> NodeVersions:
     """Read what runs on the node. Few combinations are in use, so each is kept once for all nodes."""
     texts = (info.kernel_version, info.kubelet_version, info.container_runtime_version, info.os_image)
     if max(map(len, texts)) <= _SHORT:
@@ -172,7 +157,7 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}…"
 
 
-_list: Final = ListReader(node_list, resource="nodes", kind="NodeList", api_version="v1")
+_list: Final = ListReader(wire.node_list, resource="nodes", kind="NodeList", api_version="v1")
 
 
 NODE: Final = "node"
@@ -186,9 +171,9 @@ def decode_event(line: bytes) -> WatchEvent[Node]:
     event about a node that cannot be read (unless it was deleted).
     """
     try:
-        event = node_event.decode(line)
+        event = wire.node_event.decode(line)
         if event.type == "ERROR":
-            error = event_error(raw_event.decode(line).object, request="watch nodes")
+            error = event_error(wire.raw_event.decode(line).object, request="watch nodes")
             return WatchEvent(event.type, error=error)
     except BROKEN as fault:
         return _salvage(line, problem=str(fault))
@@ -208,7 +193,7 @@ def decode_page(body: bytes | bytearray) -> ListPage[Node]:
     nodes: list[Node] = []
     for item in page.items or ():
         try:
-            nodes.append(_node(item if isinstance(item, NodeObject) else _decode_object(item)))
+            nodes.append(_node(item if isinstance(item, wire.NodeObject) else _decode_object(item)))
         except UnreadableObjectError as error:
             unreadable.append(error)
     metadata = page.metadata
@@ -224,7 +209,7 @@ def decode_written(body: bytes | bytearray, *, patch: NodePatch) -> Node:
     Raises StreamGarbled.
     """
     try:
-        metadata = node_object.decode(body).metadata
+        metadata = wire.node_object.decode(body).metadata
     except BROKEN as error:
         raise StreamGarbled(f"patch nodes {patch.node.name}: unreadable answer: {error}") from None
     if not metadata.resource_version:
@@ -246,19 +231,19 @@ def decode_node(body: bytes | bytearray, *, request: str) -> Node:
     Raises StreamGarbled.
     """
     try:
-        return _node(node_object.decode(body))
+        return _node(wire.node_object.decode(body))
     except (*BROKEN, UnreadableObjectError) as error:
         raise StreamGarbled(f"{request}: unreadable answer: {error}") from None
 
 
-def _node(found: NodeObject) -> Node:
+def _node(found: wire.NodeObject) -> Node:
     metadata, spec = found.metadata, found.spec
     if not (metadata.name and metadata.uid and metadata.resource_version):
         raise UnreadableObjectError(NODE, metadata.name, "name, uid or resourceVersion is missing")
-    status = found.status if isinstance(found.status, NodeStatus) else NodeStatus()
+    status = found.status if isinstance(found.status, wire.NodeStatus) else wire.NodeStatus()
     kubelets, ours = _first_conditions(status, _KUBELET_CONDITIONS), _first_conditions(status, _CONDITIONS)
     ready = kubelets.get("Ready", _NO_CONDITION)
-    info, offers = status.node_info or NodeInfo(), status.allocatable or Resources()
+    info, offers = status.node_info or wire.NodeInfo(), status.allocatable or wire.Resources()
     node = Node(
         name=metadata.name,
         uid=metadata.uid,
@@ -272,7 +257,7 @@ def _node(found: NodeObject) -> Node:
         created=_time(metadata.creation_timestamp),
         deleting=metadata.deletion_timestamp is not None,
         versions=_versions(info),
-        memory=_memory_once(_amount((status.capacity or Resources()).memory), _amount(offers.memory)),
+        memory=_memory_once(_amount((status.capacity or wire.Resources()).memory), _amount(offers.memory)),
         conditions=tuple([_condition(ours[type_]) for type_ in sorted(ours)]),
         kubelet=_kubelet(status),
         kubelet_pressure=_STATUSES.get(kubelets.get("MemoryPressure", _NO_CONDITION).status, UNKNOWN),
@@ -283,30 +268,30 @@ def _node(found: NodeObject) -> Node:
     return node
 
 
-def _taint(taint: TaintObject) -> Taint:
+def _taint(taint: wire.TaintObject) -> Taint:
     return Taint(key=taint.key, effect=taint.effect, value=taint.value or "", time_added=taint.time_added)
 
 
 def _salvage(line: bytes, *, problem: str) -> WatchEvent[Node]:
     """Read at least the identity of the node in an unreadable event: a deletion needs no more."""
     try:
-        event = raw_event.decode(line)
-        found = identified_object.decode(event.object).metadata
+        event = wire.raw_event.decode(line)
+        found = wire.identified_object.decode(event.object).metadata
     except BROKEN:
         raise StreamGarbled(f"watch nodes: a line that is no watch event ({problem})") from None
     if event.type == "DELETED" and found.name and found.uid and found.resource_version:
-        known = Metadata(name=found.name, uid=found.uid, resource_version=found.resource_version)
-        return WatchEvent(event.type, found.resource_version, _node(NodeObject(metadata=known)))
+        known = wire.Metadata(name=found.name, uid=found.uid, resource_version=found.resource_version)
+        return WatchEvent(event.type, found.resource_version, _node(wire.NodeObject(metadata=known)))
     raise UnreadableObjectError(NODE, found.name, problem)
 
 
-def _decode_object(raw: msgspec.Raw) -> NodeObject:
+def _decode_object(raw: msgspec.Raw) -> wire.NodeObject:
     try:
-        return node_object.decode(raw)
+        return wire.node_object.decode(raw)
     except BROKEN as error:
         problem = str(error)
     try:
-        name = identified_object.decode(raw).metadata.name
+        name = wire.identified_object.decode(raw).metadata.name
     except BROKEN:
         name = ""
     raise UnreadableObjectError(NODE, name, problem)
