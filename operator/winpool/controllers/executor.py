@@ -28,30 +28,6 @@ from winpool.status.events import Announcement
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Performed:
-    """The outcome of the writes that the pass awaited."""
-
-    patches: Outcome[NodePatch]
-    conditions: Outcome[ConditionsPatch]
-
-    @property
-    def error(self) -> ApiError | None:
-        """The error that is not of a single object, if there was one."""
-        return self.patches.error or self.conditions.error
-
-    @property
-    def is_halted(self) -> bool:
-        """Whether so many failed with internal errors, and none succeeded, that the others can wait."""
-        return self.patches.is_halted or self.conditions.is_halted
-
-    @property
-    def has_tried(self) -> bool:
-        """Whether any write was sent: those that were sent have pauses of their own."""
-        done = self.patches.done or self.patches.stopped
-        return bool(done or self.conditions.done or self.conditions.stopped)
-
-
 @dataclass(slots=True)
 class Executor:
     """Performs what is decided for one pool."""
@@ -70,8 +46,11 @@ class Executor:
 
     async def perform(
         self, decision: Decision, *, backoff: WriteBackoff, is_wanted: Callable[[], bool]
-    ) -> Performed:
-        """Perform the writes of ``decision``, as long as ``is_wanted``. Never raises an ApiError."""
+    ) -> tuple[Outcome[NodePatch], Outcome[ConditionsPatch]]:
+        """Perform the writes of ``decision``, as long as ``is_wanted``. Never raises an ApiError.
+
+        Returns the outcome of those that the pass awaited.
+        """
         writes = decision.writes
         # Nodes whose writes failed lately come last. Otherwise a few of them could block all others.
         failing = backoff.failing
@@ -86,7 +65,7 @@ class Executor:
             due = [each for each in writes.conditions if each.node.uid not in written]
             conditions = await self.services.conditions.run(due, is_wanted=is_wanted)
             self._evict(writes.evictions, is_wanted=is_wanted)
-        return Performed(patched, conditions)
+        return patched, conditions
 
     def take_eviction_error(self) -> ApiError | None:
         """Return the error that ended the last evictions for all pods, once."""

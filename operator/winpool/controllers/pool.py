@@ -233,22 +233,22 @@ class Reconciler:
         problem: ApiError | None = None
         if is_due and follows_writes and writes.finalizers is None and not writes.takes_permissions:
             problem = await self._try_to_report(snapshot, decision)  # no node waits for a report that fails
-        outcome = await self._executor.perform(
+        patched, conditions = await self._executor.perform(
             decision, backoff=self._backoff, is_wanted=lambda: self._is_latest(pool)
         )
-        if outcome.patches.done:
+        if patched.done:
             self._written_generation = pool.generation
-        if outcome.error is not None:
-            if not isinstance(outcome.error, Forbidden):  # that is reported with the rule that is missing
+        if error := patched.error or conditions.error:
+            if not isinstance(error, Forbidden):  # that is reported with the rule that is missing
                 await self._report_fault(pool)
-            raise outcome.error
+            raise error
         self._missing_permission = ""
         if problem is not None:
             raise problem
-        if outcome.is_halted:
+        if patched.is_halted or conditions.is_halted:
             await self._report_fault(pool)
             return NextLook(paced=HALTED_SECONDS)
-        if outcome.has_tried or snapshot.missing_permission:
+        if patched.has_tried or conditions.has_tried or snapshot.missing_permission:
             self._has_written = True
             return AT_ONCE
         if is_due or writes.finalizers is not None:

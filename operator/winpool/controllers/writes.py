@@ -65,6 +65,11 @@ class Outcome(Generic[ActT]):
     error: ApiError | None = None
 
     @property
+    def has_tried(self) -> bool:
+        """Whether any act was begun: those that failed have pauses of their own."""
+        return bool(self.done or self.stopped)
+
+    @property
     def is_halted(self) -> bool:
         """Whether so many acts failed with internal errors, and none succeeded, that the others can wait.
 
