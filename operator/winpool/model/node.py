@@ -8,11 +8,10 @@ holds too, since who wrote it wanted a hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from operator import and_, attrgetter, or_
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -33,22 +32,34 @@ class Keys:
 
     def __or__(self, other: Keys) -> Keys:
         """Return those of both."""
-        return self._with(other, or_)
+        return Keys(
+            self.labels | other.labels,
+            self.taints | other.taints,
+            self.annotations | other.annotations,
+            unschedulable=self.unschedulable or other.unschedulable,
+        )
 
     def __sub__(self, other: Keys) -> Keys:
         """Return those that ``other`` does not have."""
-        return self._with(other, lambda ours, theirs: ours ^ (ours & theirs))
+        return Keys(
+            self.labels - other.labels,
+            self.taints - other.taints,
+            self.annotations - other.annotations,
+            unschedulable=self.unschedulable and not other.unschedulable,
+        )
 
     def __and__(self, other: Keys) -> Keys:
         """Return those that both have."""
-        return self._with(other, and_)
+        return Keys(
+            self.labels & other.labels,
+            self.taints & other.taints,
+            self.annotations & other.annotations,
+            unschedulable=self.unschedulable and other.unschedulable,
+        )
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self.labels or self.taints or self.annotations or self.unschedulable)
-
-    def _with(self, other: Keys, of_both: Callable[[Any, Any], Any]) -> Keys:
-        return Keys(*map(of_both, _parts(self), _parts(other)))
 
     @property
     def count(self) -> int:
@@ -57,8 +68,6 @@ class Keys:
 
 
 NO_KEYS: Final = Keys()
-
-_parts: Final = attrgetter("labels", "taints", "annotations", "unschedulable")
 
 
 REASON_LENGTH: Final = 128
