@@ -14,7 +14,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
 import msgspec
@@ -27,8 +27,6 @@ from winpool.kube.wire import BROKEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    from winpool.kube.lists import PageT
 
 AT_ONCE: Final = 4
 """Calls of kubectl at the same time."""
@@ -70,6 +68,17 @@ _QUOTED: Final = 4096
 """Characters of what kubectl says that a message has."""
 
 T = TypeVar("T")
+
+
+class Page(Protocol):
+    """One page of a list; ``continue_token`` is empty on the last."""
+
+    @property
+    def continue_token(self) -> str:
+        """The token to ask for the next page."""
+
+
+PageT = TypeVar("PageT", bound=Page)
 
 
 class NotAskedError(EndError):

@@ -17,7 +17,7 @@ from winpool.api.text import read_moment
 from winpool.kube.errors import StreamGarbled, event_error
 from winpool.kube.lists import Listing, ListPage, ListReader
 from winpool.kube.request import ApiServer
-from winpool.kube.watch import RELIST_SECONDS, ListWatch, Source, WatchEvent
+from winpool.kube.watch import RELIST_SECONDS, SILENCE_SECONDS, ListWatch, Source, WatchEvent
 from winpool.kube.wire import BROKEN, Base, ListOf, raw_event
 
 
@@ -146,6 +146,7 @@ class NamedWatch(ListWatch[NamedObject]):
         target: Target,
         on_change: Callable[[], None],
         monotonic: Callable[[], float],
+        silence_seconds: float = SILENCE_SECONDS,
         relist_seconds: float = RELIST_SECONDS,
     ) -> None:
         super().__init__(
@@ -154,6 +155,7 @@ class NamedWatch(ListWatch[NamedObject]):
             on_change=lambda _old, _new: on_change(),
             on_state=on_change,
             monotonic=monotonic,
+            silence_seconds=silence_seconds,
             relist_seconds=relist_seconds,
             level=logging.DEBUG,
         )
