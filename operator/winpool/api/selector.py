@@ -99,6 +99,16 @@ def _requirements(selector: NodeSelector | PodSelector) -> tuple[LabelRequiremen
     )
 
 
+def _names_a_label(fix: str = "") -> Rule:
+    """Return the rule that a selector must obey: an empty one would select everything."""
+    return Rule(
+        "(has(self.matchLabels) && self.matchLabels.size() > 0) || "
+        "(has(self.matchExpressions) && self.matchExpressions.size() > 0)",
+        f"must name at least one label in `matchLabels` or `matchExpressions`{fix}",
+        lambda self: bool(self.match_labels or self.match_expressions),
+    )
+
+
 class NodeSelector(ApiModel):
     """A Kubernetes label selector that names at least one label."""
 
@@ -119,13 +129,7 @@ class NodeSelector(ApiModel):
     """Further requirements on the labels of a node. A node must meet all of them. A list of at most 16."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
-        Rule(
-            "(has(self.matchLabels) && self.matchLabels.size() > 0) || "
-            "(has(self.matchExpressions) && self.matchExpressions.size() > 0)",
-            "must name at least one label in `matchLabels` or `matchExpressions`; "
-            f"to select all Windows nodes, write matchLabels: {{{OS_LABEL}: {OS_WINDOWS}}}",
-            lambda self: bool(self.match_labels or self.match_expressions),
-        ),
+        _names_a_label(f"; to select all Windows nodes, write matchLabels: {{{OS_LABEL}: {OS_WINDOWS}}}"),
     )
 
     @cached_property
@@ -183,14 +187,7 @@ class PodSelector(ApiModel):
     )
     """Further requirements on the labels of a pod. A pod must meet all of them. A list of at most 8."""
 
-    rules: ClassVar[tuple[Validation, ...]] = (
-        Rule(
-            "(has(self.matchLabels) && self.matchLabels.size() > 0) || "
-            "(has(self.matchExpressions) && self.matchExpressions.size() > 0)",
-            "must name at least one label in `matchLabels` or `matchExpressions`",
-            lambda self: bool(self.match_labels or self.match_expressions),
-        ),
-    )
+    rules: ClassVar[tuple[Validation, ...]] = (_names_a_label(),)
 
     @cached_property
     def requirements(self) -> tuple[LabelRequirement, ...]:
