@@ -97,19 +97,17 @@ def findings(groups: Iterable[Group], *, today: date) -> tuple[Finding, ...]:
 
 def _judged(groups: Iterable[Group]) -> Iterator[Finding]:
     """Yield what the support matrix has against nodes, once for all nodes of whatever versions."""
-    alike: dict[tuple[IssueReason, str, str], list[str]] = {}
-    messages: dict[tuple[IssueReason, str, str], set[str]] = {}
-    for group in groups:
-        for reason in group.judgement.reasons:
-            if (named := _named(reason)) is not None:
-                fix, message = reason.fix or _CHECK, reason.message
-                key = (named, reason.cause or message, fix)
-                alike.setdefault(key, []).extend(group.nodes)
-                messages.setdefault(key, set()).add(message)
-    for (named, cause, fix), nodes in alike.items():
-        said = messages[named, cause, fix]
+    alike = grouped(
+        ((named, reason.cause or reason.message, reason.fix or _CHECK), (group, reason.message))
+        for group in groups
+        for reason in group.judgement.reasons
+        if (named := _named(reason)) is not None
+    )
+    for (named, cause, fix), found in alike.items():
+        said = {message for _, message in found}
         others = " Other nodes report other texts, to which the same applies." if len(said) > 1 else ""
-        yield Finding(named, sorted(nodes), f"{min(said)}{others}", fix, cause=f"{cause} {fix}")
+        nodes = sorted(name for group, _ in found for name in group.nodes)
+        yield Finding(named, nodes, f"{min(said)}{others}", fix, cause=f"{cause} {fix}")
 
 
 def _named(reason: JudgedBy) -> IssueReason | None:

@@ -56,15 +56,14 @@ def surprise_findings(surprises: Iterable[Surprise], nodes: Iterable[Node]) -> I
 
 
 def _overrides(in_force: Iterable[Override], expired: Iterable[Override]) -> Iterator[Finding]:
-    for each in in_force:
-        said = f"An override opens the gate {each.gate} until {at(each.until)}, whatever it finds"
-        entry = f"Remove the entry {each.gate} of spec.upgrade.overrides"
-        fix, reason = f"{entry} once it is not needed.", IssueReason.OVERRIDE_IN_FORCE
-        yield Finding(reason, (), f"{said}{because(each.reason)}", fix, cause=each.gate)
-    for each in expired:
-        said = f"The override of the gate {each.gate} ended at {at(each.until)} and has no effect"
-        entry = f"Remove the entry {each.gate} of spec.upgrade.overrides"
-        fix, reason = f"{entry}, or set a later time in its until.", IssueReason.OVERRIDE_EXPIRED
+    for each in (*in_force, *expired):
+        fix = f"Remove the entry {each.gate} of spec.upgrade.overrides"
+        if each in in_force:
+            reason, fix = IssueReason.OVERRIDE_IN_FORCE, f"{fix} once it is not needed."
+            said = f"An override opens the gate {each.gate} until {at(each.until)}, whatever it finds"
+        else:
+            reason, fix = IssueReason.OVERRIDE_EXPIRED, f"{fix}, or set a later time in its until."
+            said = f"The override of the gate {each.gate} ended at {at(each.until)} and has no effect"
         yield Finding(reason, (), f"{said}{because(each.reason)}", fix, cause=each.gate)
 
 
