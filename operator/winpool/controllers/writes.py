@@ -23,6 +23,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from winpool.controllers.backoff import FREE_CHANGES
@@ -188,10 +189,8 @@ class NodePatcher:
 
         No more are started once ``is_wanted`` returns False: what they were decided on has changed.
         """
-        return await self._lane.run(patches, ready=self._on_newest_state, is_wanted=is_wanted)
-
-    def _on_newest_state(self, patch: NodePatch) -> NodePatch | None:
-        return on_newest_state(patch, self.known)
+        newest = partial(on_newest_state, known=self.known)
+        return await self._lane.run(patches, ready=newest, is_wanted=is_wanted)
 
     async def _send(self, patch: NodePatch) -> None:
         self.accept_written(await self.writer.patch_node(patch))

@@ -289,7 +289,7 @@ def _stalled(view: View) -> ConditionValue:
     elif not view.accepted:
         reason = view.refusal.reason if view.refusal else Reason.MISSING_PERMISSION
         return true(reason, f"A person has to correct the spec or the permissions. {SEE_ACCEPTED}")
-    elif view.is_owning_none:
+    elif tally.nodes == 0 and tally.foreign > 0 and tally.undecided == 0:
         return none_of_ours(tally)._replace(status="True")
     elif view.mode is Mode.ACTIVE and not view.is_at_work:
         if view.is_stuck:

@@ -94,11 +94,6 @@ class View:
         return not self.refusal and not self.missing_permission
 
     @property
-    def is_owning_none(self) -> bool:
-        """Whether other pools own nodes that the pool selects, and the pool neither owns nor awaits any."""
-        return self.tally.nodes == 0 and self.tally.foreign > 0 and self.tally.undecided == 0
-
-    @property
     def refused(self) -> tuple[str, ...]:
         """The nodes that the API server does not let the operator write.
 
