@@ -244,6 +244,8 @@ CONTENDER ?=
 # With any value, bench-pressure writes its figures into docs/memory-benchmark.md.
 WRITE ?=
 raced = $(notdir $(abspath $(or $(FAMILIES),families)))
+# Set: instead of that, whether the running operator decides as in virtual time, on six machines, for 13 minutes.
+TRUTH ?=
 
 .PHONY: bench-contract bench-fence bench-hostile bench-join bench-memory bench-plan bench-pressure bench-pressure-sweep bench-storm bench-takeover bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
@@ -268,10 +270,16 @@ bench-plan: $(INSTALLED) ## The plan of upgrades of N nodes (5000 if not given) 
 	@$(bench) plan --nodes $(if $(filter file,$(origin N)),5000,$(N)) --rounds $(ROUNDS)
 
 bench-pressure: $(INSTALLED) ## How well memory pressure is met, on SEEDS machines of each family in virtual time, without a cluster
+ifdef TRUTH
+	@$(BIN)/python -m testbed build
+	@$(BIN)/python -m testbed.prometheus
+	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench.pressure.truth $(FAMILY:%=--family %)
+else
 	@$(bench) pressure --seeds $(SEEDS) --first-seed $(FIRST_SEED) --max-pods $(MAX_PODS) \
 	  $(FAMILY:%=--family %) $(if $(FAMILIES),--families $(abspath $(FAMILIES)))
 	@test -z "$(WRITE)" || sed -i -e '/^<!-- figures of $(raced) -->$$/,/^<!-- end -->$$/{//!d}' \
 	  -e '/^<!-- figures of $(raced) -->$$/r .results/bench-pressure-$(raced).md' docs/memory-benchmark.md
+endif
 
 # Its seeds are those of design, if none are given.
 bench-pressure-sweep: $(INSTALLED) ## What bench-pressure shows where each number that decides is a quarter lower or higher, alone
