@@ -30,7 +30,7 @@ from winpool.features.memory.overview import Breaker
 from winpool.features.memory.settings import settings_of
 from winpool.kubelet.outcome import Outcome
 from winpool.kubelet.samples import rate_of, reported_bytes
-from winpool.kubelet.schedule import Intervals, Schedule
+from winpool.kubelet.schedule import SOON_POLLS_PER_SECOND, Intervals, Schedule
 from winpool.model.node import Node, NodeMemory
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import EvictionFacts, Pod
@@ -195,7 +195,7 @@ class OperatorNode:
             ),
             began=0.0,
         )
-        self._others = _Quiet(random)
+        self._others = _Quiet(random, is_scraped=_EXPORTER in variant.sources)
         self._schedule = Schedule(jitter=random.random)
         self._schedule.set_nodes((_NAME,), now=0.0)
         self.evidence = Evidence()
@@ -491,20 +491,31 @@ class _Exporter:
 
 
 class _Quiet:
-    """The other nodes: calm, and each polled in its turn, or soon where an eviction waits for it."""
+    """The other nodes: calm, and each polled in its turn, or soon where an eviction waits for it.
 
-    def __init__(self, random: Random) -> None:
+    Where they are scraped, the eviction waits for that: no kubelet reports how much RAM is available.
+    """
+
+    def __init__(self, random: Random, *, is_scraped: bool) -> None:
         self.nodes = [_node(f"quiet-{number}", 16 * GIB) for number in range(QUIET_NODES)]
         self._phases = [random.uniform(0, 60) for _ in self.nodes]
+        self._interval = SCRAPE_SECONDS if is_scraped else Intervals().base
 
     def views(self, now: float, ready_since: float) -> Mapping[str, NodePressure]:
         """Return what is known of them."""
         found = {}
         for number, (node, phase) in enumerate(zip(self.nodes, self._phases, strict=True)):
-            sampled_at = now - (now - phase) % 60
-            soon = ready_since + 0.5 * number
-            found[node.uid] = _calm(max(sampled_at, soon) if soon <= now else sampled_at)
+            sampled_at = self._sampled_at(now, phase)
+            if self._interval > SCRAPE_SECONDS and ready_since > 0:
+                soon = ready_since + ANSWER_SECONDS + number / SOON_POLLS_PER_SECOND
+                soon = max(soon, self._sampled_at(ready_since, phase) + HOT_INTERVAL)
+                sampled_at = max(sampled_at, soon) if soon <= now else sampled_at
+            found[node.uid] = _calm(sampled_at)
         return found
+
+    def _sampled_at(self, now: float, phase: float) -> float:
+        """Return when a node was last sampled in its turn."""
+        return now - (now - phase) % self._interval
 
 
 def _calm(at: float) -> NodePressure:
