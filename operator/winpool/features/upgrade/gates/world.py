@@ -164,7 +164,6 @@ def node_stops(node: Node, *, now: datetime) -> tuple[Stop, ...]:
     return (Stop("Held", said, f"{wait} the annotation {HOLD_ANNOTATION} from the node."),)
 
 
-@dataclass(eq=False)
 class World:
     """What the gates of a pool are judged by.
 
@@ -173,20 +172,26 @@ class World:
     says which right is missing to list PodDisruptionBudgets; empty where none is known to be.
     """
 
-    snapshot: Snapshot
-    spec: WindowsNodePoolSpec
-    upgrade: Upgrade
-    layers: Layered
-    nodes: tuple[Node, ...]
-
-    def __post_init__(self) -> None:
-        """Read what several gates need."""
-        self.now, self.control_plane = self.snapshot.now, self.snapshot.support.control_plane
-        self.release = self.layers.matrix.judged_as(self.spec.os.version)
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        spec: WindowsNodePoolSpec,
+        upgrade: Upgrade,
+        *,
+        layers: Layered,
+        nodes: tuple[Node, ...],
+    ) -> None:
+        self.spec = spec
+        self.upgrade = upgrade
+        self.layers = layers
+        self.release = layers.matrix.judged_as(spec.os.version)
+        self.control_plane = snapshot.support.control_plane
         self.minor = parse_minor(self.control_plane)
-        seen = _seen(self.snapshot)
+        seen = _seen(snapshot)
         self.control_plane_since = seen.since if seen else None
-        self.budgets_forbidden = self.snapshot.pods.budgets_forbidden
+        self.now = snapshot.now
+        self.nodes = nodes
+        self.budgets_forbidden = snapshot.pods.budgets_forbidden
         self._found: dict[Hashable, GateFinding] = {}
 
     def once(self, key: Hashable, judge: Callable[[], GateFinding]) -> GateFinding:
