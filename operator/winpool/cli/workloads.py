@@ -13,7 +13,7 @@ from winpool.api.matrix import Verdict
 from winpool.cli.lenient import Fields
 from winpool.support.compat import Isolation, compatible, guess_version, release_named
 from winpool.support.matrix import Matrix, built_in
-from winpool.support.versions import parse_windows
+from winpool.support.versions import build_text_of, parse_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -76,8 +76,7 @@ class Host:
     @property
     def build_text(self) -> str:
         """What its kubelet writes into the label for the build; empty for what is no Windows."""
-        version = parse_windows(self.kernel_version)
-        return version.build_text if version else ""
+        return build_text_of(self.kernel_version)
 
 
 def node_selectors(runtime_classes: Iterable[Fields]) -> dict[str, Mapping[str, Any]]:

@@ -43,7 +43,7 @@ from winpool.model.pods import (
     Toleration,
     Unclear,
 )
-from winpool.support.versions import parse_windows
+from winpool.support.versions import build_text_of
 
 log = logging.getLogger(__name__)
 
@@ -359,7 +359,7 @@ def _work(found: wire.PodObject, tolerations: tuple[Toleration, ...]) -> PodWork
         }
     except (*BROKEN, ValueError):  # wrong types, or an amount that is none
         return None
-    bound = _build(next((value for key, value in pairs if key == WINDOWS_BUILD_LABEL), ""))
+    bound = build_text_of(next((value for key, value in pairs if key == WINDOWS_BUILD_LABEL), ""))
     if _is_short(pairs, tolerations):
         why = next((each for each in Unclear if checks.get(each)), "")
         shape = PodShape(requests, pairs, tolerations, why)
@@ -367,7 +367,7 @@ def _work(found: wire.PodObject, tolerations: tuple[Toleration, ...]) -> PodWork
         shape = PodShape(requests, unclear=Unclear.SIZE)
     return PodWork(
         shape=shape,
-        build=bound or _build((annotations and annotations.windows_build) or ""),
+        build=bound or build_text_of((annotations and annotations.windows_build) or ""),
         is_bound=bool(bound),
         is_local=any(_EMPTY_DIR in each for each in volumes),
         grace_seconds=DEFAULT_GRACE_SECONDS if grace is None else min(max(0, grace), MOST_GRACE_SECONDS),
@@ -441,12 +441,6 @@ def _is_short(selector: Iterable[tuple[str, str]], tolerations: Sequence[Tolerat
     for each in tolerations:
         length += len(each.key) + len(each.operator) + len(each.value) + len(each.effect)
     return length <= TEXT_KEPT
-
-
-def _build(text: str) -> str:
-    """Return the build that a text names, without a revision; empty where it names none."""
-    version = parse_windows(text)
-    return version.build_text if version is not None else ""
 
 
 # What decides whether a pod is evicted for the memory of its node.

@@ -96,6 +96,12 @@ def parse_windows(text: str) -> WindowsVersion | None:
     return WindowsVersion(int(build), int(revision) if is_known else None)
 
 
+def build_text_of(text: str) -> str:
+    """Return the build of a version of Windows, such as 10.0.20348; empty where the text is none."""
+    version = parse_windows(text)
+    return version.build_text if version else ""
+
+
 _CLIENT: Final = re.compile(r"\bWindows 1[01]\b", re.ASCII | re.IGNORECASE)
 
 

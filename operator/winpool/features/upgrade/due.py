@@ -32,7 +32,7 @@ from winpool.model.node import Node
 from winpool.model.pool import Surprise, SurpriseKind
 from winpool.model.snapshot import Snapshot
 from winpool.support.matrix import built_in
-from winpool.support.versions import parse_minor, parse_windows
+from winpool.support.versions import build_text_of, parse_minor, parse_windows
 
 _IN_ORDER: Final = {trigger: place for place, trigger in enumerate(Trigger)}
 
@@ -175,7 +175,7 @@ def is_announced(node: Node) -> bool:
 
 
 def _changed(before: Node, after: Node) -> tuple[SurpriseKind, str] | None:
-    old, new = _build(before), _build(after)
+    old, new = build_text_of(before.versions.kernel), build_text_of(after.versions.kernel)
     if old and new and old != new:
         return SurpriseKind.OS_CHANGE, f"Windows was build {old} before, and is build {new} now."
     if before.uid != after.uid:
@@ -204,11 +204,6 @@ def _since_labelled(node: Node, *, now: datetime) -> Surprise | None:
         f"label {OS_VERSION_LABEL}."
     )
     return _surprise(SurpriseKind.OS_CHANGE, said, node, now=now)
-
-
-def _build(node: Node) -> str:
-    version = parse_windows(node.versions.kernel)
-    return version.build_text if version else ""
 
 
 def _surprise(kind: SurpriseKind, said: str, node: Node, *, now: datetime) -> Surprise:
