@@ -50,6 +50,7 @@ def test_an_eviction_needs_two_recent_measurements_of_the_node_and_one_of_its_po
     assert evidence.is_stale(100.0) is is_stale
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FaultKind)
 @pytest.mark.parametrize("source", Source)
 def test_nothing_is_measured_by_a_source_while_it_is_at_fault(source: Source, kind: FaultKind) -> None:
@@ -75,6 +76,7 @@ def evict_at_the_set_time(nodes: Sequence[Node], of: Pass) -> Mapping[str, Step]
     return {node.uid: Step(node, EvictionState.BEGINNING, KEEP, eviction=eviction, again_at=at)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "stale"),
     [([], 0), *(([a_fault(Source.KUBELET, kind)], 1) for kind in FaultKind)],
