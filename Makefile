@@ -241,13 +241,13 @@ FAMILIES ?=
 MAX_PODS ?= 3
 # Of bench-pressure-sweep: winpool with these sources.
 CONTENDER ?=
-# With any value, bench-pressure writes its figures into docs/memory-benchmark.md.
+# With any value, bench-pressure writes its figures into docs/memory-benchmark.md, and the plots beside it.
 WRITE ?=
 raced = $(notdir $(abspath $(or $(FAMILIES),families)))
 # Set: instead of that, whether the running operator decides as in virtual time, on six machines, for 13 minutes.
 TRUTH ?=
 
-.PHONY: bench-contract bench-fence bench-hostile bench-join bench-memory bench-plan bench-pressure bench-pressure-sweep bench-storm bench-takeover bench-testbed
+.PHONY: bench-contract bench-fence bench-hostile bench-join bench-memory bench-plan bench-pressure bench-pressure-plots bench-pressure-sweep bench-storm bench-takeover bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
 	@$(BIN)/python -m testbed build
 	@$(bench) contract --nodes $(N) --pods $(PODS) --rounds $(ROUNDS) --steady-seconds $(STEADY_SECONDS) \
@@ -279,7 +279,11 @@ else
 	  $(FAMILY:%=--family %) $(if $(FAMILIES),--families $(abspath $(FAMILIES)))
 	@test -z "$(WRITE)" || sed -i -e '/^<!-- figures of $(raced) -->$$/,/^<!-- end -->$$/{//!d}' \
 	  -e '/^<!-- figures of $(raced) -->$$/r .results/bench-pressure-$(raced).md' docs/memory-benchmark.md
+	@$(if $(and $(WRITE),$(filter families,$(raced))),$(MAKE) --no-print-directory bench-pressure-plots)
 endif
+
+bench-pressure-plots: $(INSTALLED) ## The plots of docs/memory-benchmark.md: are they what the code draws? WRITE=1 writes them
+	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench.pressure.plot $(FAMILY:%=--family %) $(if $(WRITE),--write)
 
 # Its seeds are those of design, if none are given.
 bench-pressure-sweep: $(INSTALLED) ## What bench-pressure shows where each number that decides is a quarter lower or higher, alone

@@ -45,6 +45,7 @@ class Result:
     unattributed: float = 0.0
     violations: int = 0
     stale: int = 0
+    evicted: tuple[Evicted, ...] = ()
 
     @property
     def harm(self) -> int:
@@ -136,6 +137,7 @@ def _result(
         flips=told.flips if told else 0,
         unattributed=told.unattributed_seconds if told and not is_outside else 0.0,
         violations=sum(each.violates for each in evicted),
+        evicted=tuple(evicted),
     )
 
 
