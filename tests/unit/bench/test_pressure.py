@@ -19,8 +19,10 @@ from bench.pressure.run import PressureOptions, run_pressure
 from bench.pressure.scene import GRACE_SECONDS, HELD_OUT, Family, families, family_at, scene_of
 from bench.pressure.world import World
 from bench.report import Report
+from harness.documents import ROOT
 from testbed.memory.pages import GIB
 
+KIB = 1024
 GIB_32 = 32 * GIB
 
 
@@ -261,6 +263,20 @@ def test_a_run_writes_the_page_with_its_command_and_seeds(
     assert '`make bench-pressure SEEDS=2 FIRST_SEED=5 FAMILY="calm" FAMILIES=mine WRITE=1`' in written
     assert "seeds 5 to 6" in written
     assert "| `calm` | 0 / 0 / 0 |" in written
+
+
+def test_the_page_has_a_plot_of_each_family_beside_its_sentence() -> None:
+    page_text = (ROOT / "docs" / "memory-benchmark.md").read_text()
+    for each in families():
+        image = f"![Memory and evictions of {each.name}](memory-benchmark/{each.name}.svg)"
+        assert f"`{each.name}`: {each.about}\n\n{image}\n" in page_text
+
+
+def test_the_plots_are_those_of_the_families_and_small() -> None:
+    sizes = {path.stem: path.stat().st_size for path in (ROOT / "docs" / "memory-benchmark").iterdir()}
+    assert sizes.keys() == {each.name for each in families()}
+    assert max(sizes.values()) <= 30 * KIB
+    assert sum(sizes.values()) < 700 * KIB
 
 
 def test_the_families_of_the_bench_are_healthy_for_most_of_the_time() -> None:
