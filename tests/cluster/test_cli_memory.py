@@ -224,7 +224,7 @@ async def test_a_person_with_the_right_sees_the_pods_of_a_node_and_another_which
             await asyncio.to_thread(person.unbind)
     world.kubectl("delete", "wnp", pool)
     assert (code, err) == (0, "")
-    naked, web = out.splitlines()[-3:-1]
+    naked, web = (line for line in out.splitlines() if line.lstrip().startswith("default/"))
     # A narrow table has no WORKING-SET.
     assert naked.split()[0] == f"default/naked-{world.suffix}"
     assert naked.split()[-3:] == ["0", "0", "NoController"]
