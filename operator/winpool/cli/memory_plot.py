@@ -33,13 +33,13 @@ NODES_DRAWN: Final = 10
 _COLOURS: Final = {Axis.COMMIT: "#0072b2", Axis.PHYSICAL: "#e69f00"}
 """Of the palette of Okabe and Ito, which all eyes can tell apart."""
 _NAMES: Final = {Axis.COMMIT: "committed, of the ceiling", Axis.PHYSICAL: "RAM in use"}
-_MARKS: Final = {
+MARKS: Final = {
     What.WOULD_SIGNAL: (106, "^", "#000000", "would be signalled"),
     What.WOULD_CLEAR: (106, "v", "#999999", "would be cleared"),
     What.WOULD_EVICT: (116, "X", "#d55e00", "would evict"),
 }
 """Where they are, above 100 %, and how they look."""
-_SHADES: Final = {Level.WARNING: "#fff7d6", Level.SOFT: "#ffe0b3", Level.HARD: "#ffc2b3"}
+SHADES: Final = {Level.WARNING: "#fff7d6", Level.SOFT: "#ffe0b3", Level.HARD: "#ffc2b3"}
 
 
 class _Curves:
@@ -111,23 +111,23 @@ class Plot:
         axes.xaxis_date("UTC")
         for axis, (times, used) in curves.used.items():
             if times:
-                axes.plot(_days(times), used, color=_COLOURS[axis], label=_NAMES[axis], linewidth=1.4)
+                axes.plot(days(times), used, color=_COLOURS[axis], label=_NAMES[axis], linewidth=1.4)
         self._lines(axes, curves.whole)
         ends = [at for at, _ in curves.levels[1:]] + [curves.last_at]
         for (at, level), end in zip(curves.levels, ends, strict=True):
-            if level in _SHADES:
-                axes.axvspan(*_days([at, end]), color=_SHADES[level], label=level.name.capitalize(), zorder=0)
-        for what, (height, mark, colour, label) in _MARKS.items():
-            moments = _days(each.at.timestamp() for each in changes if each.what is what)
+            if level in SHADES:
+                axes.axvspan(*days([at, end]), color=SHADES[level], label=level.name.capitalize(), zorder=0)
+        for what, (height, mark, colour, label) in MARKS.items():
+            moments = days(each.at.timestamp() for each in changes if each.what is what)
             if moments:
                 heights = [height] * len(moments)
                 axes.scatter(moments, heights, marker=mark, c=colour, s=60, label=label, zorder=3)
         for each in changes:
             if each.pod:
-                (day,) = _days([each.at.timestamp()])
+                (day,) = days([each.at.timestamp()])
                 axes.annotate(
                     _plain(each.pod),
-                    (day, _MARKS[each.what][0]),
+                    (day, MARKS[each.what][0]),
                     (7, -3),
                     textcoords="offset points",
                     fontsize="small",
@@ -147,7 +147,7 @@ class Plot:
                     )
 
 
-def _days(times: Iterable[float]) -> list[float]:
+def days(times: Iterable[float]) -> list[float]:
     """Return seconds since 1970 as days, which is how matplotlib counts."""
     return [at / 86_400 for at in times]
 

@@ -28,7 +28,7 @@ from bench.pressure.scene import Family, Scene, scene_of
 from bench.pressure.world import World
 from bench.report import Report
 from testbed.memory.reading import MemoryReading
-from winpool.cli.memory_plot import _MARKS, _SHADES, Plot, _days
+from winpool.cli.memory_plot import MARKS, SHADES, Plot, days
 from winpool.features.memory.replay import Change, ReplayedNode, What
 from winpool.features.memory.settings import settings_of
 from winpool.model.pressure import Axis, AxisPressure, Level, NodePressure, Reading
@@ -81,8 +81,8 @@ class _Picture(Plot):
         self._draw_evictions(below)
         for axes in (above, below):
             for begins, ends in self._harmed:
-                axes.axvspan(*_days((begins, ends)), color=_SHADES[Level.HARD], label="harm", zorder=0)
-        below.set_xlim(*_days((0, self._scene.seconds)))
+                axes.axvspan(*days((begins, ends)), color=SHADES[Level.HARD], label="harm", zorder=0)
+        below.set_xlim(*days((0, self._scene.seconds)))
         below.xaxis.set_major_formatter(lambda day, _: "{}:{:02}".format(*divmod(round(day * 1440), 60)))
         below.set_xlabel("hours and minutes since the start")
         labels: dict[str, Artist] = {}
@@ -93,15 +93,15 @@ class _Picture(Plot):
         return figure
 
     def _draw_evictions(self, axes: Axes) -> None:
-        _, mark, *_ = _MARKS[What.WOULD_EVICT]
+        _, mark, *_ = MARKS[What.WOULD_EVICT]
         evicted = [(each, row) for row, result in enumerate(self._results) for each in result.evicted]
         for is_culprit, (colour, label) in _EVICTIONS.items():
             places = [(each.at, row) for each, row in evicted if each.guest.is_culprit is is_culprit]
             if places:
                 times, rows = zip(*places, strict=True)
-                axes.scatter(_days(times), rows, marker=mark, c=colour, s=50, label=label, zorder=3)
+                axes.scatter(days(times), rows, marker=mark, c=colour, s=50, label=label, zorder=3)
         for each, row in evicted:
-            (day,) = _days([each.at])
+            (day,) = days([each.at])
             axes.annotate(
                 each.guest.name, (day, row), (0, -13), textcoords="offset points", ha="center", fontsize=6
             )
