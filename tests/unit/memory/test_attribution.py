@@ -335,6 +335,16 @@ def test_an_eviction_is_the_last_where_it_is_not_known_what_the_node_has_committ
     assert node.view().evictable == ()
 
 
+def test_the_memory_of_a_pod_that_an_earlier_process_evicted_has_a_minute_to_come_back() -> None:
+    node = Watched()
+    node.polls(3, **HARD)
+    node.state = eviction_gone(node.state, uid="uid-1", at=node.now)
+    node.polls(5, **HARD)
+    assert node.hold() is Hold.SETTLING
+    node.polls(2, **HARD)
+    assert (node.view().guard, node.hold()) == (None, None)
+
+
 def test_nothing_follows_from_an_eviction_that_an_earlier_process_began() -> None:
     """It is not known what its pod had. Otherwise a restart could have the node upgraded."""
     node = Watched()

@@ -300,7 +300,11 @@ def eviction_begun(memory: NodePressure, *, uid: str, share: float | None) -> No
 
 
 def eviction_gone(memory: NodePressure, *, uid: str, at: float) -> NodePressure:
-    """Return what is known once the pod is gone. The first report of it counts."""
+    """Return what is known once the pod is gone. The first report of it counts.
+
+    Where an earlier process began the eviction, that is the first that is known of it.
+    """
+    memory = eviction_begun(memory, uid=uid, share=None)
     evicted = (
         replace(each, gone_at=at) if each.uid == uid and each.gone_at is None else each
         for each in memory.evicted
