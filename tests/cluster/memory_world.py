@@ -96,8 +96,6 @@ CLEAR_SECONDS: Final = 60
 """The least that the spec allows."""
 PERIOD_SECONDS: Final = 60
 """The same, of evictions."""
-SETTLE_SECONDS: Final = 60
-"""After a pod is gone, before the next eviction on its node."""
 PATIENCE_SECONDS: Final = 120.0
 """For what follows from samples at once, or after a grace of seconds: a guard, not an expectation."""
 LONG_SECONDS: Final = 240.0
