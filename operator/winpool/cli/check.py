@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from winpool.api.matrix import Verdict
-from winpool.api.text import printable
-from winpool.cli.counts import grouped, listed
+from winpool.api.text import grouped, printable
+from winpool.cli.counts import listed
 from winpool.cli.lenient import Fields
 from winpool.cli.manifests import Manifest, read
 from winpool.cli.parsing import EndError, Exit, RefusedError, add_filename, note, note_offline, pool_name

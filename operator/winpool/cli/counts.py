@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.text import grouped as grouped
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime

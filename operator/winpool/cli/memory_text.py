@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.text import printable
+from winpool.api.text import grouped, printable
 from winpool.cli.console import Ink, Look, Paper
-from winpool.cli.counts import NONE, amount, grouped, listed, percent, rate, seconds
+from winpool.cli.counts import NONE, amount, listed, percent, rate, seconds
 from winpool.model.memory_report import PROBLEM_CHARACTERS, MemoryReport, NodeReport, PhysicalReport
 
 if TYPE_CHECKING:

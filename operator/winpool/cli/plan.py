@@ -7,9 +7,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import KIND
+from winpool.api.text import grouped
 from winpool.cli import gates
 from winpool.cli.console import Ink, Look, Paper, write
-from winpool.cli.counts import counted, grouped, listed, span
+from winpool.cli.counts import counted, listed, span
 from winpool.cli.kubectl import Kubectl, NoSuchPoolError
 from winpool.cli.manifests import named_twice, pools_in
 from winpool.cli.parsing import (

@@ -23,9 +23,10 @@ from winpool.api.keys import (
 from winpool.api.model import InvalidSpecError
 from winpool.api.spec import Mode, WindowsNodePoolSpec
 from winpool.api.status import NOT_OBSERVED, PlanAction
+from winpool.api.text import grouped
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.console import Ink, Look, Paper
-from winpool.cli.counts import age, counted, grouped, listed
+from winpool.cli.counts import age, counted, listed
 from winpool.cli.lenient import Fields
 from winpool.model.node import Node, is_held
 from winpool.ownership.selection import selects

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from winpool.api.keys import RELEASE_FINALIZER
+from winpool.api.text import grouped
 from winpool.cli.console import Ink, Look, Paper, write
-from winpool.cli.counts import counted, grouped, listed
+from winpool.cli.counts import counted, listed
 from winpool.cli.kubectl import Kubectl
 from winpool.cli.parsing import EndError, Exit, add_output
 from winpool.cli.uninstall_plan import Facts, Place, mode_of, other_finalizers, plan_of

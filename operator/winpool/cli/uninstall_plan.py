@@ -16,7 +16,8 @@ import msgspec
 from winpool.api.keys import APPLIED_ANNOTATION, NAMESPACE, POOL_LABEL, RELEASE_FINALIZER, SHORT_NAME
 from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS, REQUEST_ANNOTATIONS
 from winpool.api.spec import Mode
-from winpool.cli.counts import grouped, listed
+from winpool.api.text import grouped
+from winpool.cli.counts import listed
 from winpool.model.node import NO_KEYS, Keys, Node
 from winpool.ownership.desired import lost_on, stays_behind, why_unreadable
 from winpool.ownership.record import Owned, Record, record_of

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import KIND
 from winpool.api.spec import WindowsNodePoolSpec
-from winpool.api.text import printable
-from winpool.cli.counts import counted, grouped
+from winpool.api.text import grouped, printable
+from winpool.cli.counts import counted
 from winpool.cli.manifests import Manifest, pools_in, without_nulls
 from winpool.cli.parsing import Exit, add_filename, note, note_offline
 from winpool.features.judge import rows_of, unknown_release

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
 from winpool.api.memory_pressure import MemoryMode
-from winpool.features.memory.detector import changes_after, known_at, step
+from winpool.features.memory.detector import changes_after, known_at, step_at
 from winpool.features.memory.growth import NO_PODS, PodHistory
 from winpool.features.memory.samples import fresh_seconds
 from winpool.features.memory.settings import FRESH_SECONDS, DetectorSettings, settings_of
@@ -26,7 +26,6 @@ from winpool.model.pool import Pool
 from winpool.model.pressure import (
     NO_SAMPLES,
     NOTHING_KNOWN,
-    Axis,
     KnownMemory,
     MemorySample,
     NodePressure,
@@ -195,16 +194,11 @@ class WatchedNode:
         if last is None or last.arrived_at != at:
             return
         is_calm = not self.is_hot and not self.memory_at(at).is_hot
-        self.pods = self.pods.listed(pods, at=at, is_calm=is_calm, committed=self._committed)
+        self.pods = self.pods.listed(pods, at=at, is_calm=is_calm, committed=self.memory.committed)
 
     def usage(self, now: float) -> UsageSinceCalm | None:
         """Return what its pods use, and by how much they grow; None where that is not known ``now``."""
-        return self.pods.usage(now=now, committed=self._committed)
-
-    @property
-    def _committed(self) -> float | None:
-        reading = self.memory.axes[Axis.COMMIT].reading
-        return None if reading is None else reading.used
+        return self.pods.usage(now=now, committed=self.memory.committed)
 
     @property
     def ready_since(self) -> float:
@@ -248,11 +242,9 @@ class WatchedNode:
         has to be fresh until the next one comes.
         """
         settings = self.wanted.settings
-        after = step(self.memory, sample, settings)
-        longer = max(sample.interval_seconds, cold_interval or 0.0)
-        is_short = self.is_hot and longer > sample.interval_seconds
-        if is_short and not known_at(after, now=sample.arrived_at, settings=settings).is_hot:
-            after = step(self.memory, replace(sample, interval_seconds=longer), settings)
+        after = step_at(
+            self.memory, sample, settings, was_hot=self.is_hot, cold_interval=cold_interval or 0.0
+        )
         self.changed(after)
         outcome = self._worth(sample)
         silence = self._silence(sample.source)

@@ -18,7 +18,7 @@ import msgspec
 from winpool.api.quantity import bytes_of
 from winpool.api.text import read_moment
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.model.pressure import LARGEST, MemorySample, PodUsage
+from winpool.model.pressure import LARGEST, MemorySample, PodUsage, commit_of_all
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,32}([.][0-9]{0,32})?([eE][+-]?[0-9]{1,3})?", re.ASCII)
 """How Prometheus writes a finite number. ``float`` also reads what it never writes, such as ``1_000``."""
@@ -151,7 +151,7 @@ def parse_summary(
         commit_total=committed,
         commit_limit=limit,
         proxy_available=available,
-        pods_commit=None if usage is None else _sum_of(usage),
+        pods_commit=None if usage is None else commit_of_all(usage.values()),
     )
     return sample, usage
 
@@ -200,15 +200,6 @@ def _commit_of_pod(pod: _Pod) -> int | None:
         committed = reported_bytes(known) if None not in parts else None
     working_set = reported_bytes(memory.working_set_bytes) or 0
     return None if committed is None or committed < working_set else committed
-
-
-def _sum_of(pods: Mapping[str, PodUsage]) -> float | None:
-    """Return what all pods have committed; None where that of one is unknown, or there are none.
-
-    A node without any pod has no agents either, so its list is rather not complete.
-    """
-    amounts = [pod.commit for pod in pods.values() if pod.commit is not None]
-    return sum(amounts) if amounts and len(amounts) == len(pods) else None
 
 
 CONFIGZ_PATH: Final = "/configz"

@@ -7,7 +7,7 @@ seconds on the monotonic clock of the operator, amounts are bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum, StrEnum
 from types import MappingProxyType
@@ -370,6 +370,12 @@ class NodePressure:
         return next(self.axes[axis] for axis in Axis if self.axes[axis].level is level)
 
     @property
+    def committed(self) -> float | None:
+        """What the node had committed by the last sample that says it, in bytes."""
+        reading = self.axes[Axis.COMMIT].reading
+        return None if reading is None else reading.used
+
+    @property
     def evictable(self) -> tuple[AxisPressure, ...]:
         """The axes for which an eviction is right now, the worst first."""
         ready = [self.axes[axis] for axis in Axis if self.axes[axis].hold is None]
@@ -424,6 +430,15 @@ class PodUsage:
 
 
 NO_USAGE: Final = PodUsage()
+
+
+def commit_of_all(pods: Collection[PodUsage]) -> float | None:
+    """Return what all pods of a node have committed; None where that of one is unknown, or there are none.
+
+    A node without any pod has no agents either, so its list is rather not complete.
+    """
+    amounts = [each.commit for each in pods if each.commit is not None]
+    return sum(amounts) if amounts and len(amounts) == len(pods) else None
 
 
 @dataclass(frozen=True, slots=True)

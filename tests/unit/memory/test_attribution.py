@@ -345,6 +345,14 @@ def test_the_memory_of_a_pod_that_an_earlier_process_evicted_has_a_minute_to_com
     assert (node.view().guard, node.hold()) == (None, None)
 
 
+def test_of_pods_that_are_gone_no_more_are_kept_than_a_node_can_have_evictions() -> None:
+    node = Watched()
+    node.polls(3, **HARD)
+    for number in range(100):
+        node.state = eviction_gone(node.state, uid=f"made-up-{number}", at=node.now)
+    assert len(node.state.evicted) == 10
+
+
 def test_nothing_follows_from_an_eviction_that_an_earlier_process_began() -> None:
     """It is not known what its pod had. Otherwise a restart could have the node upgraded."""
     node = Watched()

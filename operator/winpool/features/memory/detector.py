@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from winpool.api.memory_pressure import PageFile
+from winpool.features.memory.intents import MAX_INTENTS
 from winpool.features.memory.levels import (
     FLIP_SECONDS,
     agree,
@@ -122,6 +123,25 @@ def step(before: NodePressure, sample: MemorySample, settings: DetectorSettings)
             return replace(before, axes=_of_source(before.axes, sample.source, interrupted), seen_at=now)
         case Arrival.FROZEN:
             return replace(before, seen_at=now)
+
+
+def step_at(
+    before: NodePressure,
+    sample: MemorySample,
+    settings: DetectorSettings,
+    *,
+    was_hot: bool,
+    cold_interval: float,
+) -> NodePressure:
+    """Return what ``step`` does, for a source that is read every ``cold_interval`` seconds on calm nodes.
+
+    A sample after which a hot node is no longer that has to be fresh until the next one comes.
+    """
+    after = step(before, sample, settings)
+    is_short = was_hot and cold_interval > sample.interval_seconds
+    if is_short and not known_at(after, now=sample.arrived_at, settings=settings).is_hot:
+        return step(before, replace(sample, interval_seconds=cold_interval), settings)
+    return after
 
 
 def _with_last(
@@ -294,17 +314,17 @@ def eviction_begun(memory: NodePressure, *, uid: str, share: float | None) -> No
     """Return what is known once a pod is being evicted that was measured to have ``share`` bytes."""
     if any(each.uid == uid for each in memory.evicted):
         return memory
-    reading = memory.axes[Axis.COMMIT].reading
-    pod = EvictedPod(uid, share, None if reading is None else reading.used)
-    return replace(memory, evicted=(*memory.evicted, pod))
+    return replace(memory, evicted=(*memory.evicted, EvictedPod(uid, share, memory.committed)))
 
 
 def eviction_gone(memory: NodePressure, *, uid: str, at: float) -> NodePressure:
     """Return what is known once the pod is gone. The first report of it counts.
 
-    Where an earlier process began the eviction, that is the first that is known of it.
+    Where an earlier process began the eviction, that is the first that is known of it. Of those no more than
+    a node can have are kept (P7): the UIDs are in an annotation, and each one holds the next eviction.
     """
-    memory = eviction_begun(memory, uid=uid, share=None)
+    if len(memory.evicted) < MAX_INTENTS:
+        memory = eviction_begun(memory, uid=uid, share=None)
     evicted = (
         replace(each, gone_at=at) if each.uid == uid and each.gone_at is None else each
         for each in memory.evicted

@@ -20,18 +20,18 @@ from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.api.memory_pressure import MemoryPressure, SourceType
 from winpool.api.quantity import rounded
 from winpool.api.text import written_moment
-from winpool.features.memory.detector import known_at, step
+from winpool.features.memory.detector import known_at, step_at
 from winpool.features.memory.eviction import EvictionState, Pass, Step, steps_of
 from winpool.features.memory.growth import NO_PODS, PodHistory
 from winpool.features.memory.overview import Breaker, numbers_of
 from winpool.features.memory.settings import EVIDENCE_SECONDS, FRESH_SECONDS, settings_of
 from winpool.features.memory.victims import Basis
+from winpool.model.memory_report import level_name
 from winpool.model.node import Node
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods
 from winpool.model.pods import DEFAULT_GRACE_SECONDS, EvictionFacts, Pod
 from winpool.model.pressure import (
     NO_SAMPLES,
-    Axis,
     Guard,
     Hold,
     KnownMemory,
@@ -40,6 +40,7 @@ from winpool.model.pressure import (
     NodePressure,
     PodUsage,
     UsageSinceCalm,
+    commit_of_all,
 )
 from winpool.ownership.desired import KEEP
 
@@ -139,12 +140,6 @@ class ReplayedNode:
     said: set[object] = field(default_factory=set)
 
     @property
-    def committed(self) -> float | None:
-        """What it has committed, as a pass knows it."""
-        reading = self.memory.axes[Axis.COMMIT].reading
-        return None if reading is None else reading.used
-
-    @property
     def as_node(self) -> Node:
         """Return it as a node of the API server, on which nothing but memory keeps from an eviction."""
         return Node(self.name, self.name, "", {}, self.annotations, (), unschedulable=False, ready="True")
@@ -208,12 +203,9 @@ class Replay:
         was_hot, usage = node.memory.is_hot, self._usage(node, recorded)
         # A source is read as often as its samples say; a kubelet more rarely once its node is no longer hot.
         longest = max(distance, CALM_SECONDS) if sample.source == SourceType.KUBELET else distance
-        sample = replace(sample, interval_seconds=distance, pods_commit=_sum_of(usage))
-        after = known_at(step(node.memory, sample, self._settings), now=at, settings=self._settings)
-        if was_hot and not after.is_hot and longest > distance:
-            sample = replace(sample, interval_seconds=longest)
-            after = known_at(step(node.memory, sample, self._settings), now=at, settings=self._settings)
-        node.memory = after
+        sample = replace(sample, interval_seconds=distance, pods_commit=commit_of_all((usage or {}).values()))
+        after = step_at(node.memory, sample, self._settings, was_hot=was_hot, cold_interval=longest)
+        after = node.memory = known_at(after, now=at, settings=self._settings)
         for axis, known in after.axes.items():
             if known.level is None and last is not None:
                 self._faults.note(
@@ -222,7 +214,7 @@ class Replay:
                 )
         if usage is not None:
             is_calm = not was_hot and not after.is_hot
-            node.pods = node.pods.listed(usage, at=at, is_calm=is_calm, committed=node.committed)
+            node.pods = node.pods.listed(usage, at=at, is_calm=is_calm, committed=node.memory.committed)
         return True
 
     def _distance(self, node: ReplayedNode, sample: MemorySample, last: float) -> float:
@@ -321,7 +313,7 @@ def _news(node: ReplayedNode, at: float) -> Iterator[Change]:
     if worst is not None and worst.level is not None and worst.level is not node.level:
         node.level = worst.level
         numbers = "" if worst.reading is None else f" on {worst.axis}: {numbers_of(worst.reading)}"
-        yield _change(node, at, What.LEVEL, f"{_name_of(worst.level)}{numbers}")
+        yield _change(node, at, What.LEVEL, f"{level_name(worst.level)}{numbers}")
         if worst.level < Level.PROXY_ONLY:
             node.turn, node.is_asked = node.turn + 1, False
             node.said.clear()
@@ -344,12 +336,8 @@ def _news(node: ReplayedNode, at: float) -> Iterator[Change]:
 
 def _change(node: ReplayedNode, at: float, what: What, message: str, *, pod: str = "") -> Change:
     return Change(
-        at=_time(at), node=node.name, what=what, message=message, level=_name_of(node.level), pod=pod
+        at=_time(at), node=node.name, what=what, message=message, level=level_name(node.level) or "", pod=pod
     )
-
-
-def _name_of(level: Level) -> str:
-    return "ProxyOnly" if level is Level.PROXY_ONLY else level.name.capitalize()
 
 
 def _reason(step: Step) -> str:
@@ -393,17 +381,10 @@ def _listed(node: ReplayedNode, at: float) -> NodePods | None:
 
 
 def _usage_of(node: ReplayedNode, at: float) -> UsageSinceCalm | None:
-    found = node.pods.usage(now=at, committed=node.committed)
+    found = node.pods.usage(now=at, committed=node.memory.committed)
     if found is None:
         return None
     return replace(found, pods={f"{uid}-{node.turn}": each for uid, each in found.pods.items()})
-
-
-def _sum_of(usage: Mapping[str, PodUsage] | None) -> float | None:
-    """Return what all pods have committed; None where that of one is unknown."""
-    amounts = [each.commit for each in (usage or {}).values()]
-    known = [each for each in amounts if each is not None]
-    return sum(known) if known and len(known) == len(amounts) else None
 
 
 def _time(at: float) -> datetime:
