@@ -210,6 +210,11 @@ class Model:
             if writes is not None and writes < 0:
                 return decision
             self.pools[name] = replace(self.pools[name], finalizers=decision.writes.finalizers)
+        if decision.writes.status_first:
+            writes = self._spend(writes)
+            if writes is not None and writes < 0:
+                return decision
+            self.pools[name] = with_status(self.pools[name], decision.status)
         for patch in decision.writes.patches:
             self._check_brake(patch, self.pools[name])
             writes = self._spend(writes)
