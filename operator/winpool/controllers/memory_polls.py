@@ -37,7 +37,7 @@ BASE_INTERVAL: Final = 30.0
 """Between two sets of queries: the interval at which the Prometheus Operator scrapes by default."""
 
 HOT_INTERVAL: Final = 10.0
-"""The same while one of the nodes is hot. The two samples that an eviction needs are at most 45 s old, and
+"""The same while one of the nodes is hot. The two samples that an eviction needs are at most 55 s old, and
 may be scraped 30 s apart: so the second has to be known within 15 s."""
 
 DEADLINE: Final = 8.0
@@ -339,7 +339,7 @@ class Poller:
         finally:
             self.stats.note_poll(source, self.monotonic() - began)
         if self.watched.has(watched):
-            self._took(watched, sample, pods, source)
+            self._took(watched, sample, pods, source, seconds=self.monotonic() - began)
             left = began + poll.deadline - self.monotonic()
             if asks and left >= LEAST_SECONDS:
                 # Within the same poll: a kubelet gets one request at a time.
@@ -355,11 +355,19 @@ class Poller:
         return self.connections.rules.target(node=watched.node.name, addresses=addresses, port=endpoint.port)
 
     def _took(
-        self, watched: WatchedNode, told: MemorySample, pods: dict[str, PodUsage] | None, source: str
+        self,
+        watched: WatchedNode,
+        told: MemorySample,
+        pods: dict[str, PodUsage] | None,
+        source: str,
+        *,
+        seconds: float,
     ) -> None:
         now, node = self.monotonic(), watched.node
         interval = self._schedule.interval(node.name)
-        sample = told.arrived(source=source, at=now, interval=interval, ram=node.memory.capacity)
+        sample = told.arrived(
+            source=source, at=now, interval=interval, ram=node.memory.capacity, seconds=seconds
+        )
         outcome = watched.took(sample, cold_interval=self.connections.intervals.base)
         self.stats.samples[source, outcome] += 1
         watched.has_commit_limit = sample.commit_limit is not None

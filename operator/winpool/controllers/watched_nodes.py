@@ -209,7 +209,7 @@ class WatchedNode:
     def was_sampled_before(self, moment: float) -> bool:
         """Whether it is known, by a sample that was measured before that ``moment``."""
         axes = self.memory.axes.values()
-        return any(each.sampled_at is not None and each.sampled_at < moment for each in axes)
+        return any(each.looked_at is not None and each.looked_at < moment for each in axes)
 
     @property
     def changes_at(self) -> float:

@@ -54,6 +54,10 @@ takes four times the CPU time."""
 LONGEST_DEADLINE: Final = 10.0
 """For one poll, from the connection to the end of the body. metrics-server allows the same."""
 
+PATIENT_DEADLINE: Final = 30.0
+"""For a poll of a late node: one that pages answers late, and what it says then matters most. On a disk of
+200 reads a second that takes 20 s. It is less than the 55 s within which two samples are evidence."""
+
 DEADLINE_SHARE: Final = 0.8
 """The part of the interval that a poll may take, so that it has ended before the next one is due."""
 
@@ -282,9 +286,11 @@ class Schedule:
                 self._soon += 1 / SOON_POLLS_PER_SECOND
 
     def interval(self, name: str) -> float:
-        """Return every how many seconds the node is polled while it answers."""
+        """Return every how many seconds the node is polled while it answers, a late one after its answer."""
         node = self._nodes.get(name)
-        return self.intervals.base if node is None else self._usual(node)
+        if node is None:
+            return self.intervals.base
+        return max(self._usual(node), PATIENT_DEADLINE) if node.is_late else self._usual(node)
 
     def due(self, *, now: float) -> list[Poll]:
         """Return the polls to start now. Each of them is in flight until ``done``, which must follow."""
@@ -368,7 +374,9 @@ class Schedule:
         self._flights[name] = _Flight(started=now, is_late=node.is_late)
         return Poll(
             node=name,
-            deadline=min(DEADLINE_SHARE * self._usual(node), LONGEST_DEADLINE),
+            deadline=PATIENT_DEADLINE
+            if node.is_late
+            else min(DEADLINE_SHARE * self._usual(node), LONGEST_DEADLINE),
             keep=self._keeping.keeps(name, hot=self._hot),
         )
 

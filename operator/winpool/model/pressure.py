@@ -54,7 +54,7 @@ class Level(IntEnum):
     WARNING = 1
     """Reported, nothing else."""
     PROXY_ONLY = 2
-    """Signalled; nothing is evicted for an estimate."""
+    """Signalled. Nothing is evicted for an estimate, unless its kubelet answers late as well."""
     SOFT = 3
     """Signalled, and evicted after a grace."""
     HARD = 4
@@ -84,7 +84,7 @@ class Hold(Enum):
     """There is no fresh sample of it."""
     NO_PRESSURE = "no pressure"
     ESTIMATE = "estimate"
-    """Only the kubelet's estimate shows pressure."""
+    """Only the kubelet's estimate shows pressure, and it answers in time."""
     SETTLING = "settling"
     """An eviction is under way, or its memory is not back yet."""
     UNATTRIBUTED = "unattributed"
@@ -111,6 +111,7 @@ _AMOUNTS: Final = (
     "pool_nonpaged",
     "pods_commit",
     "age",
+    "answer_seconds",
 )
 
 
@@ -127,6 +128,7 @@ class MemorySample:
     ``interval_seconds`` is after how long the next one is due: the longer of our interval and that of the
     scrapes that we read. ``age`` is how many seconds old the sample was when it arrived, as Prometheus says,
     by one clock; None for a kubelet, and where the two clocks of a federation differ so that it is negative.
+    ``answer_seconds`` is how long the kubelet took to answer, and ``is_late``: much longer than usual.
     ``is_first``: there was nothing to compare ``taken_at`` with, so the sample is no evidence.
     """
 
@@ -156,6 +158,8 @@ class MemorySample:
     pods_commit: float | None = None
     """What all pods have committed together; None where any pod's is unknown."""
     age: float | None = None
+    answer_seconds: float | None = None
+    is_late: bool = False
     is_first: bool = False
 
     def __post_init__(self) -> None:
@@ -167,14 +171,20 @@ class MemorySample:
         if self.taken_at is not None and not is_time(self.taken_at):
             object.__setattr__(self, "taken_at", None)
 
-    def arrived(self, *, source: str, at: float, interval: float, ram: int | None) -> MemorySample:
-        """Return it as it arrived; ``ram`` is that of the node, for a source that does not report it."""
+    def arrived(
+        self, *, source: str, at: float, interval: float, ram: int | None, seconds: float | None = None
+    ) -> MemorySample:
+        """Return it as it arrived, ``seconds`` after a kubelet was asked.
+
+        ``ram`` is that of the node, for a source that does not report it.
+        """
         return replace(
             self,
             source=source,
             arrived_at=at,
             interval_seconds=interval,
             physical_total=ram if self.physical_total is None else self.physical_total,
+            answer_seconds=seconds,
         )
 
     @property
@@ -188,7 +198,8 @@ class Reading:
     """How much is ``left`` of the ``whole`` of an axis ``at`` a time, and the rates that belong to it.
 
     On COMMIT the whole is the ceiling, what can be committed at most. On PHYSICAL it is RAM. ``is_estimate``:
-    what is left is derived from the kubelet's ``availableBytes``. ``taken_at`` is the time of its sample, by
+    what is left is derived from the kubelet's ``availableBytes``; ``is_paging``: that kubelet has answered
+    late besides, and more is committed than there is RAM. ``taken_at`` is the time of its sample, by
     the clock of the source: for people, since it stays the same however often it is written.
     """
 
@@ -199,6 +210,7 @@ class Reading:
     write_out_per_second: float | None = None
     repurposed_per_second: float | None = None
     is_estimate: bool = False
+    is_paging: bool = False
     at: float = 0.0
     taken_at: float | None = None
 
@@ -253,7 +265,8 @@ class AxisPressure:
     What the samples have shown: ``reading`` is the last one, of ``source``, measured at ``sampled_at`` and
     fresh for ``fresh_seconds``. ``sampled_at`` is None before the first one, and after the clock of a node
     was set back. ``points`` are the trend of that source, ``seconds_left`` is where it leads on COMMIT.
-    ``high_water`` is what has been before; None where that is not known.
+    ``high_water`` is what has been before; None where that is not known. ``calm_at`` is when a sample of
+    a source that does not speak for the axis last showed that it is over no line.
     ``ready_since``: each reading from then on has shown that it has lasted long enough for an eviction; None
     where the last has not.
     """
@@ -273,6 +286,14 @@ class AxisPressure:
     points: tuple[Reading, ...] = ()
     latches: Mapping[Level, Latch] = field(default_factory=lambda: NOTHING_LATCHED)
     high_water: HighWater | None = None
+    calm_at: float | None = None
+
+    @property
+    def looked_at(self) -> float | None:
+        """When it was last measured that the axis is as it is; None where it never was."""
+        if self.sampled_at is None or self.calm_at is None:
+            return self.sampled_at
+        return max(self.sampled_at, self.calm_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,10 +354,11 @@ class NodePressure:
     The rest is the detector's, and none of it is kept for longer than it is fresh: ``sources`` has the last
     sample of each source, ``seen_at`` is when the last one of any arrived. ``overhead`` is what the kubelet's
     ``availableBytes`` does not count: the operator's own value, or what an exporter has shown on this node.
+    ``usual_seconds`` is what its kubelet takes to answer while RAM is not short, None where that is unknown.
     ``evicted`` are pods whose evictions have not settled; ``ineffective`` and ``unmeasured`` is how many have
     settled since the node was last calm, without an effect or without a known one. ``signal_since`` is when
     ``is_signalled`` changed, ``calm_since`` since when no line that is signalled is held, None while one is,
-    both as of the sample measured at ``signal_at``.
+    both as of the sample measured at ``signal_at``. ``returns`` is how often it came back within an hour.
     """
 
     axes: Mapping[Axis, AxisPressure] = field(default_factory=lambda: NOTHING_MEASURED)
@@ -346,6 +368,7 @@ class NodePressure:
     sources: Mapping[str, MemorySample] = field(default_factory=dict)
     seen_at: float | None = None
     overhead: float = PROXY_OVERHEAD_BYTES
+    usual_seconds: float | None = None
     growth: Growth = NO_GROWTH
     evicted: tuple[EvictedPod, ...] = ()
     unmeasured: int = 0
@@ -353,6 +376,7 @@ class NodePressure:
     signal_since: float | None = None
     calm_since: float | None = None
     signal_at: float | None = None
+    returns: int = 0
 
     @property
     def level(self) -> Level | None:
@@ -406,10 +430,17 @@ class NodePressure:
     def without_evidence(self) -> NodePressure:
         """Return only what is known at its moment, for those who keep it."""
         axes = {
-            axis: replace(each, points=(), latches=NOTHING_LATCHED, fresh_seconds=0.0, high_water=None)
+            axis: replace(
+                each,
+                points=(),
+                latches=NOTHING_LATCHED,
+                fresh_seconds=0.0,
+                high_water=None,
+                calm_at=None,
+            )
             for axis, each in self.axes.items()
         }
-        return NodePressure(axes, self.guard, self.is_signalled, self.outside_pods)
+        return NodePressure(axes, self.guard, self.is_signalled, self.outside_pods, returns=self.returns)
 
 
 NO_SAMPLES: Final = NodePressure()

@@ -195,7 +195,7 @@ class OperatorNode:
             ),
             began=0.0,
         )
-        self._others = _Quiet(random, is_scraped=_EXPORTER in variant.sources)
+        self._others = _Quiet(random)
         self._schedule = Schedule(jitter=random.random)
         self._schedule.set_nodes((_NAME,), now=0.0)
         self.evidence = Evidence()
@@ -207,6 +207,7 @@ class OperatorNode:
         self._query_due = random.uniform(0, BASE_INTERVAL)
         self._pending: tuple[float, MemoryReading] | None = None
         """The answer of the kubelet that is under way: when it arrives, and what it says."""
+        self._asked_at = 0.0
         self._reading: MemoryReading | None = None
         """What the kubelet has measured last."""
         self._failing_until: float | None = None
@@ -276,7 +277,7 @@ class OperatorNode:
                     continue
                 if fault is not FaultKind.FROZEN or self._reading is None:
                     self._reading = world.reading()
-                self._pending = (now + seconds, self._reading)
+                self._pending, self._asked_at = (now + seconds, self._reading), now
 
     def _took_kubelet(self, reading: MemoryReading, now: float) -> None:
         lists, interval = self._watched.lists_pods(now), self._schedule.interval(_NAME)
@@ -303,7 +304,11 @@ class OperatorNode:
         if not is_absurd:
             self.evidence.note(reading.time, has_pods=lists)
         arrived = sample.arrived(
-            source=_KUBELET, at=now, interval=interval, ram=self._scene.hardware.ram_bytes
+            source=_KUBELET,
+            at=now,
+            interval=interval,
+            ram=self._scene.hardware.ram_bytes,
+            seconds=now - self._asked_at,
         )
         self._watched.took(arrived, cold_interval=Intervals().base)
         if lists:
@@ -493,20 +498,19 @@ class _Exporter:
 class _Quiet:
     """The other nodes: calm, and each polled in its turn, or soon where an eviction waits for it.
 
-    Where they are scraped, the eviction waits for that: no kubelet reports how much RAM is available.
+    What their kubelets say of RAM shows that enough is left.
     """
 
-    def __init__(self, random: Random, *, is_scraped: bool) -> None:
+    def __init__(self, random: Random) -> None:
         self.nodes = [_node(f"quiet-{number}", 16 * GIB) for number in range(QUIET_NODES)]
         self._phases = [random.uniform(0, 60) for _ in self.nodes]
-        self._interval = SCRAPE_SECONDS if is_scraped else Intervals().base
 
     def views(self, now: float, ready_since: float) -> Mapping[str, NodePressure]:
         """Return what is known of them."""
         found = {}
         for number, (node, phase) in enumerate(zip(self.nodes, self._phases, strict=True)):
             sampled_at = self._sampled_at(now, phase)
-            if self._interval > SCRAPE_SECONDS and ready_since > 0:
+            if ready_since > 0:
                 soon = ready_since + ANSWER_SECONDS + number / SOON_POLLS_PER_SECOND
                 soon = max(soon, self._sampled_at(ready_since, phase) + HOT_INTERVAL)
                 sampled_at = max(sampled_at, soon) if soon <= now else sampled_at
@@ -515,7 +519,7 @@ class _Quiet:
 
     def _sampled_at(self, now: float, phase: float) -> float:
         """Return when a node was last sampled in its turn."""
-        return now - (now - phase) % self._interval
+        return now - (now - phase) % BASE_INTERVAL
 
 
 def _calm(at: float) -> NodePressure:

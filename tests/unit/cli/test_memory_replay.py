@@ -118,7 +118,7 @@ def test_samples_a_minute_apart_are_told_with_what_they_cost(plugin: Plugin, tmp
     (tmp_path / "rare.jsonl").write_text("\n".join(of_minutes))
     ended = plugin("memory", "replay", "--pool", POOL, "--samples", "rare.jsonl")
     text = " ".join(" ".join(ended.out).split())
-    assert "usually 60 s apart. An eviction needs two that are no older than 45 s" in text
+    assert "usually 60 s apart. An eviction needs two that are no older than 55 s" in text
     assert "and 0 evictions begun" in text
 
 

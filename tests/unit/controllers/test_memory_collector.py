@@ -437,11 +437,10 @@ async def test_a_kubelet_that_leaves_no_time_for_its_configuration_is_asked_with
     stage.machine(0).seconds = LONGEST_DEADLINE - 0.5
     stage.collector.want(POOL, stage.nodes)
     async with watching(stage.collector):
-        await asyncio.sleep(300)
-        assert stage.fleet.followed.total() == stage.fleet.released.total() >= 4
+        await asyncio.sleep(15)
+        assert stage.fleet.followed.total() == stage.fleet.released.total() == 1
         assert stage.fleet.probes.total() == 0
-        stage.machine(0).seconds = 0.1
-        await asyncio.sleep(120)
+        await asyncio.sleep(120)  # it was late, so it may take longer now
         assert stage.fleet.probes.total() == 1
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from harness.scheduled import a_schedule, answered, names, polled
-from winpool.kubelet.schedule import BASE_INTERVAL, LATE_SECONDS, MAX_IN_FLIGHT, MAX_KEPT, Schedule
+from winpool.kubelet.schedule import (
+    BASE_INTERVAL,
+    LATE_SECONDS,
+    MAX_IN_FLIGHT,
+    MAX_KEPT,
+    PATIENT_DEADLINE,
+    Schedule,
+)
 
 # Tiers
 
@@ -27,6 +34,19 @@ def test_the_deadline_is_below_the_interval() -> None:
     schedule = a_schedule("w1", "w2")
     schedule.set_priority("w1", 1.0, now=0.0)
     assert {poll.node: poll.deadline for poll in schedule.due(now=1.0)} == {"w1": 8.0, "w2": 10.0}
+
+
+def test_a_late_node_may_take_half_a_minute_and_its_sample_counts_for_as_long() -> None:
+    """One that pages answers late, and what it says then matters most."""
+    schedule = a_schedule("w1")
+    schedule.set_priority("w1", 1.0, now=0.0)
+    assert answered(schedule, 1.0, seconds=LATE_SECONDS + 0.1) == ["w1"]
+    assert schedule.interval("w1") == PATIENT_DEADLINE
+    (poll,) = schedule.due(now=11.0)
+    assert poll.deadline == PATIENT_DEADLINE
+    schedule.done("w1", now=12.0, sampled=True)
+    assert schedule.interval("w1") == 10.0
+    assert schedule.due(now=21.0)[0].deadline == 8.0
 
 
 def test_jitter_moves_a_poll_by_a_twentieth_of_the_interval() -> None:

@@ -21,7 +21,7 @@ from harness.memory import (
 )
 from winpool.api.memory_pressure import PageFile, PageFileType
 from winpool.features.memory.settings import UNKNOWN_PAGE_FILE, DetectorSettings
-from winpool.model.pressure import Axis, Level
+from winpool.model.pressure import Axis, Hold, Level
 
 FIXED = PageFile(type=PageFileType.FIXED, max_size=8 * GIB)
 OWN_LINES = replace(EXPORTER_ONLY, learns_reads=False)
@@ -189,6 +189,71 @@ def test_the_estimate_alone_signals_after_a_minute_and_never_evicts() -> None:
     assert view.is_signalled is True
     assert view.level is Level.PROXY_ONLY
     assert node.polls(60, **values).evictable == ()
+
+
+LATE = {"physical_total": RAM, "proxy_available": 1.9 * GIB, "commit_total": 20 * GIB, "answer_seconds": 8.0}
+"""Of a kubelet that has to read itself back from the disk."""
+PROMPT = LATE | {"answer_seconds": 1.0}
+AT_REST = PROMPT | {"proxy_available": 12 * GIB}
+
+
+def test_an_estimate_evicts_where_the_kubelet_is_late_and_more_is_committed_than_there_is_ram() -> None:
+    node = Watched()
+    node.polls(5, **AT_REST)
+    node.polls(9, **LATE)
+    assert node.physical_hold() is Hold.GRACE
+    assert node.poll(**LATE).level is Level.PROXY_ONLY
+    assert node.physical_hold() is None
+    node.poll(**PROMPT)
+    assert node.physical_hold() is Hold.ESTIMATE
+
+
+@pytest.mark.parametrize(
+    ("usual", "late"),
+    [
+        (1.0, LATE | {"commit_total": RAM}),
+        (1.0, LATE | {"answer_seconds": 4.9}),
+        (2.1, LATE),
+        (1.0, LATE | {"answer_seconds": None}),
+        (1.0, LATE | {"proxy_available": 2.1 * GIB}),
+        (None, LATE),
+    ],
+    ids=[
+        "commit fits into RAM",
+        "fast enough",
+        "usual there",
+        "unknown",
+        "enough is left",
+        "never seen before",
+    ],
+)
+def test_each_part_of_that_evidence_is_needed(usual: float | None, late: dict[str, float | None]) -> None:
+    node = Watched()
+    node.polls(5, **AT_REST | {"answer_seconds": usual})
+    assert node.polls(30, **late).evictable == ()
+
+
+def test_what_an_exporter_has_measured_lasts_while_the_kubelet_shows_that_the_node_pages() -> None:
+    """The node pages so much that Prometheus can no longer scrape it."""
+    node = Watched(BOTH)
+    node.polls(5, **AT_REST)
+    for _ in range(3):
+        node.poll(source=PROMETHEUS, **available(0.5, hard_reads_per_second=3000))
+    node.polls(4, **PROMPT)
+    assert node.physical() is None
+    node.polls(2, **LATE)
+    assert node.physical() is Level.HARD
+
+
+def test_a_kubelet_shows_that_a_node_is_calm_before_it_is_scraped_again() -> None:
+    node = Watched(BOTH)
+    node.poll(source=PROMETHEUS, interval=30, age=0.0, **available(10, hard_reads_per_second=0))
+    measured = node.axis(Axis.PHYSICAL).looked_at
+    node.polls(2, physical_total=RAM, proxy_available=12 * GIB)
+    assert node.axis(Axis.PHYSICAL).source == PROMETHEUS
+    assert (measured, node.axis(Axis.PHYSICAL).looked_at) == (1010.0, 1030.0)
+    node.poll(physical_total=RAM, proxy_available=2 * GIB)
+    assert node.axis(Axis.PHYSICAL).looked_at == 1030.0
 
 
 def test_the_estimate_is_corrected_by_what_an_exporter_has_shown() -> None:

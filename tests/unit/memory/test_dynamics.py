@@ -170,10 +170,10 @@ def test_two_samples_of_a_node_that_is_polled_each_minute_are_too_far_apart() ->
     assert node.hold() is Hold.AGE
 
 
-def test_the_evidence_ends_45_seconds_after_the_earlier_sample() -> None:
+def test_the_evidence_ends_55_seconds_after_the_earlier_sample() -> None:
     node = Watched(EXPORTER_ONLY, PROMETHEUS, interval=30)
     node.polls(3, **HARD)
-    node.now += 15
+    node.now += 25
     assert node.hold() is None
     node.now += 1
     assert node.hold() is Hold.AGE
@@ -327,6 +327,22 @@ def test_a_signal_that_has_ended_does_not_begin_again_within_a_minute() -> None:
     assert node.polls(5, **HARD).is_signalled is False
     assert node.view().level is Level.HARD
     assert node.poll(**HARD).is_signalled is True
+
+
+def test_a_signal_that_comes_back_within_an_hour_lasts_twice_as_long_and_then_twice_again() -> None:
+    node = Watched()
+    lasted = []
+    for _ in range(4):
+        node.polls(8, **SOFT)
+        assert node.view().is_signalled is True
+        polls = 0
+        while node.poll(**CALM).is_signalled:
+            polls += 1
+        lasted.append(polls * node.interval)
+    assert lasted == [300, 600, 1200, 1200]
+    node.polls(360, **CALM)
+    node.polls(8, **SOFT)
+    assert node.polls(31, **CALM).is_signalled is False
 
 
 def test_physical_is_left_five_points_above_its_line() -> None:

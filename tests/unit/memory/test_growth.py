@@ -130,7 +130,7 @@ def test_the_pods_of_a_calm_node_are_due_after_five_minutes() -> None:
 
 def test_a_list_of_pods_that_is_too_old_says_nothing() -> None:
     history = listed(NO_PODS, at=100.0, is_calm=True, a=1)
-    assert history.usage(now=145.0, committed=None) is not None
-    assert history.usage(now=145.1, committed=None) is None
+    assert history.usage(now=155.0, committed=None) is not None
+    assert history.usage(now=155.1, committed=None) is None
     history = listed(history, at=200.0, is_calm=False, a=1)
     assert history.usage(now=245.0, committed=None) is not None, "that of the calm node may be older"

@@ -190,6 +190,7 @@ def test_shifting_all_times_by_a_constant_changes_nothing(
                     since=None if each.since is None else each.since - shift,
                     ready_since=None if each.ready_since is None else each.ready_since - shift,
                     sampled_at=None if each.sampled_at is None else each.sampled_at - shift,
+                    calm_at=None if each.calm_at is None else each.calm_at - shift,
                     reading=None if each.reading is None else replace(each.reading, at=0, taken_at=None),
                     points=tuple(replace(point, at=point.at - shift, taken_at=None) for point in each.points),
                     high_water=None

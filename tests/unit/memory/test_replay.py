@@ -202,7 +202,7 @@ def test_samples_a_minute_apart_never_show_that_an_eviction_is_right() -> None:
     assert those(changes, What.WOULD_EVICT) == []
     assert [each.level for each in those(changes, What.LEVEL)] == ["Hard"]
     (undecided,) = those(changes, What.WOULD_NOT_EVICT)
-    assert "needs two samples of the last 45 s" in undecided.message
+    assert "needs two samples of the last 55 s" in undecided.message
 
 
 def test_a_gap_is_told_and_is_no_evidence() -> None:

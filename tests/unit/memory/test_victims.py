@@ -132,12 +132,14 @@ def test_where_no_pod_has_grown_none_goes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grown", "enough"), [(None, 0.25), (8.0, 1.0)], ids=["growth of the node unknown", "known"]
+    ("grown", "enough"),
+    [(None, 0.1), (0.0, 0.1), (8.0, 1.0)],
+    ids=["growth of the node unknown", "none", "known"],
 )
 def test_where_the_growth_of_all_pods_is_not_what_the_node_lacks_none_goes(
     grown: float | None, enough: float
 ) -> None:
-    """The node lacks 10 GiB, of which a twentieth is enough, or has grown by 8, of which it is a quarter."""
+    """The node lacks 10 GiB, of which a fiftieth is enough, or has grown by 8, of which it is a quarter."""
 
     def each_grown_by(gib: float) -> Choice:
         pods = (a_pod(name, 4, commit_growth=gib * GIB) for name in ("a", "b"))

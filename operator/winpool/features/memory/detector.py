@@ -14,6 +14,7 @@ from winpool.api.memory_pressure import PageFile
 from winpool.features.memory.intents import MAX_INTENTS
 from winpool.features.memory.levels import (
     FLIP_SECONDS,
+    PROXY_SIGNAL_SECONDS,
     agree,
     has_been_over,
     has_lasted,
@@ -21,7 +22,9 @@ from winpool.features.memory.levels import (
     hold_seconds,
     interrupted,
     is_recovering,
+    is_seen_to_page,
     latched,
+    lines,
     marked,
     missing,
     seconds_left,
@@ -34,6 +37,7 @@ from winpool.features.memory.samples import (
     fresh_samples,
     fresh_seconds,
     preferred,
+    read,
 )
 from winpool.features.memory.settings import (
     EVIDENCE_APART_SECONDS,
@@ -62,10 +66,13 @@ from winpool.model.pressure import (
 SIGNALLED: Final = (Level.PROXY_ONLY, Level.SOFT, Level.HARD)
 SOFT_SIGNAL_SECONDS: Final = 30.0
 """Soft is signalled after so long, three samples of a hot node: a taint for one outlier would be noise."""
-PROXY_SIGNAL_SECONDS: Final = 60.0
-"""The proxy has to say so for twice as long as a measurement."""
-PROXY_LEARNING: Final = 0.1
-"""So much of a new difference between proxy and measurement is believed: the two are of different times."""
+LEARNING: Final = 0.1
+"""So much is believed of a new difference between proxy and measurement, which are of different times, and of
+how long a kubelet has taken to answer."""
+LATE_SECONDS: Final = 5.0
+"""A kubelet on Windows takes two seconds. Where it pages, it takes as long as hundreds of reads."""
+LATE_TIMES: Final = 4.0
+"""So many times what it usually takes is late."""
 
 GROWTH_SECONDS: Final = 600.0
 """Growth is that of the last ten minutes."""
@@ -95,7 +102,10 @@ MAX_INEFFECTIVE: Final = 1
 MAX_BLIND_EVICTIONS: Final = 1
 """So many evictions whose effect cannot be measured, since it is not known what the node has committed."""
 CALM_SECONDS: Final = 3600.0
-"""Evictions are forgotten after so long without pressure. If they helped for less, the cause is there."""
+"""Evictions are forgotten after so long without pressure. If they helped for less, the cause is there. So are
+signals that came back."""
+MAX_RETURNS: Final = 2
+"""A signal that came back so often lasts for four times ``clearAfterSeconds``, 20 minutes by default."""
 
 
 def step(before: NodePressure, sample: MemorySample, settings: DetectorSettings) -> NodePressure:
@@ -165,18 +175,28 @@ def _restarted(axis: AxisPressure) -> AxisPressure:
 def _advanced(before: NodePressure, sample: MemorySample, settings: DetectorSettings) -> NodePressure:
     """Return the memory of a node after a fresh sample."""
     now = sample.arrived_at
+    sample = _timed(before, sample)
     sources = _with_last(before, sample, settings)
     fresh = fresh_samples(sources, now=now, settings=settings)
     axes = {
         axis: _axis_after(before.axes[axis], sample, fresh, overhead=before.overhead, settings=settings)
         for axis in Axis
     }
-    overhead, growth = before.overhead, before.growth
+    overhead, usual, growth = before.overhead, before.usual_seconds, before.growth
     if axes[Axis.PHYSICAL].held is Level.NORMAL:
         overhead = _learnt(overhead, sample, fresh)
+        usual = _usual(usual, sample)
     if _attributing(fresh) is sample:
         growth = _grown(growth, sample, settings.page_file)
-    after = replace(before, axes=axes, sources=sources, overhead=overhead, growth=growth, seen_at=now)
+    after = replace(
+        before,
+        axes=axes,
+        sources=sources,
+        overhead=overhead,
+        usual_seconds=usual,
+        growth=growth,
+        seen_at=now,
+    )
     moved = [axis for axis, each in axes.items() if _is_moved_by(each, sample)]
     return _followed_up(after, sample, settings, is_commit=Axis.COMMIT in moved) if moved else after
 
@@ -201,7 +221,24 @@ def _axis_after(
     if found is not None and found[0] is sample:
         is_news = before.sampled_at is None or sample.measured_at >= before.sampled_at
         return _moved(before, found[1], sample, settings) if is_news else before
-    return interrupted(before) if before.source == sample.source else before
+    if before.source == sample.source:
+        return interrupted(before)
+    return _seen(before, sample, overhead=overhead, settings=settings)
+
+
+def _seen(
+    before: AxisPressure, sample: MemorySample, *, overhead: float, settings: DetectorSettings
+) -> AxisPressure:
+    """Return the axis after a sample that does not speak for it, but may show that the node is calm.
+
+    Evictions on other nodes of the pool wait for that, and kubelets are asked sooner than exporters are.
+    """
+    if before.held is not Level.NORMAL:
+        return before
+    reading = read(before.axis, sample, page_file=settings.page_file, overhead=overhead)
+    if reading is None or reading.left < lines(reading.axis, reading.whole, settings)[Level.WARNING]:
+        return before
+    return replace(before, calm_at=sample.measured_at)
 
 
 def _moved(
@@ -222,7 +259,7 @@ def _moved(
         settings=settings,
     )
     ready_since = None
-    if has_lasted(before.axis, latches, settings):
+    if has_lasted(before.axis, latches, points, settings):
         ready_since = reading.at if before.ready_since is None else before.ready_since
     return replace(
         before,
@@ -248,7 +285,22 @@ def _learnt(overhead: float, sample: MemorySample, fresh: tuple[MemorySample, ..
     if sample.physical_available is None or proxy is None:
         return overhead
     shown = max(0.0, proxy - sample.physical_available)
-    return overhead + PROXY_LEARNING * (shown - overhead)
+    return overhead + LEARNING * (shown - overhead)
+
+
+def _timed(before: NodePressure, sample: MemorySample) -> MemorySample:
+    """Return ``sample`` with whether its kubelet has answered late."""
+    took, usual = sample.answer_seconds, before.usual_seconds
+    if took is None or usual is None or took < max(LATE_SECONDS, LATE_TIMES * usual):
+        return sample
+    return replace(sample, is_late=True)
+
+
+def _usual(usual: float | None, sample: MemorySample) -> float | None:
+    """Return what the kubelet usually takes to answer, with what it took this time."""
+    if sample.answer_seconds is None or usual is None:
+        return sample.answer_seconds if usual is None else usual
+    return usual + LEARNING * (sample.answer_seconds - usual)
 
 
 def _followed_up(
@@ -286,13 +338,35 @@ def _signalled(memory: NodePressure, *, at: float, settings: DetectorSettings) -
     is_on, since = memory.is_signalled, memory.signal_since
     if any(_is_confirmed(level, latch, settings.soft_grace_seconds) for level, latch in latches):
         is_on = True
-    elif calm_since is not None and (is_on or at - calm_since >= hold_seconds(settings)):
+    elif calm_since is not None and at - calm_since >= _calm_seconds(memory, settings):
         is_on = False
+    returns = memory.returns
     if is_on != memory.is_signalled and (since is None or at - since >= FLIP_SECONDS):
+        if is_on:
+            has_returned = since is not None and at - since < CALM_SECONDS
+            returns = min(returns + 1, MAX_RETURNS) if has_returned else 0
         since = at
     else:
         is_on = memory.is_signalled
-    return replace(memory, is_signalled=is_on, signal_since=since, calm_since=calm_since, signal_at=at)
+    return replace(
+        memory,
+        is_signalled=is_on,
+        signal_since=since,
+        calm_since=calm_since,
+        signal_at=at,
+        returns=returns,
+    )
+
+
+def _calm_seconds(memory: NodePressure, settings: DetectorSettings) -> float:
+    """Return for how long no line may have been held before nothing is signalled.
+
+    A line is held for ``hold_seconds`` itself. That is enough, unless the signal comes back: then it lasts
+    twice as long, and the next time again, so that a heap that is collected every ten minutes does not change
+    it every five.
+    """
+    hold = hold_seconds(settings)
+    return ((1 << memory.returns) - 1) * hold if memory.is_signalled else hold
 
 
 def _is_confirmed(level: Level, latch: Latch, grace: float) -> bool:
@@ -470,11 +544,12 @@ def known_at(memory: NodePressure, *, now: float, settings: DetectorSettings) ->
 def _level(axis: AxisPressure, now: float) -> Level | None:
     """Return the level of an axis that is known ``now``.
 
-    An estimate shows neither that Soft and Hard, once measured, are over, nor how bad it is meanwhile.
+    An estimate shows neither that Soft and Hard, once measured, are over, nor how bad it is meanwhile, unless
+    it is seen that the node still pages.
     """
     if axis.sampled_at is None or axis.reading is None or now - axis.sampled_at > axis.fresh_seconds:
         return None
-    if not axis.reading.is_estimate:
+    if not axis.reading.is_estimate or is_seen_to_page(axis.points):
         return axis.held
     if axis.held >= Level.SOFT:
         return None
@@ -508,7 +583,7 @@ def _axis_at(
     """Return ``axis`` with what is known of it ``now``: itself where that has not changed."""
     reading = axis.reading
     since = None if level is None or level is Level.NORMAL else axis.latches[level].since
-    ready_since = axis.ready_since if has_lasted(axis.axis, axis.latches, settings) else None
+    ready_since = axis.ready_since if has_lasted(axis.axis, axis.latches, axis.points, settings) else None
     lacking = 0.0 if reading is None else missing(reading, reading.whole, settings)
     hold = _hold(axis, level, memory, guard, now=now, settings=settings)
     if (level, since, ready_since, lacking, hold) == (
@@ -537,11 +612,11 @@ def _hold(
     if level < Level.PROXY_ONLY:
         return Hold.NO_PRESSURE
     reasons = {
-        Hold.ESTIMATE: level is Level.PROXY_ONLY,
+        Hold.ESTIMATE: level is Level.PROXY_ONLY and not is_seen_to_page(points),
         Hold.SETTLING: bool(memory.evicted),
         Hold.UNATTRIBUTED: guard is not None,
         Hold.STEADY: axis.axis is Axis.COMMIT and level < Level.HARD,
-        Hold.GRACE: axis.ready_since is None or not has_lasted(axis.axis, axis.latches, settings),
+        Hold.GRACE: axis.ready_since is None or not has_lasted(axis.axis, axis.latches, points, settings),
         Hold.AGE: len(points) < EVIDENCE_SAMPLES or now - points[-EVIDENCE_SAMPLES].at > EVIDENCE_SECONDS,
         Hold.RECOVERING: is_recovering(points, lambda each: missing(each, reading.whole, settings)),
     }

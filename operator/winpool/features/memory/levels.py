@@ -71,6 +71,8 @@ COMMIT_CLEAR_SHARE: Final = 0.02
 """Commit is clear of a line with the larger of the two above it: more than a single process start takes."""
 PHYSICAL_CLEAR_PERCENT: Final = 5.0
 """Physical memory is clear of a line so many points of a percent above it: the distance between two lines."""
+PROXY_SIGNAL_SECONDS: Final = 60.0
+"""The proxy has to say so for twice as long as a measurement until it is signalled."""
 FLIP_SECONDS: Final = 60.0
 """The signal changes at most so often, whatever ``clear_after_seconds`` is: each change is a write to the
 node, and the scheduler acts on it."""
@@ -287,14 +289,27 @@ def held_in(latches: Mapping[Level, Latch]) -> Level:
     return max((level for level, latch in latches.items() if latch.since is not None), default=Level.NORMAL)
 
 
-def has_lasted(axis: Axis, latches: Mapping[Level, Latch], settings: DetectorSettings) -> bool:
+def has_lasted(
+    axis: Axis, latches: Mapping[Level, Latch], points: Sequence[Reading], settings: DetectorSettings
+) -> bool:
     """Whether the last samples were over Hard, or all of the grace over Soft: long enough for an eviction.
 
     On COMMIT only Hard counts. Nothing is harmed before it is exhausted, and much that is committed may stay.
+    On PHYSICAL an estimate counts like Soft where it ``is_seen_to_page``.
     """
     if agree(latches[Level.HARD], EVIDENCE_APART_SECONDS):
         return True
-    return axis is Axis.PHYSICAL and agree(latches[Level.SOFT], settings.soft_grace_seconds)
+    if axis is Axis.COMMIT:
+        return False
+    grace = settings.soft_grace_seconds
+    return agree(latches[Level.SOFT], grace) or (
+        is_seen_to_page(points) and agree(latches[Level.PROXY_ONLY], max(grace, PROXY_SIGNAL_SECONDS))
+    )
+
+
+def is_seen_to_page(points: Sequence[Reading]) -> bool:
+    """Whether the last samples are estimates of kubelets that answer late, as on a node that pages."""
+    return len(points) >= EVIDENCE_SAMPLES and all(each.is_paging for each in points[-EVIDENCE_SAMPLES:])
 
 
 def agree(latch: Latch, seconds: float) -> bool:

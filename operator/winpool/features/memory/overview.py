@@ -77,6 +77,8 @@ def all_numbers(memory: NodePressure) -> str:
     said = [_of_axis(memory.axes[axis]) for axis in Axis]
     if memory.outside_pods is not None:
         said.append(f"{rounded(int(memory.outside_pods))} are committed outside pods.")
+    if memory.returns:
+        said.append("The pressure came back soon after it had ended, so this stays longer.")
     return " ".join(each for each in said if each)
 
 
@@ -190,9 +192,9 @@ def _calm_at(memory: NodePressure | None) -> float | None:
         return None
     return min(
         (
-            each.sampled_at
+            each.looked_at
             for each in memory.axes.values()
-            if each.level is not None and each.sampled_at is not None
+            if each.level is not None and each.looked_at is not None
         ),
         default=None,
     )

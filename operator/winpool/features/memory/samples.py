@@ -81,6 +81,7 @@ def _physical(sample: MemorySample, overhead: float) -> Reading | None:
         write_out_per_second=sample.write_out_per_second,
         repurposed_per_second=sample.repurposed_per_second,
         is_estimate=is_estimate,
+        is_paging=is_estimate and sample.is_late and (sample.commit_total or 0.0) > whole,
         at=sample.measured_at,
         taken_at=sample.taken_at,
     )

@@ -22,9 +22,9 @@ FRESH_INTERVALS: Final = 2.5
 """A sample is fresh for so many intervals of its source: one that is missed, and one that is late."""
 FRESH_SECONDS: Final = 120.0
 """No sample is fresh for longer, whatever its interval. A node can go from calm to exhausted in less."""
-EVIDENCE_SECONDS: Final = 45.0
+EVIDENCE_SECONDS: Final = 55.0
 """An eviction needs two samples that are no older: both are of the interval for nodes under pressure (10 s),
-or of an exporter that is scraped every 15 or 30 s."""
+or of an exporter that is scraped every 15 or 30 s, the last of them read up to 10 s later."""
 EVIDENCE_SAMPLES: Final = 2
 """One sample can be an outlier."""
 EVIDENCE_APART_SECONDS: Final = 5.0

@@ -60,9 +60,11 @@ EXPLAINED_SHARE: Final = 0.25
 """Pods that grew by less than this share of what the node has committed more are not the cause. It is no
 half, since working sets are trimmed where RAM is short, and a pod has more than what is in RAM."""
 
+GROWN_SHARE: Final = 0.02
+"""Nor are pods that grew by less than this share of what is missing: what pods have varies."""
+
 MIN_SHARE: Final = 0.05
-"""Evicting a pod with a smaller share of what is missing is a disruption without an effect. Nor is less
-growth of all pods the cause, where it is not known how much more the node has committed."""
+"""Evicting a pod with a smaller share of what is missing is a disruption without an effect."""
 
 
 class Exclusion(Enum):
@@ -273,7 +275,7 @@ def judge(
             exclusion = Exclusion.TOO_SMALL
         found.append((each, exclusion))
     if by_growth:
-        needed = MIN_SHARE * missing if grown is None else EXPLAINED_SHARE * grown
+        needed = max(GROWN_SHARE * missing, EXPLAINED_SHARE * (grown or 0.0))
         found = _of_growers(found, basis, needed)
     eligible = [each for each, exclusion in found if exclusion is None]
     if any(each.asks_to_stay for each in eligible):
