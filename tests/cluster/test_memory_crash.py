@@ -49,7 +49,10 @@ def scene(memory_testbed: Testbed, tmp_path: Path) -> Iterator[Scene]:
             found = Scene(stage, key="crash", nodes=list(stage.fleets))
             for number in range(3):
                 found.pods.run(
-                    f"pod{number}", found.node, growing("7300Mi"), stop_seconds=HOLDS_MEMORY_SECONDS
+                    f"pod{number}",
+                    found.node,
+                    growing("7300Mi", per_minute=40),
+                    stop_seconds=HOLDS_MEMORY_SECONDS,
                 )
             yield found
             found.pods.close()

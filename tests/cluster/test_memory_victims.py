@@ -59,7 +59,7 @@ def test_a_noisy_neighbour_is_evicted_and_the_pods_within_their_requests_are_not
 @together()
 def test_a_pod_that_a_budget_protects_is_passed_over_for_the_next(scene: Scene) -> None:
     # If it grew by more than half of what both do, no pod would go.
-    slow = growing("11Gi", per_minute=3)
+    slow = growing("11Gi", per_minute=30)
     protected = scene.pods.run("protected", scene.node, slow, labels={"tier": "batch"})
     scene.pods.protect("protected")
     other = scene.pods.run("other", scene.node, growing("10Gi"))
@@ -118,7 +118,7 @@ def test_if_a_budget_protects_the_pod_that_leaks_that_is_told_and_no_other_pod_g
     leaking = scene.pods.run("leaking", scene.node, growing("1Gi"))
     scene.pods.protect("leaking")
     # Beside a pod that may be evicted, half as much growth would be enough.
-    other = scene.pods.run("other", scene.node, growing("1Gi", per_minute=3))
+    other = scene.pods.run("other", scene.node, growing("1Gi", per_minute=30))
     scene.pool("Evict")
     assert "Pods: default/leaking-" in scene.await_issue(BLOCKED)["message"]
     scene.spares(large, other)
@@ -132,7 +132,7 @@ def test_if_a_budget_protects_the_pod_that_leaks_that_is_told_and_no_other_pod_g
 def test_if_a_pod_of_a_daemon_set_leaks_no_other_pod_goes_in_its_place(scene: Scene) -> None:
     agent = scene.pods.run("agent", scene.node, growing("1Gi"), kind="DaemonSet")
     large = scene.pods.run("large", scene.node, steady("19Gi"))
-    other = scene.pods.run("other", scene.node, growing("1Gi", per_minute=3))
+    other = scene.pods.run("other", scene.node, growing("1Gi", per_minute=30))
     # What goes is made again on this node, and would go again.
     scene.pool("Evict", eviction={"maxPodsPerNode": 1})
     scene.await_issue(BLOCKED)

@@ -30,8 +30,8 @@ from testbed.faults import PROGRESS, Match, When, kill, on
 Object = dict[str, Any]
 
 LIMITS: Final = {"maxPodsPerNode": 1, "maxNodes": 1, "maxPressuredNodes": "100%", "periodSeconds": 3600}
-FIRST: Final = growing("7500Mi")
-SECOND: Final = growing("7450Mi")
+FIRST: Final = growing("7500Mi", per_minute=30)
+SECOND: Final = growing("7450Mi", per_minute=30)
 """Three of either, and what Windows has itself, leave less than 1 GiB to commit: Hard. Two leave 8. All grow
 alike, so that an operator that has just been started sees it, and chooses the same pod."""
 STOP_SECONDS: Final = 8
