@@ -29,7 +29,7 @@ from bench.pressure.scene import FAMILIES, Family
 from bench.report import Report
 from winpool.api import memory_pressure
 from winpool.api.quantity import bytes_of
-from winpool.features.memory import levels, settings, victims
+from winpool.features.memory import detector, growth, levels, settings, victims
 
 FACTORS: Final = {"lower": 0.75, "higher": 1.25}
 PROCESSES: Final = 2
@@ -87,7 +87,7 @@ def _scaled(field: str, value: Any, factor: float) -> Any:
 
 
 def numbers() -> list[Number]:
-    """Return all that the sweep changes: what a pool can set, and each constant of levels and victims."""
+    """Return all that the sweep changes: what a pool can set, and each constant of what decides."""
     fields = [
         Number(settings.__name__, name, field)
         for name in ("COMMIT", "PHYSICAL")
@@ -95,7 +95,7 @@ def numbers() -> list[Number]:
     ]
     constants = [
         Number(module.__name__, name)
-        for module in (levels, victims)
+        for module in (levels, victims, detector, growth, settings)
         for name in module.__annotations__
         if name not in NOT_OURS and isinstance(getattr(module, name), int | float | Mapping)
     ]
