@@ -140,10 +140,15 @@ class Scene:
             every=EVERY_SECONDS,
         )
 
-    def await_issue(self, reason: str) -> Object:
-        """Return the issue with this reason once the pool has it."""
+    def await_issue(self, reason: str, *, says: str = "") -> Object:
+        """Return the issue with this reason once the pool has it, and its message ``says`` this."""
+
+        def told() -> Object:
+            found = self.issues().get(reason) or {}
+            return found if says in found.get("message", "") else {}
+
         return eventually(
-            lambda: self.issues().get(reason) or {},
+            told,
             what=f"the issue {reason} of {self.name}",
             seconds=PATIENCE_SECONDS,
             every=EVERY_SECONDS,

@@ -120,7 +120,7 @@ def test_if_a_budget_protects_the_pod_that_leaks_that_is_told_and_no_other_pod_g
     # Beside a pod that may be evicted, half as much growth would be enough.
     other = scene.pods.run("other", scene.node, growing("1Gi", per_minute=30))
     scene.pool("Evict")
-    assert "Pods: default/leaking-" in scene.await_issue(BLOCKED)["message"]
+    scene.await_issue(BLOCKED, says="Pods: default/leaking-")
     scene.spares(large, other)
     assert leaking in scene.pods.staying()
     scene.pods.expose("leaking")
@@ -135,7 +135,7 @@ def test_if_a_pod_of_a_daemon_set_leaks_no_other_pod_goes_in_its_place(scene: Sc
     other = scene.pods.run("other", scene.node, growing("1Gi", per_minute=30))
     # What goes is made again on this node, and would go again.
     scene.pool("Evict", eviction={"maxPodsPerNode": 1})
-    scene.await_issue(BLOCKED)
+    scene.await_issue(BLOCKED, says="Pods: default/agent-")
     scene.spares(agent, large, other)
     assert scene.signal()[1], "the node is tainted nevertheless"
     # It would have evicted there: a pod that grows by more than the agent goes.

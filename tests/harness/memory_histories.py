@@ -37,6 +37,7 @@ class Phase:
     """Some samples of the same kind: ``used`` GiB of commit, ``free`` GiB of RAM, ``reads`` a second.
 
     One comes each ``interval``, from one source after the other; where it ``is_frozen``, with an old time.
+    Kubelets take so many seconds to ``answer``.
     """
 
     count: int
@@ -47,6 +48,7 @@ class Phase:
     knows_pods: bool = True
     interval: int = 10
     is_frozen: bool = False
+    answer: float = 1
 
     def steps(self) -> list[Step]:
         """Return them, a little uneven."""
@@ -74,6 +76,7 @@ class Phase:
             "hard_reads_per_second": self.reads,
             "write_out_per_second": self.reads / 2,
             "pods_commit": used - 2 * GIB if self.knows_pods else None,
+            "answer_seconds": self.answer if source == KUBELET else None,
         }
 
 
@@ -123,6 +126,7 @@ phases = st.builds(
     knows_pods=st.sampled_from([True, True, False]),
     interval=st.sampled_from([10, 10, 10, 30]),
     is_frozen=st.booleans(),
+    answer=st.sampled_from([1, 1, 9]),
 )
 faults = st.builds(
     Fault,
@@ -145,9 +149,20 @@ recoveries = st.builds(
     st.lists(phases, max_size=1),
 )
 """Some phase, and a calm one of the same sources that is long enough to leave its level."""
+storms = st.builds(
+    lambda before, storm, rest: (
+        replace(before, is_frozen=False, free=8.0, sources=(KUBELET,), answer=1),
+        replace(storm, is_frozen=False, count=11, used=22.3, free=0.5, sources=(KUBELET,), answer=9),
+        *rest,
+    ),
+    phases,
+    phases,
+    st.lists(phases, max_size=1),
+)
+"""A phase with enough RAM, and one in which the kubelet waits for pages."""
 histories = st.builds(
     History,
-    st.one_of(st.lists(phases, min_size=1, max_size=4).map(tuple), recoveries),
+    st.one_of(st.lists(phases, min_size=1, max_size=4).map(tuple), recoveries, storms),
     st.lists(faults, max_size=3).map(tuple),
 )
 

@@ -177,34 +177,40 @@ class OperatorNode:
         self._scene = scene
         self._variant = variant
         self._kubelet = kubelet
-        random = Random(seed_of("polls", scene.family.name, scene.seed))
-        pressure = pressure_of(scene, variant, max_pods=max_pods)
-        self._limits = pressure.eviction
+        self._random = random = Random(seed_of("polls", scene.family.name, scene.seed))
+        self._pressure = pressure_of(scene, variant, max_pods=max_pods)
+        self._limits = self._pressure.eviction
         self._node = _node(_NAME, scene.hardware.ram_bytes)
-        self._watched = WatchedNode(
-            self._node,
-            Wanted(
-                pool="pool",
-                pool_uid="uid-pool",
-                generation=1,
-                settings=settings_of(pressure),
-                evicts=True,
-                sources={
-                    each: None if each == _KUBELET else Series("main", "node") for each in variant.sources
-                },
-            ),
-            began=0.0,
-        )
         self._others = _Quiet(random)
-        self._schedule = Schedule(jitter=random.random)
-        self._schedule.set_nodes((_NAME,), now=0.0)
+        self._restarts = scene.family.restarts
         self.evidence = Evidence()
         self._exporter = (
             _Exporter(scene, random.uniform(0, SCRAPE_SECONDS), self.evidence)
             if _EXPORTER in variant.sources
             else None
         )
-        self._query_due = random.uniform(0, BASE_INTERVAL)
+        self._start(0.0)
+
+    def _start(self, now: float) -> None:
+        """Begin with nothing known but what is on the node."""
+        self._watched = WatchedNode(
+            self._node,
+            Wanted(
+                pool="pool",
+                pool_uid="uid-pool",
+                generation=1,
+                settings=settings_of(self._pressure),
+                evicts=True,
+                sources={
+                    each: None if each == _KUBELET else Series("main", "node")
+                    for each in self._variant.sources
+                },
+            ),
+            began=now,
+        )
+        self._schedule = Schedule(jitter=self._random.random)
+        self._schedule.set_nodes((_NAME,), now=now)
+        self._query_due = now + self._random.uniform(0, BASE_INTERVAL)
         self._pending: tuple[float, MemoryReading] | None = None
         """The answer of the kubelet that is under way: when it arrives, and what it says."""
         self._asked_at = 0.0
@@ -229,6 +235,9 @@ class OperatorNode:
             self._query(now)
         if now >= self._watched.changes_at:
             self._updated(now)
+        if self._restarts and any(each.held is Level.HARD for each in self._watched.memory.axes.values()):
+            self._restarts = False
+            self._start(now)
         if self._list is not None and now >= self._list[0]:
             self._listed(world)
         wishes: Sequence[Wish] = ()

@@ -153,6 +153,8 @@ class Family(_Part):
     windows: dict[str, Any] | None = None
     """A leak of Windows itself."""
     faults: tuple[Fault, ...] = ()
+    restarts: bool = False
+    """The operator is restarted when it first sees Hard, and knows nothing of before."""
 
 
 @dataclass(frozen=True, slots=True)

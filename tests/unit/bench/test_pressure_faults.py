@@ -15,6 +15,7 @@ from bench.pressure.race import race
 from bench.pressure.scene import FaultKind, Source, families, scene_of
 from bench.pressure.world import World
 from unit.bench.test_pressure import a_family
+from winpool.controllers.watched_nodes import WatchedNode
 from winpool.features.memory.eviction import EvictionState, Pass, Step
 from winpool.model.node import Eviction, Node
 from winpool.ownership.desired import KEEP
@@ -96,3 +97,20 @@ def test_faults_are_drawn_for_each_machine() -> None:
     assert [each.kind for each in first] == [each.kind for each in second]
     assert [each.begins for each in first] != [each.begins for each in second]
     assert all(each.begins < each.ends for each in first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_operator_that_is_restarted_at_hard_begins_once_more_with_nothing_known(
+    restarts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[float] = []
+
+    class Noted(WatchedNode):
+        def __post_init__(self) -> None:
+            began.append(self.began)
+            super().__post_init__()
+
+    monkeypatch.setattr(operator_node, "WatchedNode", Noted)
+    (result,) = race(a_family(restarts=restarts), 1, only=("kubelets",))
+    assert (len([at for at in began if at > 0]), result.evictions) == (restarts, 1)
