@@ -35,6 +35,8 @@ Object = dict[str, Any]
 
 PROMETHEUS: Final[Object] = {"type": "Prometheus", "prometheus": {"dataSource": DATA_SOURCE}}
 KUBELET: Final[Object] = {"type": "Kubelet"}
+LATE_SECONDS: Final = 6.0
+"""Later than 5 s, and than four times what these kubelets take."""
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +84,18 @@ def test_a_page_storm_is_seen_by_its_rates_and_its_pod_evicted_while_commit_is_l
     scene.close()
 
 
-def test_without_rates_a_page_storm_is_signalled_by_an_estimate_and_nobody_is_evicted(stage: Ground) -> None:
+def test_without_rates_a_page_storm_is_signalled_and_evicts_only_once_the_kubelet_is_late(
+    stage: Ground,
+) -> None:
     scene = a_scene(stage, "estimate")
     scene.pool("Evict", sources=[KUBELET])
+    scene.await_calm()
     storm = scene.pods.run("storm", scene.node, {**STORM, "commit": "16Gi"})
     scene.await_signal("True", taint=True, seconds=LONG_SECONDS)
     scene.spares(storm)
+    scene.fleet.set_endpoint_fault([scene.node], fault="slow", seconds=LATE_SECONDS)
+    scene.await_evicted(storm, seconds=LONG_SECONDS)
+    scene.fleet.set_endpoint_fault([scene.node], fault="none")
     scene.close()
 
 

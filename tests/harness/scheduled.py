@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from winpool.kubelet.schedule import Poll, Schedule
+from winpool.kubelet.schedule import HOT_INTERVAL, Intervals, Poll, Schedule
 
 NO_JITTER = 0.5
 """Half of the range: intervals are exact."""
 
 
-def a_schedule(*names: str, jitter: Callable[[], float] = lambda: NO_JITTER) -> Schedule:
-    schedule = Schedule(jitter=jitter)
+def a_schedule(
+    *names: str, jitter: Callable[[], float] = lambda: NO_JITTER, hot: float = HOT_INTERVAL
+) -> Schedule:
+    schedule = Schedule(jitter=jitter, intervals=Intervals(hot=hot))
     schedule.set_nodes(names, now=0.0)
     return schedule
 

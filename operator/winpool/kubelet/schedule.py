@@ -62,8 +62,8 @@ DEADLINE_SHARE: Final = 0.8
 """The part of the interval that a poll may take, so that it has ended before the next one is due."""
 
 LATE_SECONDS: Final = 5.0
-"""A poll that takes longer makes its node a late one until the next poll. It occupies a slot for as long as
-a hundred healthy nodes do."""
+"""A poll that takes longer, or all of its time, makes its node a late one until the next poll. It occupies a
+slot for as long as a hundred healthy nodes do."""
 
 LONGEST_BACKOFF: Final = 300.0
 """Between two polls of a node that keeps failing: after a failure has ended, the node is polled within five
@@ -215,6 +215,7 @@ class _Flight:
     """A poll in flight, and whether it counts for the limit of late nodes."""
 
     started: float
+    deadline: float
     is_late: bool
 
 
@@ -308,7 +309,8 @@ class Schedule:
         self._keeping.done(name, sampled=sampled and node is not None)
         if node is None:
             return
-        node.is_late = now - flight.started > LATE_SECONDS
+        took = now - flight.started
+        node.is_late = took > LATE_SECONDS or (not sampled and took >= flight.deadline)
         node.failures = 0 if sampled else node.failures + 1
         variation = 1 + JITTER_SHARE * (2 * self.jitter() - 1)
         node.due = flight.started + variation * self._backed_off(node)
@@ -371,12 +373,13 @@ class Schedule:
             if len(self._hot_starts) > HOT_POLLS_PER_SECOND:
                 self._hot_starts.popleft()
         node.polled = now
-        self._flights[name] = _Flight(started=now, is_late=node.is_late)
+        deadline = min(DEADLINE_SHARE * self._usual(node), LONGEST_DEADLINE)
+        if node.is_late:
+            deadline = PATIENT_DEADLINE
+        self._flights[name] = _Flight(started=now, deadline=deadline, is_late=node.is_late)
         return Poll(
             node=name,
-            deadline=PATIENT_DEADLINE
-            if node.is_late
-            else min(DEADLINE_SHARE * self._usual(node), LONGEST_DEADLINE),
+            deadline=deadline,
             keep=self._keeping.keeps(name, hot=self._hot),
         )
 

@@ -49,6 +49,17 @@ def test_a_late_node_may_take_half_a_minute_and_its_sample_counts_for_as_long() 
     assert schedule.due(now=21.0)[0].deadline == 8.0
 
 
+def test_a_poll_that_had_too_little_time_is_late_too() -> None:
+    schedule = a_schedule("w1", hot=2.0)
+    schedule.set_priority("w1", 1.0, now=0.0)
+    (poll,) = schedule.due(now=1.0)
+    assert poll.deadline == 1.6
+    schedule.done("w1", now=2.6, sampled=False)
+    assert schedule.due(now=3.0)[0].deadline == PATIENT_DEADLINE
+    schedule.done("w1", now=3.1, sampled=False)
+    assert schedule.due(now=7.0)[0].deadline == 1.6
+
+
 def test_jitter_moves_a_poll_by_a_twentieth_of_the_interval() -> None:
     for jitter, due in ((0.0, 57.0), (1.0, 63.0)):
         schedule = a_schedule("w1", jitter=lambda jitter=jitter: jitter)  # type: ignore[misc]
