@@ -166,12 +166,20 @@ def test_where_the_pod_with_most_of_the_growth_stays_no_other_goes_in_its_place(
     changes: dict[str, Any], exclusion: Exclusion
 ) -> None:
     others = [a_pod("a", commit_growth=1.0 * GIB), a_pod("b", commit_growth=1.0 * GIB), a_pod("steady", 9)]
-    stays = changed(a_pod("stays", 4, commit_growth=2.5 * GIB), **changes)
+    stays = changed(a_pod("stays", 4, commit_growth=1.1 * GIB), **changes)
     found = chosen(*others, stays)
     assert (name_of(found), found.excluded) == (None, {exclusion: 1, Exclusion.ANOTHER_GROWS: 3})
     assert found.grower == stays.pod
-    half = changed(stays, commit_growth=2.0 * GIB)
-    assert name_of(chosen(*others, half)) == "a", "half of the growth is not most of it"
+    assert name_of(chosen(*others, changed(stays, commit_growth=1.0 * GIB))) == "a", (
+        "it grows no more than others"
+    )
+
+
+def test_where_most_of_the_growth_is_of_pods_that_stay_no_other_goes_either() -> None:
+    agents = [a_pod(name, 4, commit_growth=0.9 * GIB, controller_kind="DaemonSet") for name in ("one", "two")]
+    web = a_pod("web", commit_growth=1.0 * GIB)
+    assert name_of(chosen(*agents, web)) is None
+    assert name_of(chosen(*agents[:1], web)) == "web"
 
 
 def test_of_pods_that_have_to_stay_the_same_one_is_named_in_whatever_order_they_are_listed() -> None:

@@ -12,7 +12,8 @@ lower deletion cost decides, then the younger age. Pods with less than a twentie
 
 Pods that have not grown since the node was calm stay, as do those that have grown by little beside the one
 that grew most, and all where together they have grown by little beside the node. If the pod with most of the
-growth may not be evicted, no other is evicted in its place: what it frees would be used up as well.
+growth may not be evicted, no other is evicted in its place: what it frees would be used up as well. Nor is one
+where such pods together have most of the growth.
 
 On COMMIT what counts is what a pod has committed, on PHYSICAL its private working set. On COMMIT where no
 pod's commit is known, which is so with most kubelets, the working set has to do. A pod whose usage is unknown
@@ -293,13 +294,15 @@ def _of_growers(
     """
     growth = {each.pod.uid: each.growth(basis) for each, _ in found}
     most, total = max(growth.values(), default=0.0), sum(growth.values())
-    staying = sum(growth[each.pod.uid] for each, why in found if why is not None)
+    staying = [growth[each.pod.uid] for each, why in found if why is not None]
+    going = max((growth[each.pod.uid] for each, why in found if why is None), default=0.0)
+    stays = most > going or sum(staying) > MOST_OF_GROWTH * total
 
     def stays_because(each: Candidate) -> Exclusion | None:
         grown = growth[each.pod.uid]
         if total <= 0 or total < needed:
             return Exclusion.NOT_GROWING
-        if staying > MOST_OF_GROWTH * total:
+        if stays:
             return Exclusion.ANOTHER_GROWS
         return Exclusion.NOT_GROWING if grown < GROWER_SHARE * most else None
 
