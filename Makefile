@@ -243,7 +243,7 @@ MAX_PODS ?= 3
 CONTENDER ?=
 # With any value, bench-pressure writes its figures into docs/memory-benchmark.md, and the plots beside it.
 WRITE ?=
-raced = $(notdir $(abspath $(or $(FAMILIES),families)))
+raced = $(notdir $(abspath $(or $(FAMILIES),families)))$(addprefix -,$(filter-out 3,$(MAX_PODS)))
 # Set: instead of that, whether the running operator decides as in virtual time, on six machines, for 13 minutes.
 TRUTH ?=
 

@@ -17,6 +17,7 @@ from bench.errors import BenchError
 from bench.pressure.figures import HEADER, as_figures, cells, healthy_share, page, rows_of
 from bench.pressure.race import Result, race
 from bench.pressure.scene import FAMILIES, Family, families
+from bench.pressure.virtual import MAX_PODS
 from bench.report import Report
 
 RESULTS: Final = Path(".results")
@@ -30,7 +31,7 @@ class PressureOptions:
     seeds: range
     names: Sequence[str] = ()
     directory: Path = FAMILIES
-    max_pods: int = 3
+    max_pods: int = MAX_PODS
     contenders: Sequence[str] = ()
 
 
@@ -48,7 +49,8 @@ def run_pressure(options: PressureOptions, *, report: Report) -> dict[str, Any]:
         report.table(f"{family.name} ({kind}). {family.about}", HEADER, [cells(row) for row in of_family])
     share = healthy_share(wanted, results)
     report.say(f"{100 * share:.0f} % of the node-hours are of healthy families")
-    written = RESULTS / f"bench-pressure-{options.directory.name}.md"
+    limited = f"-{options.max_pods}" if options.max_pods != MAX_PODS else ""
+    written = RESULTS / f"bench-pressure-{options.directory.name}{limited}.md"
     written.parent.mkdir(exist_ok=True)
     written.write_text(page(rows, command=_command(options), share=share))
     report.say(f"the table for docs/memory-benchmark.md is in {written}")
