@@ -114,15 +114,16 @@ def test_a_node_under_pressure_gets_taint_and_condition(mode: str, view: NodePre
     assert not any(is_tainted(house, other) or condition(house, other) for other in ("w2", "w3"))
 
 
-def test_the_condition_has_the_numbers_of_both_axes() -> None:
+def test_the_condition_has_the_numbers_of_both_axes_and_says_that_it_came_back() -> None:
     house = a_house()
-    see(house, a_view(Level.HARD, Level.SOFT, outside_pods=2 * 2**30))
+    see(house, replace(a_view(Level.HARD, Level.SOFT, outside_pods=2 * 2**30), returns=1))
     house.settle()
     found = condition(house)
     assert found
     assert found.message == (
         "23.5Gi of 24Gi committed (98 %), by Kubelet. 1.5Gi of 16Gi RAM available (9 %), 1200 page reads per "
-        "second, by Kubelet. 2Gi are committed outside pods."
+        "second, by Kubelet. 2Gi are committed outside pods. The pressure came back soon after it had ended, so "
+        "this stays longer."
     )
 
 
