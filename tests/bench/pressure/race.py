@@ -6,7 +6,7 @@ of its own. So a healthy machine is simulated once, however many watch it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import nan
 from typing import Final
@@ -84,7 +84,7 @@ def race(family: Family, seed: int, *, max_pods: int = 3, only: Sequence[str] = 
     wanted = {*only, NO_ONE}  # the oracle has to know when harm comes
     teams = [each for each in _teams(scene, shared, max_pods=max_pods) if not only or each.name in wanted]
     end = float(scene.seconds)
-    worlds: dict[tuple[Evicted, ...], World] = {(): shared}
+    worlds: dict[Hashable, World] = {shared.past: shared}
     while (now := min((actor.due for team in teams for actor in team.actors), default=end)) < end:
         for team in teams:
             for actor in team.actors:
@@ -104,7 +104,7 @@ def race(family: Family, seed: int, *, max_pods: int = 3, only: Sequence[str] = 
     return results
 
 
-def _act(team: _Team, actor: Actor, now: float, worlds: dict[tuple[Evicted, ...], World]) -> None:
+def _act(team: _Team, actor: Actor, now: float, worlds: dict[Hashable, World]) -> None:
     """Let an actor look, and carry out what it wants in a world in which that has happened."""
     team.world.step(now)
     for wish in actor.look(team.world):
@@ -113,7 +113,7 @@ def _act(team: _Team, actor: Actor, now: float, worlds: dict[tuple[Evicted, ...]
         if done:
             team.stale += wish.is_stale and len(world.evicted) > len(team.world.evicted)
             # Contenders that have evicted the same pods at the same times live in the same world.
-            team.world = worlds.setdefault(tuple(world.evicted), world)
+            team.world = worlds.setdefault(world.past, world)
             team.world.step(now)
         actor.answered(wish, done=done, world=team.world)
 

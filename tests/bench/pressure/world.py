@@ -5,7 +5,7 @@ Actors read it as the operator and the kubelet do. What really happens is in ``h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from copy import copy, deepcopy
 from dataclasses import dataclass
 
@@ -60,6 +60,11 @@ class World:
         found.evicted, found._ends, found._machine = [*self.evicted], {**self._ends}, deepcopy(self._machine)
         return found
 
+    @property
+    def past(self) -> Hashable:
+        """What makes it another world than those of others: who was evicted when, and when pods end."""
+        return tuple(self.evicted), tuple(sorted(self._ends.items()))
+
     def step(self, now: float) -> None:
         """Live until ``now``."""
         self.now = now
@@ -95,13 +100,14 @@ class World:
     def evict(self, guest: Guest, *, by_api: bool, at_once: bool = False) -> bool:
         """Evict a pod now, and return whether that is done: by the API, a budget may refuse it.
 
-        ``at_once``: its grace is a second, as with hard evictions of the kubelet.
+        ``at_once``: its grace is a second, as with hard evictions of the kubelet. That shortens the grace of
+        a pod that is ending (``calculateEffectiveGracePeriod`` in the kubelet's pod_workers.go).
         """
         if by_api and guest.budget_blocks:
             return False
         if not self.is_ending(guest):
             self.evicted.append(Evicted(guest, self.now, violates=guest.budget_blocks))
-            self._end(guest, self.now + (1.0 if at_once else guest.stop_seconds))
+        self._end(guest, self.now + (1.0 if at_once else guest.stop_seconds))
         return True
 
     def _end(self, guest: Guest, at: float) -> None:

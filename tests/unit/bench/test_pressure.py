@@ -118,6 +118,20 @@ def test_an_eviction_takes_the_memory_of_the_pod_once_it_has_ended() -> None:
     assert world.reading().commit_total_bytes < before - 2 * GIB
 
 
+def test_a_hard_eviction_of_the_kubelet_shortens_the_grace_of_a_pod_that_is_ending() -> None:
+    world = World(scene_of(a_family(), 1))
+    world.step(600)
+    (culprit,) = (each for each in world.pods() if each.is_culprit)
+    world.evict(culprit, by_api=True)
+    other = world.copy()
+    other.evict(culprit, by_api=False, at_once=True)
+    assert (len(other.evicted), other.past != world.past) == (1, True)
+    for each in (world, other):
+        each.step(602)
+    assert culprit in world.pods()
+    assert culprit not in other.pods()
+
+
 def test_a_budget_refuses_the_api_and_not_the_kubelet() -> None:
     seeds = (scene_of(a_family(), seed) for seed in range(50))
     scene = next(each for each in seeds if any(guest.budget_blocks for guest in each.guests))

@@ -122,8 +122,8 @@ def test_the_condition_has_the_numbers_of_both_axes_and_says_that_it_came_back()
     assert found
     assert found.message == (
         "23.5Gi of 24Gi committed (98 %), by Kubelet. 1.5Gi of 16Gi RAM available (9 %), 1200 page reads per "
-        "second, by Kubelet. 2Gi are committed outside pods. The pressure came back soon after it had ended, so "
-        "this stays longer."
+        "second, by Kubelet. 2Gi are committed outside pods. The pressure came back soon after it had ended, "
+        "so this stays longer."
     )
 
 
