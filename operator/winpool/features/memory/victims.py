@@ -11,9 +11,9 @@ does, it is the one that uses most above its request, with what it has grown sin
 lower deletion cost decides, then the younger age. Pods with less than a twentieth of what is missing stay.
 
 Pods that have not grown since the node was calm stay, as do those that have grown by little beside the one
-that grew most, and all where together they have grown by little beside the node. If the pod with most of the
-growth may not be evicted, no other is evicted in its place: what it frees would be used up as well. Nor is one
-where such pods together have most of the growth.
+that grew most, and all where together they have grown by little beside the node. If the pod that has grown
+most may not be evicted, or such pods have most of the growth, no other is evicted in their place: what it
+frees would be used up as well.
 
 On COMMIT what counts is what a pod has committed, on PHYSICAL its private working set. On COMMIT where no
 pod's commit is known, which is so with most kubelets, the working set has to do. A pod whose usage is unknown
