@@ -366,7 +366,12 @@ class Poller:
         now, node = self.monotonic(), watched.node
         interval = self._schedule.interval(node.name)
         sample = told.arrived(
-            source=source, at=now, interval=interval, ram=node.memory.capacity, seconds=seconds
+            source=source,
+            at=now,
+            interval=interval,
+            ram=node.memory.capacity,
+            seconds=seconds,
+            following=self._schedule.next_answer(node.name),
         )
         outcome = watched.took(sample, cold_interval=self.connections.intervals.base)
         self.stats.samples[source, outcome] += 1

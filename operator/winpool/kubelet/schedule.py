@@ -287,11 +287,14 @@ class Schedule:
                 self._soon += 1 / SOON_POLLS_PER_SECOND
 
     def interval(self, name: str) -> float:
-        """Return every how many seconds the node is polled while it answers, a late one after its answer."""
+        """Return every how many seconds the node is polled while it answers in time."""
         node = self._nodes.get(name)
-        if node is None:
-            return self.intervals.base
-        return max(self._usual(node), PATIENT_DEADLINE) if node.is_late else self._usual(node)
+        return self.intervals.base if node is None else self._usual(node)
+
+    def next_answer(self, name: str) -> float:
+        """Return after how many seconds a late node answers next at the latest; 0 for others."""
+        node = self._nodes.get(name)
+        return PATIENT_DEADLINE if node is not None and node.is_late else 0.0
 
     def due(self, *, now: float) -> list[Poll]:
         """Return the polls to start now. Each of them is in flight until ``done``, which must follow."""

@@ -126,7 +126,8 @@ class MemorySample:
     operator's clock. ``taken_at`` is the time that the sample has itself: the kubelet's ``memory.time``, or
     ``timestamp()`` of the series. It may be on any clock and is compared only with others of its source.
     ``interval_seconds`` is after how long the next one is due: the longer of our interval and that of the
-    scrapes that we read. ``age`` is how many seconds old the sample was when it arrived, as Prometheus says,
+    scrapes that we read. ``next_seconds`` is that where it is longer from now on, since its node is no longer
+    hot, or late. ``age`` is how many seconds old the sample was when it arrived, as Prometheus says,
     by one clock; None for a kubelet, and where the two clocks of a federation differ so that it is negative.
     ``answer_seconds`` is how long the kubelet took to answer, and ``is_late``: much longer than usual.
     ``is_first``: there was nothing to compare ``taken_at`` with, so the sample is no evidence.
@@ -158,6 +159,7 @@ class MemorySample:
     pods_commit: float | None = None
     """What all pods have committed together; None where any pod's is unknown."""
     age: float | None = None
+    next_seconds: float = 0.0
     answer_seconds: float | None = None
     is_late: bool = False
     is_first: bool = False
@@ -172,9 +174,16 @@ class MemorySample:
             object.__setattr__(self, "taken_at", None)
 
     def arrived(
-        self, *, source: str, at: float, interval: float, ram: int | None, seconds: float | None = None
+        self,
+        *,
+        source: str,
+        at: float,
+        interval: float,
+        ram: int | None,
+        seconds: float | None = None,
+        following: float = 0.0,
     ) -> MemorySample:
-        """Return it as it arrived, ``seconds`` after a kubelet was asked.
+        """Return it as it arrived, ``seconds`` after a kubelet was asked, ``following`` before the next.
 
         ``ram`` is that of the node, for a source that does not report it.
         """
@@ -185,6 +194,7 @@ class MemorySample:
             interval_seconds=interval,
             physical_total=ram if self.physical_total is None else self.physical_total,
             answer_seconds=seconds,
+            next_seconds=following,
         )
 
     @property

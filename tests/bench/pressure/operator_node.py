@@ -318,6 +318,7 @@ class OperatorNode:
             interval=interval,
             ram=self._scene.hardware.ram_bytes,
             seconds=now - self._asked_at,
+            following=self._schedule.next_answer(_NAME),
         )
         self._watched.took(arrived, cold_interval=Intervals().base)
         if lists:

@@ -16,10 +16,12 @@ from harness.memory import (
     PROMETHEUS,
     RAM,
     Watched,
+    a_sample,
     available,
     committed,
 )
 from winpool.api.memory_pressure import PageFile, PageFileType
+from winpool.features.memory.detector import step_at
 from winpool.features.memory.settings import UNKNOWN_PAGE_FILE, DetectorSettings
 from winpool.model.pressure import Axis, Hold, Level
 
@@ -243,6 +245,37 @@ def test_what_an_exporter_has_measured_lasts_while_the_kubelet_shows_that_the_no
     assert node.physical() is None
     node.polls(2, **LATE)
     assert node.physical() is Level.HARD
+
+
+def test_hard_that_an_exporter_has_seen_once_is_confirmed_by_late_kubelets() -> None:
+    """The node pages so much that Prometheus has lost every scrape since."""
+    node = Watched(BOTH)
+    node.polls(5, **AT_REST)
+    node.poll(source=PROMETHEUS, age=0.0, **available(0.5, hard_reads_per_second=3000))
+    node.poll(after=26, **LATE)
+    assert node.physical_hold() is Hold.GRACE
+    node.poll(**LATE)
+    assert node.physical() is Level.HARD
+    assert node.physical_hold() is None
+
+
+def test_of_a_node_that_is_no_longer_hot_the_exporter_is_read_more_often_and_ends_its_level() -> None:
+    """The sample that ends it counts for as long as that of a calm node, and was read as often as before."""
+    node = Watched(BOTH)
+    for number in range(100):
+        is_hot = node.view().is_hot
+        used = 21 if number < 10 else 12
+        sample = a_sample(node.now + 10, **committed(used))
+        node.state = step_at(node.state, sample, BOTH, was_hot=is_hot, cold_interval=60)
+        node.now += 10
+        if number % 3 == 0:
+            node.poll(
+                source=PROMETHEUS, after=0, interval=30, taken_at=node.now - 8, age=8.0, **committed(used)
+            )
+        if number > 10 and not node.view().is_hot:
+            break
+    assert 40 <= number <= 45
+    assert node.commit() is Level.NORMAL
 
 
 def test_a_kubelet_shows_that_a_node_is_calm_before_it_is_scraped_again() -> None:

@@ -150,7 +150,7 @@ def step_at(
     after = step(before, sample, settings)
     is_short = was_hot and cold_interval > sample.interval_seconds
     if is_short and not known_at(after, now=sample.arrived_at, settings=settings).is_hot:
-        return step(before, replace(sample, interval_seconds=cold_interval), settings)
+        return step(before, replace(sample, next_seconds=cold_interval), settings)
     return after
 
 
@@ -549,7 +549,7 @@ def _level(axis: AxisPressure, now: float) -> Level | None:
     """
     if axis.sampled_at is None or axis.reading is None or now - axis.sampled_at > axis.fresh_seconds:
         return None
-    if not axis.reading.is_estimate or is_seen_to_page(axis.points):
+    if not axis.reading.is_estimate or axis.reading.is_paging:
         return axis.held
     if axis.held >= Level.SOFT:
         return None

@@ -34,6 +34,7 @@ from winpool.features.memory.settings import (
     EVIDENCE_APART_SECONDS,
     EVIDENCE_SAMPLES,
     FRESH_SECONDS,
+    PROXY_PERCENT,
     DetectorSettings,
 )
 from winpool.model.pressure import (
@@ -63,8 +64,6 @@ LEAST_WRITE_OUT: Final = 50.0
 REPURPOSED_RISE_PER_SECOND: Final = 100.0
 """So does the standby list, if so many more pages a second are consumed than at the beginning of the trend:
 the same line, for memory that need not be written before it is given to someone else."""
-PROXY_PERCENT: Final = 3.0
-"""The proxy is an estimate that errs on the high side. Where it says so little, there is less."""
 
 COMMIT_CLEAR_BYTES: Final = 512 * MIB
 COMMIT_CLEAR_SHARE: Final = 0.02
@@ -245,12 +244,17 @@ def latched(
     if level is Level.NORMAL and before.latches is NOTHING_LATCHED:
         return NOTHING_LATCHED
     counted = seconds_counted(before, reading.at)
-    follows = is_same_source and before.sampled_at is not None and counted == reading.at - before.sampled_at
+    # A late kubelet says that the node still pages as it did when an exporter could measure it.
+    follows = (
+        (is_same_source or reading.is_paging)
+        and before.sampled_at is not None
+        and counted == reading.at - before.sampled_at
+    )
     gap = margin(reading.axis, reading.whole)
     found: dict[Level, Latch] = {}
     for each, latch in before.latches.items():
         is_shown = each is Level.PROXY_ONLY if reading.is_estimate else True
-        if is_shown and each <= level:
+        if (is_shown and each <= level) or (reading.is_paging and latch.over_samples):
             found[each] = Latch(
                 since=reading.at if latch.since is None else latch.since,
                 over_seconds=_longer(latch.over_seconds, counted),

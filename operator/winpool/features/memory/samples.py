@@ -18,7 +18,12 @@ from collections.abc import Mapping
 from enum import Enum
 
 from winpool.api.memory_pressure import PageFile, PageFileType
-from winpool.features.memory.settings import FRESH_INTERVALS, FRESH_SECONDS, DetectorSettings
+from winpool.features.memory.settings import (
+    FRESH_INTERVALS,
+    FRESH_SECONDS,
+    PROXY_PERCENT,
+    DetectorSettings,
+)
 from winpool.model.pressure import Axis, MemorySample, Reading, is_amount
 
 
@@ -81,7 +86,10 @@ def _physical(sample: MemorySample, overhead: float) -> Reading | None:
         write_out_per_second=sample.write_out_per_second,
         repurposed_per_second=sample.repurposed_per_second,
         is_estimate=is_estimate,
-        is_paging=is_estimate and sample.is_late and (sample.commit_total or 0.0) > whole,
+        is_paging=is_estimate
+        and sample.is_late
+        and (sample.commit_total or 0.0) > whole
+        and available < whole * PROXY_PERCENT / 100,
         at=sample.measured_at,
         taken_at=sample.taken_at,
     )
@@ -119,7 +127,7 @@ def arrival(known: MemorySample | None, sample: MemorySample) -> Arrival:
 
 def fresh_seconds(sample: MemorySample) -> float:
     """Return for how long ``sample`` is fresh: two and a half intervals of its source, and at most 120 s."""
-    interval = sample.interval_seconds
+    interval = max(sample.interval_seconds, sample.next_seconds)
     return min(FRESH_INTERVALS * interval, FRESH_SECONDS) if is_amount(interval) else 0.0
 
 
@@ -141,14 +149,22 @@ def preferred(
     A measurement comes first, then an estimate, and last a measurement of available RAM without the rate of
     hard page reads, of which Soft and Hard are made: a source more must not show less pressure than kubelets
     alone, as with keep-lists that drop those metrics. Of equals it is that of the source which is read most
-    often, as the kubelet of a hot node is, and then that of the preferred source.
+    often, as the kubelet of a hot node is, unless newer ones of others show that it no longer is. Of sources
+    that are read equally often it is the preferred one.
     """
     found = [
         (sample, reading)
         for sample in samples
         if (reading := read(axis, sample, page_file=settings.page_file, overhead=overhead)) is not None
     ]
-    return min(found, key=lambda each: (_rank(each[1]), each[0].interval_seconds), default=None)
+    newest = max((sample.measured_at for sample, _ in found), default=0.0)
+
+    def place(each: tuple[MemorySample, Reading]) -> tuple[int, bool, float]:
+        sample, reading = each
+        is_overdue = newest - sample.measured_at > FRESH_INTERVALS * sample.interval_seconds
+        return (_rank(reading), is_overdue, sample.interval_seconds)
+
+    return min(found, key=place, default=None)
 
 
 def _rank(reading: Reading) -> int:
