@@ -58,6 +58,9 @@ PATIENT_DEADLINE: Final = 30.0
 """For a poll of a late node: one that pages answers late, and what it says then matters most. On a disk of
 200 reads a second that takes 20 s. It is less than the 55 s within which two samples are evidence."""
 
+PATIENT_FAILURES: Final = 2
+"""After more failures in a row a node hangs: it must not hold for 30 s what other late nodes wait for."""
+
 DEADLINE_SHARE: Final = 0.8
 """The part of the interval that a poll may take, so that it has ended before the next one is due."""
 
@@ -377,7 +380,7 @@ class Schedule:
                 self._hot_starts.popleft()
         node.polled = now
         deadline = min(DEADLINE_SHARE * self._usual(node), LONGEST_DEADLINE)
-        if node.is_late:
+        if node.is_late and node.failures <= PATIENT_FAILURES:
             deadline = PATIENT_DEADLINE
         self._flights[name] = _Flight(started=now, deadline=deadline, is_late=node.is_late)
         return Poll(

@@ -235,6 +235,14 @@ def test_each_part_of_that_evidence_is_needed(usual: float | None, late: dict[st
     assert node.polls(30, **late).evictable == ()
 
 
+def test_memory_outside_pods_guards_against_that_evidence_too() -> None:
+    node = Watched()
+    outside = {"pods_commit": 2 * GIB, "commit_limit": CEILING}
+    node.polls(5, **AT_REST | outside)
+    node.polls(30, **LATE | outside)
+    assert node.physical_hold() is Hold.UNATTRIBUTED
+
+
 def test_what_an_exporter_has_measured_lasts_while_the_kubelet_shows_that_the_node_pages() -> None:
     """The node pages so much that Prometheus can no longer scrape it."""
     node = Watched(BOTH)

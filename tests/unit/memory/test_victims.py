@@ -133,13 +133,13 @@ def test_where_no_pod_has_grown_none_goes() -> None:
 
 @pytest.mark.parametrize(
     ("grown", "enough"),
-    [(None, 0.1), (0.0, 0.1), (8.0, 1.0)],
+    [(None, 0.25), (0.0, 0.1), (8.0, 1.0)],
     ids=["growth of the node unknown", "none", "known"],
 )
 def test_where_the_growth_of_all_pods_is_not_what_the_node_lacks_none_goes(
     grown: float | None, enough: float
 ) -> None:
-    """The node lacks 10 GiB, of which a fiftieth is enough, or has grown by 8, of which it is a quarter."""
+    """It lacks 10 GiB: a 50th is enough, a 20th if no more is known, or a quarter of its growth of 8."""
 
     def each_grown_by(gib: float) -> Choice:
         pods = (a_pod(name, 4, commit_growth=gib * GIB) for name in ("a", "b"))

@@ -298,8 +298,10 @@ def _timed(before: NodePressure, sample: MemorySample) -> MemorySample:
 
 def _usual(usual: float | None, sample: MemorySample) -> float | None:
     """Return what the kubelet usually takes to answer, with what it took this time."""
-    if sample.answer_seconds is None or usual is None:
-        return sample.answer_seconds if usual is None else usual
+    if sample.answer_seconds is None or sample.answer_seconds >= LATE_SECONDS:
+        return usual  # a node that pages already must not teach its kubelet to be slow
+    if usual is None:
+        return sample.answer_seconds
     return usual + LEARNING * (sample.answer_seconds - usual)
 
 
@@ -345,7 +347,8 @@ def _signalled(memory: NodePressure, *, at: float, settings: DetectorSettings) -
         if is_on:
             has_returned = since is not None and at - since < CALM_SECONDS
             returns = min(returns + 1, MAX_RETURNS) if has_returned else 0
-        since = at
+        # What was unknown until now has not ended, so what follows does not come back.
+        since = None if memory.is_signalled is None and not is_on else at
     else:
         is_on = memory.is_signalled
     return replace(
@@ -526,7 +529,7 @@ def _raised(
 def known_at(memory: NodePressure, *, now: float, settings: DetectorSettings) -> NodePressure:
     """Return ``memory`` with what is known of it ``now``, on the clock of the samples."""
     levels = {axis: _level(memory.axes[axis], now) for axis in Axis}
-    is_under_pressure = any(level is not None and level >= Level.SOFT for level in levels.values())
+    is_under_pressure = any(level is not None and level >= Level.PROXY_ONLY for level in levels.values())
     guard = _guard(memory, now) if is_under_pressure else None
     axes = {
         axis: _axis_at(memory.axes[axis], levels[axis], memory, guard, now=now, settings=settings)
@@ -639,7 +642,7 @@ def _moments(memory: NodePressure) -> Iterator[float]:
     for axis in memory.axes.values():
         if axis.sampled_at is not None:
             yield axis.sampled_at + axis.fresh_seconds
-        if axis.held >= Level.SOFT and len(axis.points) >= EVIDENCE_SAMPLES:
+        if axis.held >= Level.PROXY_ONLY and len(axis.points) >= EVIDENCE_SAMPLES:
             yield axis.points[-EVIDENCE_SAMPLES].at + EVIDENCE_SECONDS
     if memory.growth is not NO_GROWTH:
         yield memory.growth.last_at + FRESH_SECONDS

@@ -65,7 +65,8 @@ GROWN_SHARE: Final = 0.02
 """Nor are pods that grew by less than this share of what is missing: what pods have varies."""
 
 MIN_SHARE: Final = 0.05
-"""Evicting a pod with a smaller share of what is missing is a disruption without an effect."""
+"""Evicting a pod with a smaller share of what is missing is a disruption without an effect. Nor is less
+growth of all pods the cause, where it is not known how much more the node has committed."""
 
 
 class Exclusion(Enum):
@@ -276,7 +277,8 @@ def judge(
             exclusion = Exclusion.TOO_SMALL
         found.append((each, exclusion))
     if by_growth:
-        needed = max(GROWN_SHARE * missing, EXPLAINED_SHARE * (grown or 0.0))
+        floor = MIN_SHARE if grown is None else GROWN_SHARE
+        needed = max(floor * missing, EXPLAINED_SHARE * (grown or 0.0))
         found = _of_growers(found, basis, needed)
     eligible = [each for each, exclusion in found if exclusion is None]
     if any(each.asks_to_stay for each in eligible):
