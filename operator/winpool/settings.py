@@ -175,8 +175,8 @@ class Settings(BaseSettings):
             ge=1,
             le=45,
             description="The same for nodes that are near the end of their memory. At most "
-            "--memory-poll-seconds. Above 27, no pod is evicted for samples of kubelets: an eviction needs "
-            "two samples of the last 55 seconds.",
+            "--memory-poll-seconds. The longer it is, the fewer evictions can begin: each needs two samples "
+            "of the last 55 seconds.",
         ),
     ] = 10
     protected_namespaces: Annotated[

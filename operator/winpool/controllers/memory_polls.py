@@ -38,7 +38,7 @@ BASE_INTERVAL: Final = 30.0
 
 HOT_INTERVAL: Final = 10.0
 """The same while one of the nodes is hot. The two samples that an eviction needs are at most 55 s old, and
-may be scraped 30 s apart: so the second has to be known within 15 s."""
+may be scraped 30 s apart: so the second has to be known within 25 s."""
 
 DEADLINE: Final = 8.0
 """For one set: less than the shortest interval."""
@@ -48,7 +48,7 @@ AT_ONCE: Final = 50
 
 BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Seconds. A kubelet that is well answers within the first few, one above 5 s is late, and the longest
-deadline is 10 s (``kubelet/schedule.py``)."""
+deadline of one that was not late is 10 s (``kubelet/schedule.py``)."""
 
 EvictionResult = Literal["Evicted", "Refused", "Gone", "Failed", "Unanswered"]
 """How a request to evict a pod ended, see ``controllers/evictions.py``."""

@@ -357,9 +357,9 @@ NOTHING_MEASURED: Final[Mapping[Axis, AxisPressure]] = MappingProxyType(
 class NodePressure:
     """The memory of a node: what is known of it at one moment, and what its samples have shown.
 
-    ``guard`` is why evictions cannot be expected to help, at Soft and above. ``is_signalled`` says whether
-    condition and taint are to be on the node, None where they stay as they are. ``outside_pods`` are the
-    bytes that are committed outside pods, as far as that is known.
+    ``guard`` is why evictions cannot be expected to help, at Soft and above or where a late kubelet is
+    evidence. ``is_signalled`` says whether condition and taint are to be on the node, None where they stay
+    as they are. ``outside_pods`` are the bytes that are committed outside pods, as far as that is known.
 
     The rest is the detector's, and none of it is kept for longer than it is fresh: ``sources`` has the last
     sample of each source, ``seen_at`` is when the last one of any arrived. ``overhead`` is what the kubelet's

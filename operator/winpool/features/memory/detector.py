@@ -529,7 +529,10 @@ def _raised(
 def known_at(memory: NodePressure, *, now: float, settings: DetectorSettings) -> NodePressure:
     """Return ``memory`` with what is known of it ``now``, on the clock of the samples."""
     levels = {axis: _level(memory.axes[axis], now) for axis in Axis}
-    is_under_pressure = any(level is not None and level >= Level.PROXY_ONLY for level in levels.values())
+    is_under_pressure = any(
+        level is not None and (level >= Level.SOFT or is_seen_to_page(memory.axes[axis].points))
+        for axis, level in levels.items()
+    )
     guard = _guard(memory, now) if is_under_pressure else None
     axes = {
         axis: _axis_at(memory.axes[axis], levels[axis], memory, guard, now=now, settings=settings)

@@ -45,6 +45,7 @@ from winpool.features.memory.intents import (
 from winpool.features.memory.overview import Breaker, max_evicting_nodes
 from winpool.features.memory.settings import SETTLE_SECONDS
 from winpool.features.memory.victims import Choice, Protection, candidates_of, choose
+from winpool.model.memory_report import level_name
 from winpool.model.node import Eviction, Node, Premise
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import Pod
@@ -540,7 +541,7 @@ class NodeEvictions:
             pod.uid,
             at=now.replace(microsecond=0),
             until=deadline(now=now, grace_seconds=grace),
-            why=f"{axis.axis.value}, {axis.held.name.capitalize()}",
+            why=f"{axis.axis.value}, {level_name(axis.held)}",
         )
         return replace(
             step,
