@@ -165,8 +165,9 @@ class Settings(BaseSettings):
         int,
         Field(
             ge=1,
-            le=120,
-            description="Seconds between two polls of a kubelet, for pools with memoryPressure.",
+            le=100,
+            description="Seconds between two polls of a kubelet, for pools with memoryPressure. With more, "
+            "a sample would be too old before the next one comes.",
         ),
     ] = 60
     memory_hot_poll_seconds: Annotated[

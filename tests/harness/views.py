@@ -45,6 +45,7 @@ def an_axis(axis: Axis, level: Level | None = Level.NORMAL, **changes: Any) -> A
         since=None if not level else 100.0,
         ready_since=100.0 if level in (Level.SOFT, Level.HARD) else None,
         sampled_at=100.0,
+        looked_at=100.0,
         source=KUBELET,
         reading=Reading(
             axis,

@@ -19,7 +19,7 @@ from winpool.controllers.watched_nodes import Probe, Series, WatchedNode, Watche
 from winpool.kubelet.addresses import INTERNAL, AddressRules, Target
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.samples import KubeletEviction
-from winpool.kubelet.schedule import JITTER_SHARE, LONGEST_BACKOFF, Intervals, Poll, Schedule
+from winpool.kubelet.schedule import JITTER_SHARE, LONGEST_BACKOFF, Intervals, Poll, Schedule, next_answer
 from winpool.loops import Wake, soonest
 from winpool.model.pressure import MemorySample, PodUsage
 
@@ -46,7 +46,7 @@ DEADLINE: Final = 8.0
 AT_ONCE: Final = 50
 """Nodes whose detectors are stepped before other tasks run: some 5 ms."""
 
-BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds. A kubelet that is well answers within the first few, one above 5 s is late, and the longest
 deadline of one that was not late is 10 s (``kubelet/schedule.py``)."""
 
@@ -371,7 +371,7 @@ class Poller:
             interval=interval,
             ram=node.memory.capacity,
             seconds=seconds,
-            following=self._schedule.next_answer(node.name),
+            following=next_answer(seconds),
         )
         outcome = watched.took(sample, cold_interval=self.connections.intervals.base)
         self.stats.samples[source, outcome] += 1

@@ -85,6 +85,11 @@ SPREAD_PER_NODE: Final = BASE_INTERVAL / 5000
 are polled at once, and a fleet of 5,000 nodes is not polled in one burst."""
 
 
+def next_answer(seconds: float) -> float:
+    """Return after how many seconds a node that took so many ``seconds`` is heard of; 0 if it is not late."""
+    return PATIENT_DEADLINE if seconds > LATE_SECONDS else 0.0
+
+
 class Waiting:
     """Names that wait, each with a number: the smallest number first, then the order of the names.
 
@@ -293,11 +298,6 @@ class Schedule:
         """Return every how many seconds the node is polled while it answers in time."""
         node = self._nodes.get(name)
         return self.intervals.base if node is None else self._usual(node)
-
-    def next_answer(self, name: str) -> float:
-        """Return after how many seconds a late node answers next at the latest; 0 for others."""
-        node = self._nodes.get(name)
-        return PATIENT_DEADLINE if node is not None and node.is_late else 0.0
 
     def due(self, *, now: float) -> list[Poll]:
         """Return the polls to start now. Each of them is in flight until ``done``, which must follow."""

@@ -202,6 +202,11 @@ class MemorySample:
         """When it was measured, on the operator's clock: as old as its source says, else on arrival."""
         return self.arrived_at if self.age is None else self.arrived_at - self.age
 
+    @property
+    def measured_after(self) -> float:
+        """The moment before which it was not measured: a kubelet measures after it was asked."""
+        return self.measured_at - (self.answer_seconds or 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -275,8 +280,8 @@ class AxisPressure:
     What the samples have shown: ``reading`` is the last one, of ``source``, measured at ``sampled_at`` and
     fresh for ``fresh_seconds``. ``sampled_at`` is None before the first one, and after the clock of a node
     was set back. ``points`` are the trend of that source, ``seconds_left`` is where it leads on COMMIT.
-    ``high_water`` is what has been before; None where that is not known. ``calm_at`` is when a sample of
-    a source that does not speak for the axis last showed that it is over no line.
+    ``high_water`` is what has been before; None where that is not known. ``looked_at`` is when it was last
+    as it is: measured, or a kubelet asked, also by a source that only shows that it is over no line.
     ``ready_since``: each reading from then on has shown that it has lasted long enough for an eviction; None
     where the last has not.
     """
@@ -296,14 +301,7 @@ class AxisPressure:
     points: tuple[Reading, ...] = ()
     latches: Mapping[Level, Latch] = field(default_factory=lambda: NOTHING_LATCHED)
     high_water: HighWater | None = None
-    calm_at: float | None = None
-
-    @property
-    def looked_at(self) -> float | None:
-        """When it was last measured that the axis is as it is; None where it never was."""
-        if self.sampled_at is None or self.calm_at is None:
-            return self.sampled_at
-        return max(self.sampled_at, self.calm_at)
+    looked_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,10 +408,15 @@ class NodePressure:
         return None if reading is None else reading.used
 
     @property
+    def is_late(self) -> bool:
+        """Whether its kubelet has answered late the last time."""
+        return any(each.is_late for each in self.sources.values())
+
+    @property
     def evictable(self) -> tuple[AxisPressure, ...]:
         """The axes for which an eviction is right now, the worst first."""
         ready = [self.axes[axis] for axis in Axis if self.axes[axis].hold is None]
-        return tuple(sorted(ready, key=lambda each: -each.held))
+        return tuple(sorted(ready, key=lambda each: -(each.level or Level.NORMAL)))
 
     @property
     def priority(self) -> float:
@@ -446,7 +449,7 @@ class NodePressure:
                 latches=NOTHING_LATCHED,
                 fresh_seconds=0.0,
                 high_water=None,
-                calm_at=None,
+                looked_at=None,
             )
             for axis, each in self.axes.items()
         }

@@ -30,7 +30,7 @@ from winpool.features.memory.overview import Breaker
 from winpool.features.memory.settings import settings_of
 from winpool.kubelet.outcome import Outcome
 from winpool.kubelet.samples import rate_of, reported_bytes
-from winpool.kubelet.schedule import SOON_POLLS_PER_SECOND, Intervals, Schedule
+from winpool.kubelet.schedule import SOON_POLLS_PER_SECOND, Intervals, Schedule, next_answer
 from winpool.model.node import Node, NodeMemory
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import EvictionFacts, Pod
@@ -65,6 +65,8 @@ ANSWER_READS: Final = 500
 """What such a program has to read back from the disk first, on a node that pages: 8 MiB that were trimmed."""
 READS_AT_ONCE: Final = 8
 """Reads of other threads that each of these waits for: one for each core of a usual node."""
+SLOW_SECONDS: Final = 12.0
+"""What a slow network adds to each answer."""
 TIMEOUT_SECONDS: Final = 10.0
 LONGEST_WAIT_SECONDS: Final = 60.0
 """Between two looks, whatever is due."""
@@ -281,6 +283,7 @@ class OperatorNode:
         if self._pending is None and self._failing_until is None:
             for poll in self._schedule.due(now=now):
                 seconds, fault = answer_seconds(world), self._scene.fault(Source.KUBELET, now)
+                seconds += SLOW_SECONDS if fault is FaultKind.SLOW else 0.0
                 if fault is FaultKind.SILENT or seconds > poll.deadline:
                     self._failing_until = now + poll.deadline
                     continue
@@ -318,7 +321,7 @@ class OperatorNode:
             interval=interval,
             ram=self._scene.hardware.ram_bytes,
             seconds=now - self._asked_at,
-            following=self._schedule.next_answer(_NAME),
+            following=next_answer(now - self._asked_at),
         )
         self._watched.took(arrived, cold_interval=Intervals().base)
         if lists:
@@ -537,6 +540,7 @@ def _calm(at: float) -> NodePressure:
         Axis.COMMIT,
         level=Level.NORMAL,
         sampled_at=at,
+        looked_at=at - ANSWER_SECONDS,
         reading=Reading(Axis.COMMIT, left=12 * GIB, whole=24 * GIB, at=at),
         hold=Hold.NO_PRESSURE,
         fresh_seconds=120.0,

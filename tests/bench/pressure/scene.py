@@ -123,6 +123,8 @@ class FaultKind(StrEnum):
     """A kubelet does not answer. Prometheus cannot scrape an exporter, and knows nothing of it."""
     ABSURD = "absurd"
     """The numbers of an answer are missing, 0 or 2**63, all of them alike."""
+    SLOW = "slow"
+    """The network to a kubelet is slow, and its node is not."""
 
 
 class Fault(_Part):

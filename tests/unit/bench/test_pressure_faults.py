@@ -22,6 +22,8 @@ from winpool.ownership.desired import KEEP
 
 BEGINS, ENDS = 1000, 1700
 DECIDED_SECONDS = 1500
+UNTRUE = [each for each in FaultKind if each is not FaultKind.SLOW]
+"""With these, what a source says is not what is so at that time."""
 
 
 def a_fault(source: Source, kind: FaultKind, *, begins: float = BEGINS, ends: float = ENDS) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def test_an_eviction_needs_two_recent_measurements_of_the_node_and_one_of_its_po
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FaultKind)
+@pytest.mark.parametrize("kind", UNTRUE)
 @pytest.mark.parametrize("source", Source)
 def test_nothing_is_measured_by_a_source_while_it_is_at_fault(source: Source, kind: FaultKind) -> None:
     (other,) = set(Source) - {source}
@@ -80,7 +82,7 @@ def evict_at_the_set_time(nodes: Sequence[Node], of: Pass) -> Mapping[str, Step]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "stale"),
-    [([], 0), *(([a_fault(Source.KUBELET, kind)], 1) for kind in FaultKind)],
+    [([], 0), *(([a_fault(Source.KUBELET, kind)], kind in UNTRUE) for kind in FaultKind)],
     ids=["no fault", *FaultKind],
 )
 def test_an_eviction_on_old_data_is_counted(

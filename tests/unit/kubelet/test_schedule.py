@@ -12,6 +12,7 @@ from winpool.kubelet.schedule import (
     MAX_KEPT,
     PATIENT_DEADLINE,
     Schedule,
+    next_answer,
 )
 
 # Tiers
@@ -41,11 +42,11 @@ def test_a_late_node_may_take_half_a_minute_and_its_sample_counts_for_as_long() 
     schedule = a_schedule("w1")
     schedule.set_priority("w1", 1.0, now=0.0)
     assert answered(schedule, 1.0, seconds=LATE_SECONDS + 0.1) == ["w1"]
-    assert (schedule.interval("w1"), schedule.next_answer("w1")) == (10.0, PATIENT_DEADLINE)
+    assert (schedule.interval("w1"), next_answer(6.0)) == (10.0, PATIENT_DEADLINE)
     (poll,) = schedule.due(now=11.0)
     assert poll.deadline == PATIENT_DEADLINE
     schedule.done("w1", now=12.0, sampled=True)
-    assert schedule.next_answer("w1") == 0.0
+    assert next_answer(4.0) == 0.0
     assert schedule.due(now=21.0)[0].deadline == 8.0
 
 

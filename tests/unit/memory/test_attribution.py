@@ -325,6 +325,15 @@ def test_the_effect_is_measured_on_commit_also_where_another_source_has_the_last
     assert node.view().guard is Guard.INEFFECTIVE
 
 
+def test_an_eviction_without_effect_is_the_last_also_where_only_ram_is_short() -> None:
+    values = available(0.5, **PAGING) | committed(12)
+    node = Watched(EXPORTER_ONLY, PROMETHEUS)
+    node.polls(3, **values)
+    assert node.physical_hold() is None
+    evict(node, share=2.0 * GIB, after=values)
+    assert (node.view().guard, node.physical_hold()) == (Guard.INEFFECTIVE, Hold.UNATTRIBUTED)
+
+
 def test_an_eviction_is_the_last_where_it_is_not_known_what_the_node_has_committed() -> None:
     values = available(0.5, **PAGING)
     node = Watched(EXPORTER_ONLY, PROMETHEUS)

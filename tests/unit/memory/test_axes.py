@@ -197,6 +197,7 @@ LATE = {"physical_total": RAM, "proxy_available": 1.9 * GIB, "commit_total": 20 
 """Of a kubelet that has to read itself back from the disk."""
 PROMPT = LATE | {"answer_seconds": 1.0}
 AT_REST = PROMPT | {"proxy_available": 12 * GIB}
+IDLE = available(10, hard_reads_per_second=0, commit_total=20 * GIB)
 
 
 def test_an_estimate_evicts_where_the_kubelet_is_late_and_more_is_committed_than_there_is_ram() -> None:
@@ -235,6 +236,16 @@ def test_each_part_of_that_evidence_is_needed(usual: float | None, late: dict[st
     assert node.polls(30, **late).evictable == ()
 
 
+def test_a_kubelet_that_is_late_where_ram_is_not_short_is_so_for_another_reason() -> None:
+    """The network, or the CPU. It counts again once the kubelet has answered in time."""
+    node = Watched()
+    node.polls(5, **AT_REST)
+    node.poll(**AT_REST | {"answer_seconds": 8.0})
+    assert node.polls(30, **LATE).evictable == ()
+    node.polls(40, **AT_REST)
+    assert node.polls(10, **LATE).evictable != ()
+
+
 def test_memory_outside_pods_guards_against_that_evidence_too() -> None:
     node = Watched()
     outside = {"pods_commit": 2 * GIB, "commit_limit": CEILING}
@@ -249,10 +260,21 @@ def test_what_an_exporter_has_measured_lasts_while_the_kubelet_shows_that_the_no
     node.polls(5, **AT_REST)
     for _ in range(3):
         node.poll(source=PROMETHEUS, **available(0.5, hard_reads_per_second=3000))
+    node.polls(2, **LATE)
+    assert node.physical() is Level.HARD
     node.polls(4, **PROMPT)
     assert node.physical() is None
     node.polls(2, **LATE)
-    assert node.physical() is Level.HARD
+    assert (node.physical(), node.axis(Axis.PHYSICAL).held) == (Level.PROXY_ONLY, Level.HARD)
+
+
+def test_what_an_exporter_measured_long_ago_is_not_what_a_late_kubelet_shows() -> None:
+    node = Watched(BOTH)
+    node.polls(5, **AT_REST)
+    node.poll(source=PROMETHEUS, **available(0.5, hard_reads_per_second=3000))
+    node.poll(after=121, **LATE)
+    node.polls(2, **LATE)
+    assert (node.physical(), node.physical_hold()) == (Level.PROXY_ONLY, Hold.GRACE)
 
 
 def test_hard_that_an_exporter_has_seen_once_is_confirmed_by_late_kubelets() -> None:
@@ -288,13 +310,28 @@ def test_of_a_node_that_is_no_longer_hot_the_exporter_is_read_more_often_and_end
 
 def test_a_kubelet_shows_that_a_node_is_calm_before_it_is_scraped_again() -> None:
     node = Watched(BOTH)
-    node.poll(source=PROMETHEUS, interval=30, age=0.0, **available(10, hard_reads_per_second=0))
+    node.poll(source=PROMETHEUS, interval=30, age=0.0, **IDLE)
     measured = node.axis(Axis.PHYSICAL).looked_at
-    node.polls(2, physical_total=RAM, proxy_available=12 * GIB)
+    node.polls(2, **AT_REST)
     assert node.axis(Axis.PHYSICAL).source == PROMETHEUS
-    assert (measured, node.axis(Axis.PHYSICAL).looked_at) == (1010.0, 1030.0)
-    node.poll(physical_total=RAM, proxy_available=2 * GIB)
-    assert node.axis(Axis.PHYSICAL).looked_at == 1030.0
+    assert (measured, node.axis(Axis.PHYSICAL).looked_at) == (1010.0, 1029.0), "when the kubelet was asked"
+    node.poll(**PROMPT)
+    assert node.axis(Axis.PHYSICAL).looked_at == 1029.0
+
+
+@pytest.mark.parametrize(
+    ("commit", "is_seen"),
+    [(20, True), (27.8, True), (28.4, False), (None, False)],
+    ids=["as before", "enough left", "too little left", "unknown"],
+)
+def test_what_the_node_has_committed_since_may_be_memory_that_the_estimate_does_not_count(
+    commit: float | None, is_seen: bool
+) -> None:
+    """Of kernel and shared memory. 10.5 GiB are estimated to be left, and a Warning begins at 2.4."""
+    node = Watched(BOTH)
+    node.poll(source=PROMETHEUS, interval=30, age=0.0, **IDLE)
+    node.polls(2, **AT_REST | {"commit_total": None if commit is None else commit * GIB})
+    assert (node.axis(Axis.PHYSICAL).looked_at == 1029.0) is is_seen
 
 
 def test_the_estimate_is_corrected_by_what_an_exporter_has_shown() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.features.memory.overview import is_systemic, max_evicting_nodes
+from harness.evicting import SAMPLED_AT, a_hot_node, a_view, an_axis
+from harness.memory import KUBELET, a_sample
+from winpool.features.memory.overview import Breaker, is_systemic, max_evicting_nodes
+from winpool.model.pressure import Axis, Hold, Level
 
 FIFTH = "20%"
 
@@ -35,6 +40,23 @@ def test_evictions_stop_when_more_nodes_than_the_limit_are_in_trouble(
 ) -> None:
     found = is_systemic(pressured=pressured, unknown=unknown, nodes=nodes, max_pressured_nodes=limit)
     assert found is is_open
+
+
+@pytest.mark.parametrize(
+    ("late", "is_paging", "is_open"), [(1, True, False), (2, True, True), (2, False, False)], ids=str
+)
+def test_where_other_kubelets_answer_late_too_that_shows_nothing_of_one_node(
+    late: int, is_paging: bool, is_open: bool
+) -> None:
+    """It is the network, or this process. What an exporter measures is not changed by that."""
+    nodes = [a_hot_node(f"w{number}") for number in range(10)]
+    calm = a_view(commit=Hold.NO_PRESSURE, level=Level.NORMAL)
+    slow = replace(calm, sources={KUBELET: a_sample(SAMPLED_AT, is_late=True)})
+    memory = {node.uid: slow if number < late else calm for number, node in enumerate(nodes)}
+    axis = an_axis(Axis.PHYSICAL, hold=None)
+    assert axis.reading is not None
+    axis = replace(axis, reading=replace(axis.reading, is_paging=is_paging))
+    assert Breaker(nodes, memory, "10%").is_open_for(axis) is is_open
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,16 @@ def test_no_eviction_without_two_fresh_samples(
             assert now - evidence[-1].arrived_at <= 2.5 * evidence[-1].interval_seconds
 
 
+@given(histories, measuring)
+def test_a_raised_guard_permits_no_eviction(history: History, settings: DetectorSettings) -> None:
+    state = NO_SAMPLES
+    for sample in history.samples:
+        state = step(state, sample, settings)
+        view = known_at(state, now=sample.arrived_at, settings=settings)
+        assert not (state.growth.raised and view.evictable)
+        assert view.guard is None or not view.evictable
+
+
 @given(histories, settings, st.data())
 def test_more_commit_in_the_last_sample_never_lowers_a_level(
     history: History, settings: DetectorSettings, data: st.DataObject
@@ -225,7 +235,7 @@ def test_shifting_all_times_by_a_constant_changes_nothing(
                     since=None if each.since is None else each.since - shift,
                     ready_since=None if each.ready_since is None else each.ready_since - shift,
                     sampled_at=None if each.sampled_at is None else each.sampled_at - shift,
-                    calm_at=None if each.calm_at is None else each.calm_at - shift,
+                    looked_at=None if each.looked_at is None else each.looked_at - shift,
                     reading=None if each.reading is None else replace(each.reading, at=0, taken_at=None),
                     points=tuple(replace(point, at=point.at - shift, taken_at=None) for point in each.points),
                     high_water=None

@@ -126,6 +126,18 @@ def test_a_pod_that_grew_by_a_quarter_of_the_one_that_grew_most_may_go() -> None
     assert name_of(chosen(grown, a_pod("leak", 2, commit_growth=1.0 * GIB))) == "grown"
 
 
+@pytest.mark.parametrize(
+    ("axis", "name"), [(Axis.COMMIT, "leak"), (Axis.PHYSICAL, "heap")], ids=["commit", "working sets"]
+)
+def test_what_a_pod_has_committed_varies_by_a_twentieth(axis: Axis, name: str) -> None:
+    """Where only working sets are known, that would be too late for a leak."""
+    heap = a_pod("heap", 10, working_set=10.0 * GIB, working_set_growth=0.49 * GIB, commit_growth=0.49 * GIB)
+    leak = a_pod("leak", 3, working_set=3.0 * GIB, working_set_growth=0.2 * GIB, commit_growth=0.2 * GIB)
+    found = chosen(heap, leak, axis=axis, missing=4)
+    assert name_of(found) == name
+    assert (Exclusion.NOT_GROWING in found.excluded) is (axis is Axis.COMMIT)
+
+
 def test_where_no_pod_has_grown_none_goes() -> None:
     found = chosen(a_pod("a", 9, commit_growth=None), a_pod("b", 4, commit_growth=0.0))
     assert (name_of(found), found.excluded) == (None, {Exclusion.NOT_GROWING: 2})
@@ -142,7 +154,7 @@ def test_where_the_growth_of_all_pods_is_not_what_the_node_lacks_none_goes(
     """It lacks 10 GiB: a 50th is enough, a 20th if no more is known, or a quarter of its growth of 8."""
 
     def each_grown_by(gib: float) -> Choice:
-        pods = (a_pod(name, 4, commit_growth=gib * GIB) for name in ("a", "b"))
+        pods = (a_pod(name, 1.5, commit_growth=gib * GIB) for name in ("a", "b"))
         return chosen(*pods, missing=10, grown=grown)
 
     assert name_of(each_grown_by(enough)) == "a"
@@ -315,7 +327,7 @@ def test_pods_are_compared_by_what_is_short_as_far_as_it_is_known(
 ) -> None:
     """One pod has committed 20 GiB and touches 1 of them, the other 4 and touches all."""
     pods = [
-        a_pod("commits", 20.0, working_set=1.0 * GIB),
+        a_pod("commits", 20.0, working_set=1.0 * GIB, commit_growth=1.0 * GIB),
         a_pod("resides", 4.0, working_set=4.0 * GIB),
     ]
     if not has_commit:

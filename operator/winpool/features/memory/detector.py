@@ -169,7 +169,7 @@ def _of_source(
 
 
 def _restarted(axis: AxisPressure) -> AxisPressure:
-    return replace(interrupted(axis), sampled_at=None, points=(), seconds_left=None)
+    return replace(interrupted(axis), sampled_at=None, looked_at=None, points=(), seconds_left=None)
 
 
 def _advanced(before: NodePressure, sample: MemorySample, settings: DetectorSettings) -> NodePressure:
@@ -179,13 +179,12 @@ def _advanced(before: NodePressure, sample: MemorySample, settings: DetectorSett
     sources = _with_last(before, sample, settings)
     fresh = fresh_samples(sources, now=now, settings=settings)
     axes = {
-        axis: _axis_after(before.axes[axis], sample, fresh, overhead=before.overhead, settings=settings)
-        for axis in Axis
+        axis: _axis_after(before.axes[axis], sample, fresh, before=before, settings=settings) for axis in Axis
     }
-    overhead, usual, growth = before.overhead, before.usual_seconds, before.growth
+    overhead, growth = before.overhead, before.growth
     if axes[Axis.PHYSICAL].held is Level.NORMAL:
         overhead = _learnt(overhead, sample, fresh)
-        usual = _usual(usual, sample)
+    usual = _usual(before, sample, axes[Axis.PHYSICAL].held, settings)
     if _attributing(fresh) is sample:
         growth = _grown(growth, sample, settings.page_file)
     after = replace(
@@ -206,39 +205,47 @@ def _is_moved_by(axis: AxisPressure, sample: MemorySample) -> bool:
 
 
 def _axis_after(
-    before: AxisPressure,
+    axis: AxisPressure,
     sample: MemorySample,
     fresh: tuple[MemorySample, ...],
     *,
-    overhead: float,
+    before: NodePressure,
     settings: DetectorSettings,
 ) -> AxisPressure:
     """Return the axis after a fresh sample, which speaks for it only if no preferred source does.
 
     Where another source has spoken for it, one that was measured before that says nothing new.
     """
-    found = preferred(fresh, before.axis, overhead=overhead, settings=settings)
+    found = preferred(fresh, axis.axis, overhead=before.overhead, settings=settings)
     if found is not None and found[0] is sample:
-        is_news = before.sampled_at is None or sample.measured_at >= before.sampled_at
-        return _moved(before, found[1], sample, settings) if is_news else before
-    if before.source == sample.source:
-        return interrupted(before)
-    return _seen(before, sample, overhead=overhead, settings=settings)
+        is_news = axis.sampled_at is None or sample.measured_at >= axis.sampled_at
+        return _moved(axis, found[1], sample, settings) if is_news else axis
+    if axis.source == sample.source:
+        return interrupted(axis)
+    if axis.held is Level.NORMAL and _is_calm(axis, sample, before=before, settings=settings):
+        return replace(axis, looked_at=max(axis.looked_at or sample.measured_after, sample.measured_after))
+    return axis
 
 
-def _seen(
-    before: AxisPressure, sample: MemorySample, *, overhead: float, settings: DetectorSettings
-) -> AxisPressure:
-    """Return the axis after a sample that does not speak for it, but may show that the node is calm.
+def _is_calm(
+    axis: AxisPressure, sample: MemorySample, *, before: NodePressure, settings: DetectorSettings
+) -> bool:
+    """Whether a sample that does not speak for ``axis`` shows that it is over no line.
 
-    Evictions on other nodes of the pool wait for that, and kubelets are asked sooner than exporters are.
+    Evictions on other nodes of the pool wait for that, and kubelets are asked sooner than exporters are. An
+    estimate does not count kernel and shared memory. What these have taken since the last measurement is no
+    more than what the node has committed since.
     """
-    if before.held is not Level.NORMAL:
-        return before
-    reading = read(before.axis, sample, page_file=settings.page_file, overhead=overhead)
-    if reading is None or reading.left < lines(reading.axis, reading.whole, settings)[Level.WARNING]:
-        return before
-    return replace(before, calm_at=sample.measured_at)
+    reading = read(axis.axis, sample, page_file=settings.page_file, overhead=before.overhead)
+    if reading is None:
+        return False
+    left = reading.left
+    if reading.is_estimate:
+        measured = before.sources.get(axis.source)
+        if measured is None or measured.commit_total is None or sample.commit_total is None:
+            return False
+        left -= max(0.0, sample.commit_total - measured.commit_total)
+    return left >= lines(reading.axis, reading.whole, settings)[Level.WARNING]
 
 
 def _moved(
@@ -266,6 +273,7 @@ def _moved(
         held=held_in(latches),
         ready_since=ready_since,
         sampled_at=reading.at,
+        looked_at=sample.measured_after,
         source=sample.source,
         reading=reading,
         seconds_left=left,
@@ -296,13 +304,21 @@ def _timed(before: NodePressure, sample: MemorySample) -> MemorySample:
     return replace(sample, is_late=True)
 
 
-def _usual(usual: float | None, sample: MemorySample) -> float | None:
-    """Return what the kubelet usually takes to answer, with what it took this time."""
-    if sample.answer_seconds is None or sample.answer_seconds >= LATE_SECONDS:
+def _usual(
+    before: NodePressure, sample: MemorySample, held: Level, settings: DetectorSettings
+) -> float | None:
+    """Return what the kubelet usually takes to answer, with what it took this time.
+
+    One that is late where RAM is not short has another reason, such as the network or the CPU. So it is
+    unknown from then on, until the kubelet answers in time while RAM is not short.
+    """
+    took, usual = sample.answer_seconds, before.usual_seconds
+    if sample.is_late:
+        reading = read(Axis.PHYSICAL, sample, page_file=settings.page_file, overhead=before.overhead)
+        return usual if reading is not None and reading.is_paging else None
+    if took is None or took >= LATE_SECONDS or held is not Level.NORMAL:
         return usual  # a node that pages already must not teach its kubelet to be slow
-    if usual is None:
-        return sample.answer_seconds
-    return usual + LEARNING * (sample.answer_seconds - usual)
+    return took if usual is None else usual + LEARNING * (took - usual)
 
 
 def _followed_up(
@@ -312,7 +328,7 @@ def _followed_up(
     now, commit = sample.arrived_at, after.axes[Axis.COMMIT]
     after = _signalled(after, at=now, settings=settings)
     if is_commit and commit.reading is not None:
-        is_over = missing(commit.reading, commit.reading.whole, settings) <= 0
+        is_over = all(_has_ended(each, settings) for each in after.axes.values())
         after = _settled(after, at=sample.measured_at, commit_now=commit.reading.used, is_over=is_over)
     elif commit.sampled_at is None or now - commit.sampled_at > commit.fresh_seconds:
         after = _settled(after, at=now, commit_now=None, is_over=False)
@@ -320,6 +336,19 @@ def _followed_up(
     if is_calm and not after.evicted and (after.unmeasured or after.ineffective):
         after = replace(after, unmeasured=0, ineffective=0)
     return after
+
+
+def _has_ended(axis: AxisPressure, settings: DetectorSettings) -> bool:
+    """Whether an axis is over no line that is signalled, or was and is clear of it again.
+
+    An estimate does not show that what was measured has ended.
+    """
+    if axis.held < Level.PROXY_ONLY:
+        return True
+    reading = axis.reading
+    if reading is None or (reading.is_estimate and axis.held is not Level.PROXY_ONLY):
+        return False
+    return missing(reading, reading.whole, settings) <= 0
 
 
 # Whether pressure is signalled: by the condition, and by the taint that keeps pods away.
@@ -550,13 +579,16 @@ def known_at(memory: NodePressure, *, now: float, settings: DetectorSettings) ->
 def _level(axis: AxisPressure, now: float) -> Level | None:
     """Return the level of an axis that is known ``now``.
 
-    An estimate shows neither that Soft and Hard, once measured, are over, nor how bad it is meanwhile, unless
-    it is seen that the node still pages.
+    An estimate shows neither that Soft and Hard, once measured, are over, nor how bad it is meanwhile. Where
+    its kubelet is late from then on, the node still pages as it did.
     """
     if axis.sampled_at is None or axis.reading is None or now - axis.sampled_at > axis.fresh_seconds:
         return None
-    if not axis.reading.is_estimate or axis.reading.is_paging:
+    if not axis.reading.is_estimate:
         return axis.held
+    if axis.reading.is_paging:
+        over = (level for level, latch in axis.latches.items() if latch.over_samples)
+        return max(over, default=Level.PROXY_ONLY)
     if axis.held >= Level.SOFT:
         return None
     return axis.held if axis.held is Level.PROXY_ONLY else Level.NORMAL

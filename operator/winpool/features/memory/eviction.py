@@ -127,7 +127,7 @@ class EvictionState(Enum):
     """By anyone: a drain or an upgrade may be under way."""
     SYSTEMIC = "more of the pool is in trouble than maxPressuredNodes allows"
     """Evicted pods would only move the pressure to other nodes."""
-    UNSEEN = "too many nodes of the pool were not sampled since the eviction became right"
+    UNSEEN = "too many nodes of the pool were not sampled since the eviction became right, or answer late too"
     """They may be in trouble as well, and it is not seen yet."""
     KUBELET = "the kubelet reports MemoryPressure and evicts pods itself"
     """On COMMIT, the one axis that it knows."""
@@ -352,7 +352,7 @@ class NodeEvictions:
         if axis is None:
             return (0, 0.0, self.node.uid)
         whole = axis.reading.whole if axis.reading else 0.0
-        return (-axis.held, -axis.missing / whole if whole else 0.0, self.node.uid)
+        return (-(axis.level or Level.NORMAL), -axis.missing / whole if whole else 0.0, self.node.uid)
 
     def step(self, begins_at: datetime | None, *, is_held: bool) -> Step:
         """Return what to do next. A new eviction may begin from ``begins_at`` on.
@@ -444,7 +444,7 @@ class NodeEvictions:
             EvictionState.NOT_READY: node.ready != _TRUE,
             EvictionState.CORDONED: node.unschedulable,
             EvictionState.SYSTEMIC: breaker.is_open,
-            EvictionState.UNSEEN: axis is not None and breaker.is_open_for(axis.ready_since),
+            EvictionState.UNSEEN: axis is not None and breaker.is_open_for(axis),
             EvictionState.KUBELET: bool(self._memory and self._memory.evictable) and axis is None,
         }
         return next((state for state, is_true in guards.items() if is_true), None)
@@ -541,7 +541,7 @@ class NodeEvictions:
             pod.uid,
             at=now.replace(microsecond=0),
             until=deadline(now=now, grace_seconds=grace),
-            why=f"{axis.axis.value}, {level_name(axis.held)}",
+            why=f"{axis.axis.value}, {level_name(axis.level)}",
         )
         return replace(
             step,
@@ -612,6 +612,6 @@ def objection(
     # This is the last, since it goes through all nodes: some 15 ms in a pool of 5,000.
     known = {uid: memory for uid, (_, memory) in pool.items()}
     breaker = Breaker([each for each, _ in pool.values()], known, premise.max_pressured_nodes)
-    if breaker.is_open_for(axis.ready_since):
+    if breaker.is_open_for(axis):
         return "too much of the pool may be under pressure"
     return ""

@@ -248,7 +248,9 @@ _WHAT: Final = {
     (Axis.PHYSICAL, Level.SOFT): "These nodes are short of RAM, and page",
     (Axis.PHYSICAL, Level.PROXY_ONLY): "These nodes are short of RAM, as far as their kubelets show it",
 }
-_ENDING: Final = "The memory of these nodes was short, and is still signalled as short for a moment"
+_ENDING: Final = (
+    "The memory of these nodes was short, and is signalled as short until it has been enough for a while"
+)
 
 _WARNING: Final = {
     Axis.COMMIT: "These nodes have committed much of the memory that they can commit, or soon will have",

@@ -244,9 +244,10 @@ def latched(
     if level is Level.NORMAL and before.latches is NOTHING_LATCHED:
         return NOTHING_LATCHED
     counted = seconds_counted(before, reading.at)
-    # A late kubelet says that the node still pages as it did when an exporter could measure it.
+    # A late kubelet says that the node still pages as it did when an exporter could measure it, a moment ago.
+    still_pages = reading.is_paging and counted is not None
     follows = (
-        (is_same_source or reading.is_paging)
+        (is_same_source or still_pages)
         and before.sampled_at is not None
         and counted == reading.at - before.sampled_at
     )
@@ -254,7 +255,7 @@ def latched(
     found: dict[Level, Latch] = {}
     for each, latch in before.latches.items():
         is_shown = each is Level.PROXY_ONLY if reading.is_estimate else True
-        if (is_shown and each <= level) or (reading.is_paging and latch.over_samples):
+        if (is_shown and each <= level) or (still_pages and latch.over_samples):
             found[each] = Latch(
                 since=reading.at if latch.since is None else latch.since,
                 over_seconds=_longer(latch.over_seconds, counted),

@@ -147,6 +147,8 @@ class Breaker:
       known may be one of them, so it counts.
     - A node that was calm counts as unknown, until there is a sample of it that was measured after the
       eviction became right. A list that began before the change it is used for says nothing (P4).
+    - Where the evidence is that a kubelet answers late, a node whose kubelet does so too counts as unknown:
+      it may be the network, or this process.
 
     ``memory`` is the newest, by the UIDs of ``nodes``. It is counted when it is first asked: usually no
     eviction is near.
@@ -161,18 +163,25 @@ class Breaker:
         """Whether that is so by what is known, however old."""
         return self._is_systemic(unknown=0)
 
-    def is_open_for(self, ready_since: float | None) -> bool:
-        """Whether it may be so for an eviction that is right since then: older samples say nothing.
-
-        For None every sample is older.
-        """
-        calm = self._calm_at
-        return self._is_systemic(unknown=len(calm) if ready_since is None else bisect_left(calm, ready_since))
+    def is_open_for(self, axis: AxisPressure) -> bool:
+        """Whether it may be so for an eviction for ``axis``: samples from before it was right say nothing."""
+        is_late = axis.reading is not None and axis.reading.is_paging
+        counted = self._prompt_at if is_late else self._calm_at
+        since = axis.ready_since
+        seen = 0 if since is None else len(counted) - bisect_left(counted, since)
+        return self._is_systemic(unknown=len(self._calm_at) - seen)
 
     @cached_property
     def _calm_at(self) -> list[float]:
-        """When the last sample of each calm node was measured, the oldest first."""
+        """When each calm node was last looked at, the oldest first."""
         seen = (_calm_at(self.memory.get(node.uid)) for node in self.nodes)
+        return sorted(at for at in seen if at is not None)
+
+    @cached_property
+    def _prompt_at(self) -> list[float]:
+        """The same of those whose kubelets answer as fast as usual."""
+        known = (self.memory.get(node.uid) for node in self.nodes)
+        seen = (_calm_at(each) for each in known if each is not None and not each.is_late)
         return sorted(at for at in seen if at is not None)
 
     def _is_systemic(self, *, unknown: int) -> bool:

@@ -64,6 +64,8 @@ half, since working sets are trimmed where RAM is short, and a pod has more than
 GROWN_SHARE: Final = 0.02
 """Nor are pods that grew by less than this share of what is missing: what pods have varies."""
 
+OWN_GROWN_SHARE: Final = 0.05
+"""Nor is one that has committed so little more than before: heaps breathe."""
 MIN_SHARE: Final = 0.05
 """Evicting a pod with a smaller share of what is missing is a disruption without an effect. Nor is less
 growth of all pods the cause, where it is not known how much more the node has committed."""
@@ -134,7 +136,11 @@ class Candidate:
     def growth(self, basis: Basis) -> float:
         """Return by how many bytes it grew since its node was calm; 0 if it did not, or that is unknown."""
         grown = self.usage.commit_growth if basis is Basis.COMMIT else self.usage.working_set_growth
-        return grown if grown is not None and is_amount(grown) else 0.0
+        if grown is None or not is_amount(grown):
+            return 0.0
+        # A leak is evicted early by little growth, where working sets alone are known.
+        is_noise = basis is Basis.COMMIT and grown < OWN_GROWN_SHARE * (self.used(basis) or 0.0)
+        return 0.0 if is_noise else grown
 
     def tier(self, basis: Basis) -> tuple[bool, int, bool]:
         """Return its place in the three steps; the smallest goes first."""
