@@ -116,6 +116,7 @@ class Kubectl:
         self._alone = threading.Lock()
         self._has_run = False
         self._running: set[subprocess.Popen[bytes]] = set()
+        self._is_over = False
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="kubectl")
 
     def __enter__(self) -> Self:
@@ -124,6 +125,7 @@ class Kubectl:
 
     def __exit__(self, *_: object) -> None:
         """End every kubectl that still runs."""
+        self._is_over = True
         for each in list(self._running):
             _end(each)
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -227,6 +229,8 @@ class Kubectl:
         assert process.stdout is not None
         assert process.stderr is not None
         self._running.add(process)
+        if self._is_over:  # it was being started while the others were ended
+            _end(process)
         try:
             yield process, process.stdout, _Words(process.stderr, is_live=is_first)
         finally:

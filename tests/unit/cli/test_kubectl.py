@@ -342,6 +342,14 @@ def test_a_call_ends_with_the_plugin(stub: Callable[[str], Path]) -> None:
     assert not lives(folder)
 
 
+def test_a_call_that_starts_while_the_plugin_ends_ends_too(stub: Callable[[str], Path]) -> None:
+    stub("exec sleep 600")
+    with Kubectl() as kubectl:
+        pass
+    with pytest.raises(KubectlError):
+        kubectl.get("/x")
+
+
 def test_a_port_is_forwarded_as_long_as_it_is_needed(stub: Callable[[str], Path]) -> None:
     folder = stub(f"{LISTENS}; exec sleep 600")
     with Kubectl(("--context=c",)) as kubectl:
