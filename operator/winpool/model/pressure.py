@@ -204,7 +204,11 @@ class MemorySample:
 
     @property
     def measured_after(self) -> float:
-        """The moment before which it was not measured: a kubelet measures after it was asked."""
+        """When a kubelet was asked for it, and when another source measured it.
+
+        Kubelets on Windows measure every 10 s, so it may be that much older
+        (k8s.io/kubernetes, pkg/kubelet/winstats, perfCounterUpdatePeriod).
+        """
         return self.measured_at - (self.answer_seconds or 0.0)
 
 
@@ -406,11 +410,6 @@ class NodePressure:
         """What the node had committed by the last sample that says it, in bytes."""
         reading = self.axes[Axis.COMMIT].reading
         return None if reading is None else reading.used
-
-    @property
-    def is_late(self) -> bool:
-        """Whether its kubelet has answered late the last time."""
-        return any(each.is_late for each in self.sources.values())
 
     @property
     def evictable(self) -> tuple[AxisPressure, ...]:

@@ -545,7 +545,10 @@ def _calm(at: float) -> NodePressure:
         hold=Hold.NO_PRESSURE,
         fresh_seconds=120.0,
     )
-    return NodePressure(axes={Axis.COMMIT: axis, Axis.PHYSICAL: AxisPressure(Axis.PHYSICAL)})
+    answer = MemorySample(_KUBELET, arrived_at=at, answer_seconds=ANSWER_SECONDS)
+    return NodePressure(
+        axes={Axis.COMMIT: axis, Axis.PHYSICAL: AxisPressure(Axis.PHYSICAL)}, sources={_KUBELET: answer}
+    )
 
 
 def _time(now: float) -> datetime:

@@ -237,13 +237,32 @@ def test_each_part_of_that_evidence_is_needed(usual: float | None, late: dict[st
 
 
 def test_a_kubelet_that_is_late_where_ram_is_not_short_is_so_for_another_reason() -> None:
-    """The network, or the CPU. It counts again once the kubelet has answered in time."""
+    """The network, or the CPU. It counts again once the kubelet has long answered in time."""
     node = Watched()
     node.polls(5, **AT_REST)
     node.poll(**AT_REST | {"answer_seconds": 8.0})
     assert node.polls(30, **LATE).evictable == ()
-    node.polls(40, **AT_REST)
+    node.polls(31, **AT_REST)
+    node.poll(**AT_REST)
+    assert node.polls(9, **LATE).evictable == ()
+    node.polls(60, **AT_REST)
     assert node.polls(10, **LATE).evictable != ()
+
+
+def test_a_kubelet_that_is_late_where_an_exporter_measures_that_ram_is_short_is_late_for_that() -> None:
+    node = Watched(BOTH)
+    node.polls(5, **AT_REST)
+    node.poll(source=PROMETHEUS, age=0.0, **available(0.5, hard_reads_per_second=3000))
+    node.poll(**LATE | {"proxy_available": 4 * GIB})
+    node.polls(10, **LATE)
+    assert node.physical() is Level.HARD
+
+
+def test_a_kubelet_that_takes_about_as_long_as_late_is_does_not_become_late_with_each_answer() -> None:
+    node = Watched()
+    node.polls(5, **AT_REST)
+    levels = [node.poll(**LATE | {"answer_seconds": 4.9 + number % 2 / 5}) for number in range(40)]
+    assert len({each.axes[Axis.PHYSICAL].hold for each in levels[12:]}) == 1
 
 
 def test_memory_outside_pods_guards_against_that_evidence_too() -> None:
@@ -268,11 +287,21 @@ def test_what_an_exporter_has_measured_lasts_while_the_kubelet_shows_that_the_no
     assert (node.physical(), node.axis(Axis.PHYSICAL).held) == (Level.PROXY_ONLY, Level.HARD)
 
 
+def test_what_an_exporter_that_is_scraped_every_minute_has_measured_lasts_too() -> None:
+    """Its sample counts for two minutes, and the kubelet speaks after that."""
+    node = Watched(BOTH)
+    node.polls(5, **AT_REST)
+    node.poll(source=PROMETHEUS, interval=60, age=0.0, **available(0.5, hard_reads_per_second=3000))
+    for _ in range(10):
+        node.poll(after=15, **LATE)
+    assert (node.physical(), node.physical_hold()) == (Level.HARD, None)
+
+
 def test_what_an_exporter_measured_long_ago_is_not_what_a_late_kubelet_shows() -> None:
     node = Watched(BOTH)
     node.polls(5, **AT_REST)
     node.poll(source=PROMETHEUS, **available(0.5, hard_reads_per_second=3000))
-    node.poll(after=121, **LATE)
+    node.poll(after=146, **LATE)
     node.polls(2, **LATE)
     assert (node.physical(), node.physical_hold()) == (Level.PROXY_ONLY, Hold.GRACE)
 
@@ -321,13 +350,13 @@ def test_a_kubelet_shows_that_a_node_is_calm_before_it_is_scraped_again() -> Non
 
 @pytest.mark.parametrize(
     ("commit", "is_seen"),
-    [(20, True), (27.8, True), (28.4, False), (None, False)],
+    [(20, True), (27.5, True), (27.7, False), (None, False)],
     ids=["as before", "enough left", "too little left", "unknown"],
 )
 def test_what_the_node_has_committed_since_may_be_memory_that_the_estimate_does_not_count(
     commit: float | None, is_seen: bool
 ) -> None:
-    """Of kernel and shared memory. 10.5 GiB are estimated to be left, and a Warning begins at 2.4."""
+    """Of kernel and shared memory. 10 GiB were left, and a Warning begins at 2.4."""
     node = Watched(BOTH)
     node.poll(source=PROMETHEUS, interval=30, age=0.0, **IDLE)
     node.polls(2, **AT_REST | {"commit_total": None if commit is None else commit * GIB})

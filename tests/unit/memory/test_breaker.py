@@ -50,8 +50,13 @@ def test_where_other_kubelets_answer_late_too_that_shows_nothing_of_one_node(
 ) -> None:
     """It is the network, or this process. What an exporter measures is not changed by that."""
     nodes = [a_hot_node(f"w{number}") for number in range(10)]
-    calm = a_view(commit=Hold.NO_PRESSURE, level=Level.NORMAL)
-    slow = replace(calm, sources={KUBELET: a_sample(SAMPLED_AT, is_late=True)})
+    calm, slow = (
+        replace(
+            a_view(commit=Hold.NO_PRESSURE, level=Level.NORMAL),
+            sources={KUBELET: a_sample(SAMPLED_AT + seconds, answer_seconds=seconds)},
+        )
+        for seconds in (1.0, 5.0)
+    )
     memory = {node.uid: slow if number < late else calm for number, node in enumerate(nodes)}
     axis = an_axis(Axis.PHYSICAL, hold=None)
     assert axis.reading is not None

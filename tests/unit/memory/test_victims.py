@@ -130,12 +130,24 @@ def test_a_pod_that_grew_by_a_quarter_of_the_one_that_grew_most_may_go() -> None
     ("axis", "name"), [(Axis.COMMIT, "leak"), (Axis.PHYSICAL, "heap")], ids=["commit", "working sets"]
 )
 def test_what_a_pod_has_committed_varies_by_a_twentieth(axis: Axis, name: str) -> None:
-    """Where only working sets are known, that would be too late for a leak."""
+    """Where only working sets are known, that would be too late for a leak, which is evicted before."""
     heap = a_pod("heap", 10, working_set=10.0 * GIB, working_set_growth=0.49 * GIB, commit_growth=0.49 * GIB)
     leak = a_pod("leak", 3, working_set=3.0 * GIB, working_set_growth=0.2 * GIB, commit_growth=0.2 * GIB)
     found = chosen(heap, leak, axis=axis, missing=4)
     assert name_of(found) == name
     assert (Exclusion.NOT_GROWING in found.excluded) is (axis is Axis.COMMIT)
+
+
+def test_a_pod_that_has_to_stay_and_has_grown_most_keeps_all_however_large_it_is() -> None:
+    large = a_pod("large", 100, commit_growth=4.9 * GIB, is_blocked=True)
+    small = a_pod("small", 10, commit_growth=1.6 * GIB)
+    assert name_of(chosen(large, small, missing=10, grown=6.5)) is None
+
+
+def test_a_large_pod_leaks_if_most_of_what_the_node_has_committed_more_is_its_own() -> None:
+    large = a_pod("large", 104, commit_growth=2.4 * GIB)
+    assert name_of(chosen(large, missing=13, grown=2.4)) == "large"
+    assert name_of(chosen(large, missing=13, grown=6.0)) is None
 
 
 def test_where_no_pod_has_grown_none_goes() -> None:

@@ -44,6 +44,7 @@ from winpool.features.memory.settings import (
     EVIDENCE_SAMPLES,
     EVIDENCE_SECONDS,
     FRESH_SECONDS,
+    LATE_SECONDS,
     SETTLE_SECONDS,
     DetectorSettings,
 )
@@ -69,10 +70,11 @@ SOFT_SIGNAL_SECONDS: Final = 30.0
 LEARNING: Final = 0.1
 """So much is believed of a new difference between proxy and measurement, which are of different times, and of
 how long a kubelet has taken to answer."""
-LATE_SECONDS: Final = 5.0
-"""A kubelet on Windows takes two seconds. Where it pages, it takes as long as hundreds of reads."""
 LATE_TIMES: Final = 4.0
 """So many times what it usually takes is late."""
+STILL_LATE: Final = 0.5
+"""One that was late is so until it takes less than this share of that: otherwise one that takes about as long
+would change with each answer what is written."""
 
 GROWTH_SECONDS: Final = 600.0
 """Growth is that of the last ten minutes."""
@@ -223,8 +225,13 @@ def _axis_after(
     if axis.source == sample.source:
         return interrupted(axis)
     if axis.held is Level.NORMAL and _is_calm(axis, sample, before=before, settings=settings):
-        return replace(axis, looked_at=max(axis.looked_at or sample.measured_after, sample.measured_after))
+        return replace(axis, looked_at=_later(axis.looked_at, sample))
     return axis
+
+
+def _later(looked_at: float | None, sample: MemorySample) -> float:
+    after = sample.measured_after
+    return after if looked_at is None else max(looked_at, after)
 
 
 def _is_calm(
@@ -233,18 +240,18 @@ def _is_calm(
     """Whether a sample that does not speak for ``axis`` shows that it is over no line.
 
     Evictions on other nodes of the pool wait for that, and kubelets are asked sooner than exporters are. An
-    estimate does not count kernel and shared memory. What these have taken since the last measurement is no
-    more than what the node has committed since.
+    estimate does not count what kernel and shared memory take. So no more is left than was measured last,
+    without what the node has committed since.
     """
     reading = read(axis.axis, sample, page_file=settings.page_file, overhead=before.overhead)
     if reading is None:
         return False
     left = reading.left
     if reading.is_estimate:
-        measured = before.sources.get(axis.source)
-        if measured is None or measured.commit_total is None or sample.commit_total is None:
+        last = before.sources.get(axis.source)
+        if axis.reading is None or last is None or last.commit_total is None or sample.commit_total is None:
             return False
-        left -= max(0.0, sample.commit_total - measured.commit_total)
+        left = min(left, axis.reading.left) - max(0.0, sample.commit_total - last.commit_total)
     return left >= lines(reading.axis, reading.whole, settings)[Level.WARNING]
 
 
@@ -273,7 +280,7 @@ def _moved(
         held=held_in(latches),
         ready_since=ready_since,
         sampled_at=reading.at,
-        looked_at=sample.measured_after,
+        looked_at=_later(before.looked_at, sample),
         source=sample.source,
         reading=reading,
         seconds_left=left,
@@ -299,9 +306,11 @@ def _learnt(overhead: float, sample: MemorySample, fresh: tuple[MemorySample, ..
 def _timed(before: NodePressure, sample: MemorySample) -> MemorySample:
     """Return ``sample`` with whether its kubelet has answered late."""
     took, usual = sample.answer_seconds, before.usual_seconds
-    if took is None or usual is None or took < max(LATE_SECONDS, LATE_TIMES * usual):
+    if took is None or usual is None:
         return sample
-    return replace(sample, is_late=True)
+    last = before.sources.get(sample.source)
+    share = STILL_LATE if last is not None and last.is_late else 1.0
+    return replace(sample, is_late=took >= share * max(LATE_SECONDS, LATE_TIMES * usual))
 
 
 def _usual(
@@ -309,13 +318,14 @@ def _usual(
 ) -> float | None:
     """Return what the kubelet usually takes to answer, with what it took this time.
 
-    One that is late where RAM is not short has another reason, such as the network or the CPU. So it is
-    unknown from then on, until the kubelet answers in time while RAM is not short.
+    One that is late where nothing shows that RAM is short has another reason, such as the network or the CPU.
+    So that is usual, until many answers in time have shown otherwise.
     """
     took, usual = sample.answer_seconds, before.usual_seconds
-    if sample.is_late:
+    if sample.is_late and took is not None and usual is not None:
         reading = read(Axis.PHYSICAL, sample, page_file=settings.page_file, overhead=before.overhead)
-        return usual if reading is not None and reading.is_paging else None
+        is_explained = held >= Level.SOFT or (reading is not None and reading.is_paging)
+        return usual if is_explained else max(usual, took)
     if took is None or took >= LATE_SECONDS or held is not Level.NORMAL:
         return usual  # a node that pages already must not teach its kubelet to be slow
     return took if usual is None else usual + LEARNING * (took - usual)
@@ -328,7 +338,7 @@ def _followed_up(
     now, commit = sample.arrived_at, after.axes[Axis.COMMIT]
     after = _signalled(after, at=now, settings=settings)
     if is_commit and commit.reading is not None:
-        is_over = all(_has_ended(each, settings) for each in after.axes.values())
+        is_over = all(_has_ended(each, settings, at=now) for each in after.axes.values())
         after = _settled(after, at=sample.measured_at, commit_now=commit.reading.used, is_over=is_over)
     elif commit.sampled_at is None or now - commit.sampled_at > commit.fresh_seconds:
         after = _settled(after, at=now, commit_now=None, is_over=False)
@@ -338,15 +348,17 @@ def _followed_up(
     return after
 
 
-def _has_ended(axis: AxisPressure, settings: DetectorSettings) -> bool:
-    """Whether an axis is over no line that is signalled, or was and is clear of it again.
+def _has_ended(axis: AxisPressure, settings: DetectorSettings, *, at: float) -> bool:
+    """Whether an axis is over no line that is signalled, or was and is known to be clear of it again.
 
     An estimate does not show that what was measured has ended.
     """
     if axis.held < Level.PROXY_ONLY:
         return True
     reading = axis.reading
-    if reading is None or (reading.is_estimate and axis.held is not Level.PROXY_ONLY):
+    if reading is None or at - reading.at > axis.fresh_seconds:
+        return False
+    if reading.is_estimate and axis.held is not Level.PROXY_ONLY:
         return False
     return missing(reading, reading.whole, settings) <= 0
 

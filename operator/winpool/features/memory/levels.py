@@ -244,8 +244,13 @@ def latched(
     if level is Level.NORMAL and before.latches is NOTHING_LATCHED:
         return NOTHING_LATCHED
     counted = seconds_counted(before, reading.at)
-    # A late kubelet says that the node still pages as it did when an exporter could measure it, a moment ago.
-    still_pages = reading.is_paging and counted is not None
+    # A late kubelet says that the node still pages as it did when an exporter could measure it, which is no
+    # longer fresh.
+    still_pages = (
+        reading.is_paging
+        and before.sampled_at is not None
+        and reading.at - before.sampled_at <= before.fresh_seconds + FRESH_SECONDS
+    )
     follows = (
         (is_same_source or still_pages)
         and before.sampled_at is not None

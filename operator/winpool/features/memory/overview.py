@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Final
 
 from winpool.api.quantity import rounded
+from winpool.features.memory.settings import LATE_SECONDS
 from winpool.model.node import Node
 from winpool.model.pressure import Axis, AxisPressure, Level, NodePressure, Reading
 
@@ -147,8 +148,8 @@ class Breaker:
       known may be one of them, so it counts.
     - A node that was calm counts as unknown, until there is a sample of it that was measured after the
       eviction became right. A list that began before the change it is used for says nothing (P4).
-    - Where the evidence is that a kubelet answers late, a node whose kubelet does so too counts as unknown:
-      it may be the network, or this process.
+    - Where the evidence is that a kubelet answers late, those of calm nodes have to have answered in time
+      since: otherwise it may be the network, or this process.
 
     ``memory`` is the newest, by the UIDs of ``nodes``. It is counted when it is first asked: usually no
     eviction is near.
@@ -179,10 +180,18 @@ class Breaker:
 
     @cached_property
     def _prompt_at(self) -> list[float]:
-        """The same of those whose kubelets answer as fast as usual."""
-        known = (self.memory.get(node.uid) for node in self.nodes)
-        seen = (_calm_at(each) for each in known if each is not None and not each.is_late)
-        return sorted(at for at in seen if at is not None)
+        """When the kubelet of each calm node was last asked, if it has answered in time."""
+        calm = (
+            known
+            for node in self.nodes
+            if (known := self.memory.get(node.uid)) and _calm_at(known) is not None
+        )
+        samples = (each for known in calm for each in known.sources.values())
+        return sorted(
+            each.measured_after
+            for each in samples
+            if each.answer_seconds is not None and each.answer_seconds < LATE_SECONDS
+        )
 
     def _is_systemic(self, *, unknown: int) -> bool:
         nodes = len(self.nodes)

@@ -29,6 +29,8 @@ EVIDENCE_SAMPLES: Final = 2
 """One sample can be an outlier."""
 EVIDENCE_APART_SECONDS: Final = 5.0
 """So are two of the same moment, of two sources. It is half of the interval for nodes under pressure."""
+LATE_SECONDS: Final = 5.0
+"""A kubelet on Windows takes two seconds. Where it pages, it takes as long as hundreds of reads."""
 PROXY_PERCENT: Final = 3.0
 """The kubelet's figure is an estimate that errs on the high side. Where it says so little, there is less."""
 SETTLE_SECONDS: Final = 60.0

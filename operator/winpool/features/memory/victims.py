@@ -35,6 +35,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from math import inf
 from operator import itemgetter
 from typing import Final
 
@@ -65,7 +66,8 @@ GROWN_SHARE: Final = 0.02
 """Nor are pods that grew by less than this share of what is missing: what pods have varies."""
 
 OWN_GROWN_SHARE: Final = 0.05
-"""Nor is one that has committed so little more than before: heaps breathe."""
+"""Nor is one that has committed so little more than before, unless that is most of what the node has. With
+working sets alone, a leak would be found too late."""
 MIN_SHARE: Final = 0.05
 """Evicting a pod with a smaller share of what is missing is a disruption without an effect. Nor is less
 growth of all pods the cause, where it is not known how much more the node has committed."""
@@ -136,11 +138,7 @@ class Candidate:
     def growth(self, basis: Basis) -> float:
         """Return by how many bytes it grew since its node was calm; 0 if it did not, or that is unknown."""
         grown = self.usage.commit_growth if basis is Basis.COMMIT else self.usage.working_set_growth
-        if grown is None or not is_amount(grown):
-            return 0.0
-        # A leak is evicted early by little growth, where working sets alone are known.
-        is_noise = basis is Basis.COMMIT and grown < OWN_GROWN_SHARE * (self.used(basis) or 0.0)
-        return 0.0 if is_noise else grown
+        return grown if grown is not None and is_amount(grown) else 0.0
 
     def tier(self, basis: Basis) -> tuple[bool, int, bool]:
         """Return its place in the three steps; the smallest goes first."""
@@ -286,6 +284,9 @@ def judge(
         floor = MIN_SHARE if grown is None else GROWN_SHARE
         needed = max(floor * missing, EXPLAINED_SHARE * (grown or 0.0))
         found = _of_growers(found, basis, needed)
+        if basis is Basis.COMMIT:
+            most = inf if grown is None else max(MIN_SHARE * missing, MOST_OF_GROWTH * grown)
+            found = [(each, why or _breathes(each, most)) for each, why in found]
     eligible = [each for each, exclusion in found if exclusion is None]
     if any(each.asks_to_stay for each in eligible):
         culprit = min(eligible, key=lambda each: each.rank(basis))
@@ -315,6 +316,13 @@ def _of_growers(
         return Exclusion.NOT_GROWING if grown < GROWER_SHARE * most else None
 
     return [(each, why or stays_because(each)) for each, why in found]
+
+
+def _breathes(each: Candidate, most: float) -> Exclusion | None:
+    """Return why a pod stays that has hardly more than before; ``most`` is the better part of all growth."""
+    grown = each.growth(Basis.COMMIT)
+    is_little = grown < min(most, OWN_GROWN_SHARE * (each.used(Basis.COMMIT) or 0.0))
+    return Exclusion.NOT_GROWING if is_little else None
 
 
 def _stays_because(each: Candidate, culprit: Candidate, *, is_hard: bool) -> Exclusion | None:
