@@ -179,7 +179,7 @@ audit: $(AUDIT)/.installed ## Ask for known vulnerabilities of what the operator
 
 # Which of them: make nightly PARTS="crash explore".
 PARTS ?=
-nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-memory, test-newest, test-oldest, explore, test-benches, test-image, test-chart, lint-manifests, sbom; all run
+nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-memory, test-newest, test-oldest, explore, test-benches, bench-pressure-nightly, test-image, test-chart, lint-manifests, sbom; all run
 	@$(BIN)/python tests/nightly/__main__.py --make "$(MAKE)" $(PARTS)
 
 # In an environment of its own, since checkov has a hundred dependencies.
@@ -247,7 +247,7 @@ raced = $(notdir $(abspath $(or $(FAMILIES),families)))$(addprefix -,$(filter-ou
 # Set: instead of that, whether the running operator decides as in virtual time, on six machines, for 13 minutes.
 TRUTH ?=
 
-.PHONY: bench-contract bench-fence bench-hostile bench-join bench-memory bench-plan bench-pressure bench-pressure-plots bench-pressure-sweep bench-storm bench-takeover bench-testbed
+.PHONY: bench-contract bench-fence bench-hostile bench-join bench-memory bench-plan bench-pressure bench-pressure-nightly bench-pressure-plots bench-pressure-sweep bench-storm bench-takeover bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
 	@$(BIN)/python -m testbed build
 	@$(bench) contract --nodes $(N) --pods $(PODS) --rounds $(ROUNDS) --steady-seconds $(STEADY_SECONDS) \
@@ -281,6 +281,11 @@ else
 	  -e '/^<!-- figures of $(raced) -->$$/r .results/bench-pressure-$(raced).md' docs/memory-benchmark.md
 	@$(if $(and $(WRITE),$(filter families,$(raced))),$(MAKE) --no-print-directory bench-pressure-plots)
 endif
+
+# The seeds are not those of the page, which would meet the same machines again.
+bench-pressure-nightly: ## The same on 300 machines of each family, for hours, and whether the plots are fresh
+	@$(MAKE) --no-print-directory bench-pressure SEEDS=300 FIRST_SEED=101
+	@$(MAKE) --no-print-directory bench-pressure-plots
 
 bench-pressure-plots: $(INSTALLED) ## The plots of docs/memory-benchmark.md: are they what the code draws? WRITE=1 writes them
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench.pressure.plot $(FAMILY:%=--family %) $(if $(WRITE),--write)

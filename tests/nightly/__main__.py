@@ -25,6 +25,7 @@ PARTS: Final = {
     "oldest": "test-oldest",
     "explore": "explore",
     "benches": "test-benches",
+    "pressure": "bench-pressure-nightly",
     "image": "test-image",
     "chart": "test-chart",
     "manifests": "lint-manifests",

@@ -157,8 +157,11 @@ def page(rows: Sequence[Row], *, command: str, share: float) -> str:
     shown = [name for name in CHIEF if any(row.contender == name for row in rows)]
     families = list({row.family.name: row.family for row in rows}.values())
     found = {(row.family.name, row.contender): row for row in rows}
+    fewest = min(len(row.results) for row in rows)
+    of_rivals = f", {fewest} of them with the rivals of winpool" if fewest < len(seeds) else ""
     lines = [
-        f"Written by `{command}`: {len(seeds)} machines of each family, seeds {seeds[0]} to {seeds[-1]}. "
+        f"Written by `{command}`: {len(seeds)} machines of each family, seeds {seeds[0]} to {seeds[-1]}"
+        f"{of_rivals}. "
         f"{100 * share:.0f} % of the node-hours are of healthy families. "
         f"Evictions by winpool on stale or unknown data: {sum(row.stale for row in rows)}.",
     ]

@@ -15,11 +15,16 @@ from typing import Any, Final
 
 from bench.errors import BenchError
 from bench.pressure.figures import HEADER, as_figures, cells, healthy_share, page, rows_of
-from bench.pressure.race import Result, race
+from bench.pressure.operator_node import VARIANTS
+from bench.pressure.race import BESIDE, Result, race
 from bench.pressure.scene import FAMILIES, Family, families
+from bench.pressure.targets import targets_of
 from bench.pressure.virtual import MAX_PODS
 from bench.report import Report
+from bench.targets import told
 
+RIVALS_SEEDS: Final = 60
+"""Of so many machines of a family, the first, all contenders are raced, and of the others winpool alone."""
 RESULTS: Final = Path(".results")
 """Below the directory of the run; ``make bench-pressure WRITE=1`` copies what is there into the page."""
 
@@ -47,6 +52,8 @@ def run_pressure(options: PressureOptions, *, report: Report) -> dict[str, Any]:
         of_family = [row for row in rows if row.family is family]
         kind = "healthy" if family.healthy else f"harmful; an eviction helps: {family.helps}"
         report.table(f"{family.name} ({kind}). {family.about}", HEADER, [cells(row) for row in of_family])
+    targets = targets_of(rows, max_pods=options.max_pods)
+    report.targets(targets)
     share = healthy_share(wanted, results)
     report.say(f"{100 * share:.0f} % of the node-hours are of healthy families")
     limited = f"-{options.max_pods}" if options.max_pods != MAX_PODS else ""
@@ -54,7 +61,13 @@ def run_pressure(options: PressureOptions, *, report: Report) -> dict[str, Any]:
     written.parent.mkdir(exist_ok=True)
     written.write_text(page(rows, command=_command(options), share=share))
     report.say(f"the table for docs/memory-benchmark.md is in {written}")
-    return {"bench": "pressure", **as_figures(rows), "healthy_share": share}
+    return {
+        "bench": "pressure",
+        **as_figures(rows),
+        "healthy_share": share,
+        **{each.name: each.value for each in targets},
+        **told(targets),
+    }
 
 
 def chosen(options: PressureOptions) -> list[Family]:
@@ -83,11 +96,18 @@ def _races(wanted: Sequence[Family], options: PressureOptions, report: Report) -
     """Yield the results as they come, from as many processes as there are cores."""
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         racing = [
-            pool.submit(race, family, seed, max_pods=options.max_pods, only=options.contenders)
+            pool.submit(race, family, seed, max_pods=options.max_pods, only=_contenders(number, options))
             for family in sorted(wanted, key=lambda each: not each.healthy)
-            for seed in options.seeds
+            for number, seed in enumerate(options.seeds)
         ]
         for number, each in enumerate(as_completed(racing), start=1):
             yield from each.result()
             if number % max(1, len(racing) // 20) == 0:
                 report.say(f"{number} of {len(racing)} machines raced")
+
+
+def _contenders(number: int, options: PressureOptions) -> Sequence[str]:
+    """Return who is raced on the machine of that number of a family; nobody stands for all."""
+    if options.contenders or number < RIVALS_SEEDS:
+        return options.contenders
+    return [name for each in VARIANTS for name in (each.name, each.name + BESIDE)]

@@ -303,3 +303,17 @@ def test_a_family_that_is_not_there_is_named() -> None:
     options = PressureOptions(seeds=range(1), names=("slow-leek",))
     with pytest.raises(BenchError, match="slow-leek"):
         run_pressure(options, report=Report())
+
+
+def test_of_many_machines_the_rivals_are_raced_on_the_first_sixty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "calm.yaml").write_text(
+        "about: x\nhealthy: true\nseconds: 60\nbase: {commit: 50% ceiling, resident: 40% ram}\n"
+    )
+    monkeypatch.setattr("bench.pressure.run.RIVALS_SEEDS", 1)
+    run_pressure(PressureOptions(range(3), directory=tmp_path / "mine"), report=Report(output=StringIO()))
+    written = (tmp_path / ".results" / "bench-pressure-mine.md").read_text()
+    assert "3 machines of each family, seeds 0 to 2, 1 of them with the rivals of winpool." in written
