@@ -90,8 +90,8 @@ def test_physical_needs_paging_as_well_as_little_memory(
 @pytest.mark.parametrize(
     ("free", "reads", "written", "level"),
     [
-        (0.7, 55, 60, Level.HARD),
-        (0.7, 49, 500, Level.WARNING),
+        (0.7, 26, 60, Level.HARD),
+        (0.7, 25, 500, Level.WARNING),
         (0.7, 55, 49, Level.WARNING),
         (0.7, 900, 0, Level.WARNING),
         (1.5, 55, 110, Level.SOFT),

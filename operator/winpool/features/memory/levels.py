@@ -57,8 +57,8 @@ SOFT_WRITE_OUT_PER_SECOND: Final = 100.0
 """Reads alone may be those of mapped files. Pages that are also written out show that memory is short."""
 DISK_SHARE: Final = {Level.SOFT: 0.25, Level.HARD: 0.5}
 """So much of the most that a disk has read."""
-LEAST_READS: Final = 50.0
-"""Fewer are a program that starts, on any disk."""
+LEAST_READS: Final = 25.0
+"""Fewer are a program that starts: a tenth of what the slowest disks read."""
 LEAST_WRITE_OUT: Final = 50.0
 """Pages: files are read at any rate, and no page is written out for them."""
 REPURPOSED_RISE_PER_SECOND: Final = 100.0
