@@ -45,7 +45,7 @@ class Exit(IntEnum):
     REFUSED = 1
     USAGE = 2
     BLOCKED = 3
-    """An upgrade is due, and must not begin: of ``why`` only."""
+    """The answer is no: of ``why``, an upgrade is due and must not begin; of ``audit``, it found an Error."""
     INTERRUPTED = 130
     """What a shell reports for a command that Ctrl-C ended."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from winpool.api.keys import GROUP, OS_LABEL, WINDOWS_BUILD_LABEL
 from winpool.api.matrix import Verdict
 from winpool.cli.lenient import Fields
+from winpool.features.audit.workloads import TEMPLATES
 from winpool.support.compat import Isolation, compatible, guess_version, release_named
 from winpool.support.matrix import Matrix, built_in
 from winpool.support.versions import build_text_of, parse_windows
@@ -24,20 +25,6 @@ if TYPE_CHECKING:
 
 BUILD_ANNOTATION: Final = f"{GROUP}/windows-build"
 """On a pod: the Windows its images are built for, such as ``10.0.20348``."""
-
-_TEMPLATE: Final = ("spec", "template")
-_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
-    "Pod": (),
-    "PodTemplate": ("template",),
-    "Deployment": _TEMPLATE,
-    "ReplicaSet": _TEMPLATE,
-    "ReplicationController": _TEMPLATE,
-    "StatefulSet": _TEMPLATE,
-    "DaemonSet": _TEMPLATE,
-    "Job": _TEMPLATE,
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-}
-"""Where each kind of Kubernetes has its pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +81,9 @@ def workload_of(content: Any, selectors: NodeSelectors) -> Workload | None:
     """
     fields = Fields.of(content)
     kind = fields.text("kind")
-    if kind not in _TEMPLATES:
+    if kind not in TEMPLATES:
         return None
-    pod = fields.one(*_TEMPLATES[kind])
+    pod = fields.one(*filter(None, TEMPLATES[kind].split(".")))
     spec, annotations = pod.one("spec"), pod.one("metadata", "annotations")
     name = spec.text("runtimeClassName")
     own, added = spec.one("nodeSelector").content, selectors.get(name, {})

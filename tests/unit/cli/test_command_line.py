@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 VERBS = (
-    *("check", "join-config", "matrix", "memory", "memory replay", "plan", "status", "uninstall"),
-    *("validate", "why"),
+    *("audit", "check", "join-config", "matrix", "memory", "memory replay", "plan", "status"),
+    *("uninstall", "validate", "why"),
 )
 
 
@@ -109,6 +109,9 @@ def test_the_version_is_that_of_the_package(plugin: Plugin) -> None:
         (("judge",), "invalid choice: 'judge'"),
         (("validate",), "-f/--filename"),
         (("validate", "pool.yaml"), "-f/--filename"),
+        (("audit",), "-f FILE or --explain CODE"),
+        (("audit", "--explain", "R99"), "'R99' is no rule"),
+        (("audit", "-f", "x", "--kubernetes", "1.31"), "'1.31' is not"),
         (("validate", "-f", "x", "--serv"), "unrecognized arguments: --serv"),
         (("validate", "-f", "x", "--server"), "to have it validate a pool: --dry-run=server"),
         (("validate", "--server", "-f", "x"), "to have it validate a pool: --dry-run=server"),
@@ -132,7 +135,10 @@ def test_kubectl_finds_it_by_its_name() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [["validate", "-f", "-"], ["check", "-f", "-", "--host-build", "2022"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["validate", "-f", "-"], ["check", "-f", "-", "--host-build", "2022"], ["audit", "-f", "-"]],
+)
 def test_offline_nothing_is_loaded_that_could_reach_a_cluster(arguments: list[str]) -> None:
     program = (
         "import sys\n"

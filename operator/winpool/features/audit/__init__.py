@@ -1,0 +1,1 @@
+"""PURE. The audit: what of a workload does not run on Windows as it is written."""

@@ -1,0 +1,89 @@
+"""Applies the rules to a workload, for the API server of one Kubernetes minor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from winpool.api.keys import GROUP
+from winpool.features.audit.rules import RULES, Needs, Outcome, Rule, Severity
+from winpool.features.audit.workloads import Place, Workload, below
+from winpool.support.versions import Minor
+
+IGNORE_ANNOTATION: Final = f"{GROUP}/audit-ignore"
+"""On an object or its pods: which rules not to report, and why: ``W13: only a cache; R17, R18: a chart``."""
+
+_CODES: Final = frozenset(rule.code for rule in RULES)
+_ENTRIES: Final = re.compile(r"\n|;(?=\s*[A-Z]\d)", re.ASCII)
+_IGNORED: Final = re.compile(r"\s*([A-Z]\d+(?:\s*,\s*[A-Z]\d+)*)\s*(?::\s*(.*))?", re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A rule that applies to a field of a workload. ``says`` is what happens, ``fix`` what to do."""
+
+    rule: Rule
+    field: str
+    severity: Severity
+    outcome: Outcome
+    says: str
+    fix: str
+
+
+def findings(workload: Workload, minor: Minor) -> list[Finding]:
+    """Return what the rules find in a workload: in the order of the rules, then of the object.
+
+    Only rules for which a manifest is enough are applied.
+    """
+    return [
+        _finding(rule, workload, place, minor)
+        for rule in RULES
+        if workload.os in rule.applies_to
+        and rule.needs is Needs.MANIFEST
+        and (rule.since is None or rule.since <= minor)
+        for place in rule.places(workload)
+    ]
+
+
+def _finding(rule: Rule, workload: Workload, place: Place, minor: Minor) -> Finding:
+    is_os_named = workload.os_name == workload.os
+    outcome = rule.outcome(minor, is_os_named=is_os_named)
+    severity, happens = rule.severity, rule.happens
+    if outcome is Outcome.DROPPED:
+        on = next(since for since, each in rule.outcomes if each is Outcome.REFUSED)
+        severity = Severity.WARNING
+        happens = (
+            f"The API server of Kubernetes {minor} drops it. That of {on} and later refuses the pods if "
+            f"spec.os.name is windows."
+        )
+    elif outcome is Outcome.REFUSED and rule.without_os is not None:
+        happens = "The API server refuses the pods, because spec.os.name is windows."
+    else:
+        if rule.without_os is not None:
+            severity = rule.without_os
+        if rule.worse is not None and rule.worse[1](workload, place):
+            severity = rule.worse[0]
+    says = f"{happens} {place.more}" if place.more else happens
+    return Finding(rule=rule, field=place.path, severity=severity, outcome=outcome, says=says, fix=rule.fix)
+
+
+def ignored(workload: Workload) -> tuple[Mapping[str, str], list[str]]:
+    """Return which rules the annotation of a workload ignores, with the reasons, and what it says besides.
+
+    That of the pods counts too, and adds to that of the object.
+    """
+    codes: dict[str, str] = {}
+    unread: list[str] = []
+    field = f"metadata.annotations[{IGNORE_ANNOTATION}]"
+    texts = [each.value for each in (*below(workload.content, field), *workload.places(field))]
+    for text in dict.fromkeys(each for each in texts if isinstance(each, str)):
+        for entry in filter(str.strip, _ENTRIES.split(text)):
+            found = _IGNORED.fullmatch(entry)
+            named = re.findall(r"[A-Z]\d+", found[1]) if found else []
+            known = [code for code in named if code in _CODES]
+            codes.update(dict.fromkeys(known, (found[2] or "").strip() if found else ""))
+            if not named or known != named:
+                unread.append(entry.strip())
+    return codes, unread

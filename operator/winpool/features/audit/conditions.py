@@ -1,0 +1,207 @@
+"""The conditions of rules for which it does not suffice that a field is there.
+
+A ``Find`` gets the workload and the places where the fields of its rule are set. It returns those that
+count, or others. A ``Test`` says of one place whether it is worse than the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+from winpool.api.quantity import bytes_of
+from winpool.features.audit.workloads import Place, PodOS, Workload
+
+Find: TypeAlias = Callable[[Workload, Sequence[Place]], Iterable[Place]]
+Test: TypeAlias = Callable[[Workload, Place], bool]
+
+_ADMINISTRATOR: Final = "containeradministrator"
+"""The kubelet takes it for root, in any case of letters (kuberuntime/security_context_windows.go)."""
+
+_GMSA_BYTES: Final = 64 * 1024
+_DOMAIN_LETTERS: Final = 255
+_USER_LETTERS: Final = 104
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_NETBIOS: Final = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}')
+_DNS_LABEL: Final = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+_DNS: Final = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
+_NOT_IN_USER: Final = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
+_DOTS: Final = re.compile(r"[. ]+")
+"""Limits and patterns of ``validateWindowsSecurityContextOptions`` in apis/core/validation/validation.go."""
+
+
+def where(test: Callable[[Any], bool]) -> Find:
+    """Return a condition for the value of the field alone."""
+    return lambda _, places: [each for each in places if test(each.value)]
+
+
+def value_is(wanted: Any) -> Test:
+    """Return a test whether the field has this value."""
+    return lambda _, place: _same(place.value, wanted)
+
+
+def set_to(wanted: Any) -> Find:
+    """Return a condition that the field has this value."""
+    return where(lambda value: _same(value, wanted))
+
+
+def _same(value: Any, wanted: Any) -> bool:
+    """Compare values of JSON: 1 is not true."""
+    return type(value) is type(wanted) and bool(value == wanted)
+
+
+def is_filled(value: Any) -> bool:
+    """Whether a list has items: an empty one is as if it were absent."""
+    return isinstance(value, list) and bool(value)
+
+
+def adds(_: Workload, place: Place) -> bool:
+    """Whether capabilities are added, and not only dropped."""
+    return isinstance(place.value, dict) and bool(place.value.get("add"))
+
+
+def is_propagated(value: Any) -> bool:
+    """Whether mounts are to propagate: None is what Windows has."""
+    return bool(value != "None")
+
+
+def is_user_name_malformed(value: Any) -> bool:
+    """Whether the API server refuses a runAsUserName."""
+    if not isinstance(value, str) or not value or _CONTROL.search(value):
+        return True
+    domain, backslash, user = value.rpartition("\\")
+    is_domain_bad = bool(backslash) and (
+        len(domain) > _DOMAIN_LETTERS or not (_NETBIOS.fullmatch(domain) or _DNS.fullmatch(domain))
+    )
+    is_user_bad = not user or len(user) > _USER_LETTERS or _DOTS.fullmatch(user) or _NOT_IN_USER.search(user)
+    return is_domain_bad or bool(is_user_bad)
+
+
+def is_credential_spec_malformed(value: Any) -> bool:
+    """Whether the API server refuses the contents of a gmsaCredentialSpec, by their length in bytes."""
+    return not isinstance(value, str) or not 0 < len(value.encode(errors="replace")) <= _GMSA_BYTES
+
+
+def contradiction(workload: Workload, places: Sequence[Place]) -> Iterable[Place]:
+    """Find an ``os.name`` that is not the OS of the nodes that the pods select."""
+    return places if workload.selects not in (PodOS.UNKNOWN, workload.os_name) else ()
+
+
+def no_selection(workload: Workload, places: Sequence[Place]) -> Iterable[Place]:
+    """Find an ``os.name`` without anything that selects such nodes. A RuntimeClass that is not known may."""
+    return places if workload.selects is PodOS.UNKNOWN and not workload.runtime_class else ()
+
+
+def host_processes(workload: Workload) -> list[bool]:
+    """Return of each container whether it is a HostProcess container: its own word, or that of the pod."""
+    ours = workload.value("spec.securityContext.windowsOptions.hostProcess")
+    return [
+        _inherited(each, ("windowsOptions", "hostProcess"), ours) is True for each in workload.containers()
+    ]
+
+
+def is_host_process(workload: Workload) -> bool:
+    """Whether any container is a HostProcess container."""
+    return any(host_processes(workload))
+
+
+def shared_network(workload: Workload, places: Sequence[Place]) -> Iterable[Place]:
+    """Find ``hostNetwork: true`` on pods without HostProcess containers."""
+    return [] if is_host_process(workload) else [each for each in places if each.value is True]
+
+
+def own_network(workload: Workload, places: Sequence[Place]) -> Iterable[Place]:
+    """Find HostProcess containers in a pod without ``hostNetwork: true``."""
+    if is_host_process(workload) and not any(each.value is True for each in places):
+        yield Place(workload.path("spec.hostNetwork"))
+
+
+def mixed_host_process(workload: Workload, places: Sequence[Place]) -> Iterator[Place]:
+    """Find pods that mix HostProcess containers with others, and containers that contradict their pod."""
+    ours = workload.value("spec.securityContext.windowsOptions.hostProcess")
+    if isinstance(ours, bool):
+        yield from (each for each in places if each.value is not ours)
+    elif 0 < sum(found := host_processes(workload)) < len(found):
+        containers = workload.containers()
+        other = containers[found.index(False)]
+        yield Place(f"{other.path}.securityContext.windowsOptions.hostProcess")
+
+
+def non_root_host_process(workload: Workload, places: Sequence[Place]) -> Iterable[Place]:
+    """Find ``runAsNonRoot: true`` on pods with HostProcess containers."""
+    return [each for each in places if each.value is True and is_host_process(workload)]
+
+
+def non_root_by_name(workload: Workload, places: Sequence[Place]) -> Iterable[Place]:
+    """Find ``runAsNonRoot: true`` where a container has no user name, or that of the administrator."""
+    if is_host_process(workload):
+        return []
+    return [
+        each
+        for each in places
+        if each.value is True and any(name in ("", _ADMINISTRATOR) for name in _users(workload, each))
+    ]
+
+
+def is_administrator(workload: Workload, place: Place) -> bool:
+    """Whether a container that must not run as root runs as ContainerAdministrator."""
+    return _ADMINISTRATOR in _users(workload, place)
+
+
+def _users(workload: Workload, place: Place) -> Iterator[str]:
+    """Yield the user names, in small letters, of the containers for which a ``runAsNonRoot`` holds."""
+    ours = workload.value("spec.securityContext.windowsOptions.runAsUserName")
+    is_of_pod = place.path == workload.path("spec.securityContext.runAsNonRoot")
+    for each in workload.containers():
+        own = _inherited(each, ("runAsNonRoot",), None)
+        if (own is None) if is_of_pod else place.path.startswith(f"{each.path}."):
+            name = _inherited(each, ("windowsOptions", "runAsUserName"), ours)
+            yield name.lower() if isinstance(name, str) else ""
+
+
+def _inherited(container: Place, names: Sequence[str], ours: Any) -> Any:
+    """Return a field of the security context of a container, or what its pod has."""
+    found = container.value.get("securityContext")
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    return ours if found is None else found
+
+
+def huge_pages(_: Workload, places: Sequence[Place]) -> Iterator[Place]:
+    """Find huge pages: as a medium of an emptyDir, and among requests and limits."""
+    for each in places:
+        if isinstance(each.value, dict):
+            for name, value in each.value.items():
+                if name.startswith("hugepages-") and value is not None:
+                    yield Place(f"{each.path}[{name}]", value)
+        elif isinstance(each.value, str) and each.value.startswith("HugePages"):
+            yield each
+
+
+def unbounded_memory(workload: Workload, places: Sequence[Place]) -> Iterator[Place]:
+    """Find containers without a memory limit, and with a request that is another amount than the limit.
+
+    Ephemeral containers may have neither.
+    """
+    for each in workload.containers():
+        if ".ephemeralContainers[" in each.path:
+            continue
+        limit, request = (
+            _memory(f"{each.path}.resources.{kind}.memory", places) for kind in ("limits", "requests")
+        )
+        if limit is None:
+            yield Place(f"{each.path}.resources.limits.memory")
+        elif request is not None and request != limit:
+            yield Place(f"{each.path}.resources.requests.memory", request)
+
+
+def _memory(path: str, places: Sequence[Place]) -> int | str | None:
+    """Return an amount in bytes, or as it is written where it is no quantity."""
+    found = next((each.value for each in places if each.path == path), None)
+    if isinstance(found, bool) or not isinstance(found, int | str):
+        return None
+    try:
+        return bytes_of(found)
+    except ValueError:
+        return found

@@ -1,0 +1,641 @@
+"""The rules of the audit: one row for each thing that Windows refuses, ignores or does differently.
+
+A rule about a field that must not be there is a row and nothing else; other conditions are functions of
+``conditions.py``. The rows are in the order in which findings about one object are reported.
+
+Not here, because no manifest has it: pods with ``spec.os.name: windows`` cannot be resized in place (the API
+server refuses the subresource ``resize``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from winpool.features.audit import conditions
+from winpool.features.audit.conditions import Find, Test, set_to, value_is, where
+from winpool.features.audit.workloads import BETA_OS_LABEL, Place, PodOS, Workload
+from winpool.support.versions import Minor
+
+OLDEST: Final = Minor(1, 32)
+NEWEST: Final = Minor(1, 37)
+"""The minors for which the outcomes in the table are known; a test compares both with the pages."""
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "Error"
+    """The API server refuses the object, the kubelet refuses the pod, or the pod cannot start."""
+    WARNING = "Warning"
+    """It is accepted, and ignored or different from Linux without a word."""
+    INFO = "Info"
+    """It works, and there is something to know."""
+
+
+SEVERITIES: Final = tuple(Severity)
+"""The worst first."""
+
+
+class Outcome(StrEnum):
+    """What the API server does with a field."""
+
+    REFUSED = "refused"
+    DROPPED = "dropped"
+    """Its feature gate is off, so the object is stored without the field."""
+    ACCEPTED = "accepted"
+
+
+class Needs(StrEnum):
+    """What has to be known to judge a rule."""
+
+    MANIFEST = "manifest"
+    CLUSTER = "cluster"
+    POOL = "pool"
+
+
+class Known(StrEnum):
+    """How a rule was established."""
+
+    LIVE = "live"
+    """A real API server, 1.37.1, was asked with a dry run."""
+    SOURCE = "source"
+    """The source of Kubernetes 1.36.3 and 1.37.1 says it."""
+    DOCUMENTATION = "documentation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A row. ``happens`` is what happens on a Windows node, ``fix`` what to do about it.
+
+    ``outcomes`` are those of the API server with ``spec.os.name: windows``, each from its minor on; without
+    any the field is accepted. ``without_os`` is the severity without ``spec.os.name``, where the API server
+    refuses nothing; None where that makes no difference. ``worse`` is the severity in places that pass a
+    test. ``find`` is the condition; without it each place where one of ``fields`` is set counts. ``since``
+    is the minor from which a rule holds.
+    """
+
+    code: str
+    fields: tuple[str, ...]
+    happens: str
+    fix: str
+    severity: Severity
+    sources: tuple[str, ...]
+    known: tuple[Known, ...]
+    find: Find | None = None
+    outcomes: tuple[tuple[Minor, Outcome], ...] = ()
+    without_os: Severity | None = None
+    worse: tuple[Severity, Test] | None = None
+    since: Minor | None = None
+    applies_to: tuple[PodOS, ...] = (PodOS.WINDOWS,)
+    needs: Needs = Needs.MANIFEST
+
+    def places(self, workload: Workload) -> list[Place]:
+        """Return where a workload has what the rule is about."""
+        found = [place for field in self.fields for place in workload.places(field)]
+        return found if self.find is None else list(self.find(workload, found))
+
+    def outcome(self, minor: Minor, *, is_os_named: bool) -> Outcome:
+        """Return what the API server of a ``minor`` does, by whether the pod has ``spec.os.name``."""
+        found = Outcome.ACCEPTED
+        for since, outcome in self.outcomes:
+            found = outcome if since <= minor else found
+        is_refused_by_name = found is Outcome.REFUSED and self.without_os is not None
+        return Outcome.ACCEPTED if is_refused_by_name and not is_os_named else found
+
+
+VALIDATION: Final = "k8s.io/kubernetes v1.37.1 pkg/apis/core/validation/validation.go"
+_KUBERNETES: Final = "k8s.io/kubernetes v1.37.1 pkg"
+_DOCS: Final = "https://kubernetes.io/docs"
+_GUIDE: Final = f"{_DOCS}/concepts/windows/user-guide/"
+_INTRO: Final = f"{_DOCS}/concepts/windows/intro/"
+_HOST_PROCESS: Final = f"{_DOCS}/tasks/configure-pod-container/create-hostprocess-pod/"
+_STORAGE: Final = f"{_DOCS}/concepts/storage/windows-storage/"
+_GATES: Final = f"{_KUBERNETES}/features/kube_features.go"
+
+_LIVE: Final = (Known.LIVE,)
+_LIVE_AND_SOURCE: Final = (Known.LIVE, Known.SOURCE)
+_SOURCE: Final = (Known.SOURCE,)
+
+_ALWAYS: Final = ((Minor(1, 25), Outcome.REFUSED),)
+"""The API server validates by ``spec.os.name`` since 1.25 (KEP-2802)."""
+
+_POD: Final = "spec.securityContext"
+_CONTAINER: Final = "spec.containers[*].securityContext"
+
+
+def _gated(known: Minor, on: Minor) -> tuple[tuple[Minor, Outcome], ...]:
+    """Return the outcomes of a field that exists since ``known``, and whose gate is on since ``on``."""
+    return (known, Outcome.DROPPED), (on, Outcome.REFUSED)
+
+
+def _refused(
+    code: str,
+    *fields: str,
+    happens: str,
+    fix: str,
+    without: Severity,
+    worse: tuple[Severity, Test] | None = None,
+    find: Find | None = None,
+    outcomes: tuple[tuple[Minor, Outcome], ...] = _ALWAYS,
+    sources: tuple[str, ...] = (),
+    known: tuple[Known, ...] = _LIVE_AND_SOURCE,
+) -> Rule:
+    """Return the row of a field that the API server refuses with ``spec.os.name: windows``."""
+    return Rule(
+        code=code,
+        fields=fields,
+        happens=happens,
+        fix=fix,
+        severity=Severity.ERROR,
+        without_os=without,
+        worse=worse,
+        find=find,
+        outcomes=outcomes,
+        sources=(f"{VALIDATION} (validateWindows)", *sources),
+        known=known,
+    )
+
+
+def _everywhere(field: str) -> tuple[str, str]:
+    """Return a field of the security contexts of pods and of containers."""
+    return f"{_POD}.{field}", f"{_CONTAINER}.{field}"
+
+
+_NAMED: Final = 5
+"""Fields that a finding of P5 names. A chart can set some in each of its containers."""
+
+
+def _without_name(workload: Workload) -> Iterator[Place]:
+    """Find a workload for Windows without ``os.name``; say by what, and what would be refused with it."""
+    if workload.os_name:
+        return
+    names = [place.path for rule in REFUSED if rule.without_os for place in rule.places(workload)]
+    more = f"{workload.evidence} shows that they are."
+    if names:
+        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        listed = f"{', '.join(names[:_NAMED])}{rest}"
+        more += f" Remove first what the API server refuses with it: {listed}."
+    yield Place(workload.path("spec.os.name"), more=more)
+
+
+PLACEMENT: Final = (
+    Rule(
+        code="P1",
+        fields=("spec.nodeSelector",),
+        happens="Nothing says for which OS the pods are, so the scheduler places them on every Windows node "
+        "whose taints they tolerate.",
+        fix="Add nodeSelector: {kubernetes.io/os: linux} or {kubernetes.io/os: windows} to the pod "
+        "template, or taint the Windows nodes.",
+        severity=Severity.WARNING,
+        applies_to=(PodOS.UNKNOWN,),
+        needs=Needs.CLUSTER,
+        sources=(_GUIDE,),
+        known=_LIVE,
+    ),
+    Rule(
+        code="P2",
+        fields=("spec.os.name",),
+        find=conditions.no_selection,
+        happens="The pods select no Windows nodes: the scheduler does not read os.name. On a Linux node the "
+        "kubelet refuses them (PodOSNotSupported).",
+        fix="Add nodeSelector: {kubernetes.io/os: windows}.",
+        severity=Severity.ERROR,
+        sources=(f"{_KUBERNETES}/kubelet/lifecycle/predicate.go", _GUIDE),
+        known=_SOURCE,
+    ),
+    Rule(
+        code="P3",
+        fields=("spec.os.name",),
+        find=conditions.contradiction,
+        happens="The pods select nodes of another OS. The API server accepts that, and the kubelet there "
+        "refuses the pods (PodOSNotSupported).",
+        fix="Make os.name and the node selection agree.",
+        severity=Severity.ERROR,
+        applies_to=(PodOS.WINDOWS, PodOS.LINUX),
+        sources=(f"{_KUBERNETES}/kubelet/lifecycle/predicate.go",),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="P5",
+        fields=("spec.os.name",),
+        find=lambda workload, _: _without_name(workload),
+        happens="The API server does not know that the pods are for Windows: it accepts fields that Windows "
+        "ignores, and the Pod Security level restricted demands fields that only Linux has.",
+        fix="Set spec.os.name to windows.",
+        severity=Severity.WARNING,
+        sources=(f"{_DOCS}/concepts/security/pod-security-standards/", VALIDATION),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="P6",
+        fields=(f"spec.nodeSelector[{BETA_OS_LABEL}]", "spec.nodeSelector[beta.kubernetes.io/arch]"),
+        happens="Kubernetes has deprecated this label since 1.14. Kubelets still set it.",
+        fix="Select kubernetes.io/os and kubernetes.io/arch instead.",
+        severity=Severity.INFO,
+        sources=(f"{_KUBERNETES}/kubelet/kubelet_node_status.go",),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="P11",
+        fields=("metadata.annotations[experimental.windows.kubernetes.io/isolation-type]",),
+        find=set_to("hyperv"),
+        happens="No part of Kubernetes reads this annotation since 1.21: the containers run with process "
+        "isolation.",
+        fix="Remove it. For Hyper-V isolation ask your vendor for a RuntimeClass with such a handler.",
+        severity=Severity.WARNING,
+        sources=(_INTRO,),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+)
+"""Which nodes the pods are placed on."""
+
+
+REFUSED: Final = (
+    _refused(
+        "R1",
+        f"{_POD}.runAsUser",
+        happens="The kubelet passes no numeric user to the runtime on Windows.",
+        fix="Remove it, and name the user in securityContext.windowsOptions.runAsUserName.",
+        without=Severity.WARNING,
+        sources=(f"{_KUBERNETES}/kubelet/kuberuntime/kuberuntime_sandbox.go",),
+    ),
+    _refused(
+        "R2",
+        f"{_CONTAINER}.runAsUser",
+        happens="The kubelet passes no numeric user to the runtime on Windows.",
+        fix="Remove it, and name the user in securityContext.windowsOptions.runAsUserName.",
+        without=Severity.WARNING,
+        known=_LIVE,
+    ),
+    _refused(
+        "R3",
+        *_everywhere("runAsGroup"),
+        happens="Windows has no numeric groups: it has no effect.",
+        fix="Remove it.",
+        without=Severity.WARNING,
+    ),
+    _refused(
+        "R4",
+        f"{_POD}.supplementalGroups",
+        happens="Windows has no numeric groups: it has no effect.",
+        fix="Remove it.",
+        without=Severity.WARNING,
+        known=_LIVE,
+    ),
+    _refused(
+        "R5",
+        f"{_POD}.supplementalGroupsPolicy",
+        happens="Windows has no numeric groups: Merge has no effect, and with Strict the kubelet refuses "
+        "the pod (SupplementalGroupsPolicyNotSupported).",
+        fix="Remove it.",
+        without=Severity.WARNING,
+        worse=(Severity.ERROR, value_is("Strict")),
+        outcomes=_gated(Minor(1, 31), Minor(1, 33)),
+        sources=(f"{_KUBERNETES}/kubelet/lifecycle/predicate.go", _GATES),
+    ),
+    _refused(
+        "R6",
+        f"{_POD}.fsGroup",
+        f"{_POD}.fsGroupChangePolicy",
+        happens="The kubelet changes no owner of a volume on Windows: it has no effect.",
+        fix="Remove it. Set ACLs in the image or in an init container.",
+        without=Severity.WARNING,
+        sources=(f"{_KUBERNETES}/volume/volume_unsupported.go",),
+    ),
+    _refused(
+        "R7",
+        f"{_POD}.sysctls",
+        find=where(conditions.is_filled),
+        happens="The kubelet on Windows knows no safe sysctl, and refuses the pod (SysctlForbidden).",
+        fix="Remove it.",
+        without=Severity.ERROR,
+        sources=(f"{_KUBERNETES}/kubelet/sysctl/safe_sysctls.go",),
+    ),
+    _refused(
+        "R8",
+        *_everywhere("seLinuxOptions"),
+        happens="Windows has no SELinux: it has no effect.",
+        fix="Remove it.",
+        without=Severity.WARNING,
+    ),
+    _refused(
+        "R9",
+        f"{_POD}.seLinuxChangePolicy",
+        happens="Windows has no SELinux: it has no effect.",
+        fix="Remove it.",
+        without=Severity.WARNING,
+        outcomes=_gated(Minor(1, 32), Minor(1, 33)),
+        sources=(_GATES,),
+    ),
+    _refused(
+        "R10",
+        *_everywhere("seccompProfile"),
+        happens="Windows has no seccomp: it has no effect.",
+        fix="Remove it. With spec.os.name: windows, Pod Security does not demand it.",
+        without=Severity.WARNING,
+    ),
+    _refused(
+        "R11",
+        *_everywhere("appArmorProfile"),
+        happens="Windows has no AppArmor: it has no effect.",
+        fix="Remove it, and annotations of AppArmor, which are ignored too.",
+        without=Severity.WARNING,
+        outcomes=((Minor(1, 30), Outcome.REFUSED),),
+        sources=(f"{_KUBERNETES}/kubelet/kubelet.go",),
+    ),
+    _refused(
+        "R12",
+        "spec.hostPID",
+        find=set_to(True),
+        happens="The container runtime ignores it on Windows.",
+        fix="Remove it. A HostProcess container sees the processes of the node.",
+        without=Severity.WARNING,
+        sources=(_INTRO,),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    _refused(
+        "R13",
+        "spec.hostIPC",
+        find=set_to(True),
+        happens="The container runtime ignores it on Windows.",
+        fix="Remove it.",
+        without=Severity.WARNING,
+        sources=(_INTRO,),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    _refused(
+        "R14",
+        "spec.shareProcessNamespace",
+        happens="The containers of a pod share no process namespace on Windows.",
+        fix="Remove it, also if it is false.",
+        without=Severity.WARNING,
+        sources=(_INTRO,),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    _refused(
+        "R15",
+        "spec.hostUsers",
+        happens="The kubelet makes no user namespaces on Windows.",
+        fix="Remove it, also if it is true.",
+        without=Severity.WARNING,
+        outcomes=_gated(Minor(1, 25), Minor(1, 33)),
+        sources=(_GATES,),
+    ),
+    _refused(
+        "R16",
+        "spec.resources",
+        happens="The kubelet on Windows refuses pods with resources of the pod "
+        "(PodLevelResourcesNotSupported).",
+        fix="Set requests and limits in each container instead.",
+        without=Severity.ERROR,
+        outcomes=_gated(Minor(1, 32), Minor(1, 34)),
+        sources=(f"{_KUBERNETES}/kubelet/lifecycle/handlers.go", _GATES),
+    ),
+    _refused(
+        "R17",
+        f"{_CONTAINER}.privileged",
+        happens="Windows has no privileged containers: the container gets no further rights.",
+        fix="Remove it, also if it is false. Use a HostProcess container for rights on the node.",
+        without=Severity.INFO,
+        worse=(Severity.WARNING, value_is(True)),
+        sources=(_HOST_PROCESS,),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    _refused(
+        "R18",
+        f"{_CONTAINER}.allowPrivilegeEscalation",
+        happens="It has no effect on Windows.",
+        fix="Remove it, also if it is false.",
+        without=Severity.INFO,
+        sources=(_INTRO,),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    _refused(
+        "R19",
+        f"{_CONTAINER}.capabilities",
+        happens="Windows has no capabilities: nothing is added or dropped.",
+        fix="Remove it, also if it only drops capabilities or is empty.",
+        without=Severity.INFO,
+        worse=(Severity.WARNING, conditions.adds),
+        sources=(_INTRO,),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    _refused(
+        "R20",
+        f"{_CONTAINER}.readOnlyRootFilesystem",
+        happens="The root filesystem of a Windows container is always writable.",
+        fix="Remove it, also if it is false. Mount volumes with readOnly.",
+        without=Severity.INFO,
+        worse=(Severity.WARNING, value_is(True)),
+        sources=(_INTRO,),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    _refused(
+        "R21",
+        f"{_CONTAINER}.procMount",
+        happens="Windows has no /proc: it has no effect.",
+        fix="Remove it.",
+        without=Severity.INFO,
+        sources=(_INTRO,),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    Rule(
+        code="R22",
+        fields=_everywhere("windowsOptions"),
+        find=lambda workload, places: places if workload.os_name == PodOS.LINUX else (),
+        happens="The API server refuses windowsOptions in a pod with spec.os.name: linux.",
+        fix="Remove windowsOptions, or set spec.os.name to windows.",
+        severity=Severity.ERROR,
+        outcomes=_ALWAYS,
+        applies_to=(PodOS.LINUX,),
+        sources=(f"{VALIDATION} (validateLinux)",),
+        known=_LIVE_AND_SOURCE,
+    ),
+)
+"""What the API server refuses by ``spec.os.name``."""
+
+
+DIFFERENT: Final = (
+    Rule(
+        code="W1",
+        fields=("spec.hostNetwork",),
+        find=conditions.shared_network,
+        happens="containerd ignores it on Windows: the pod gets a network of its own. But its ports count "
+        "as ports of the node, so that one such pod fits on a node, and its DNS is that of the node.",
+        fix="Remove it, or make all containers HostProcess containers.",
+        severity=Severity.WARNING,
+        sources=(
+            "https://github.com/kubernetes/enhancements/pull/5121",
+            "https://github.com/kubernetes/kubernetes/issues/141987",
+        ),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W4",
+        fields=_everywhere("runAsNonRoot"),
+        find=conditions.non_root_by_name,
+        happens="Only a user that is known to be ContainerAdministrator is refused. An image that names no "
+        "user runs as that user anyway.",
+        fix="Set securityContext.windowsOptions.runAsUserName to ContainerUser.",
+        severity=Severity.INFO,
+        worse=(Severity.ERROR, conditions.is_administrator),
+        sources=(
+            f"{_KUBERNETES}/kubelet/kuberuntime/security_context_windows.go",
+            "https://github.com/kubernetes/kubernetes/issues/112469",
+        ),
+        known=_SOURCE,
+    ),
+    Rule(
+        code="W5",
+        fields=_everywhere("windowsOptions.runAsUserName"),
+        find=where(conditions.is_user_name_malformed),
+        happens="The API server refuses this user name.",
+        fix=r"Write USER or DOMAIN\USER, at most 104 and 255 letters, without control characters and none of "
+        r'"/\:;|=,+*?<>@[] in USER.',
+        severity=Severity.ERROR,
+        outcomes=_ALWAYS,
+        sources=(f"{VALIDATION} (validateWindowsSecurityContextOptions)",),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W7",
+        fields=_everywhere("windowsOptions.gmsaCredentialSpec"),
+        find=where(conditions.is_credential_spec_malformed),
+        happens="The API server refuses a credential spec that is empty or has more than 64 KiB.",
+        fix="Use gmsaCredentialSpecName.",
+        severity=Severity.ERROR,
+        outcomes=_ALWAYS,
+        sources=(f"{VALIDATION} (validateWindowsSecurityContextOptions)",),
+        known=_SOURCE,
+    ),
+    Rule(
+        code="W8",
+        fields=("spec.hostNetwork",),
+        find=conditions.own_network,
+        happens="The API server refuses HostProcess containers in a pod without hostNetwork: true.",
+        fix="Set spec.hostNetwork to true.",
+        severity=Severity.ERROR,
+        outcomes=_ALWAYS,
+        sources=(f"{VALIDATION} (validateWindowsHostProcessPod)", _HOST_PROCESS),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W9",
+        fields=(f"{_CONTAINER}.windowsOptions.hostProcess",),
+        find=conditions.mixed_host_process,
+        happens="The API server refuses pods of which only some containers are HostProcess containers, and "
+        "containers that contradict their pod.",
+        fix="Make all containers HostProcess containers, init containers too, or none.",
+        severity=Severity.ERROR,
+        outcomes=_ALWAYS,
+        sources=(f"{VALIDATION} (validateWindowsHostProcessPod)",),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W12",
+        fields=_everywhere("runAsNonRoot"),
+        find=conditions.non_root_host_process,
+        happens="It must not be set for HostProcess containers.",
+        fix="Remove it.",
+        severity=Severity.WARNING,
+        sources=(_HOST_PROCESS,),
+        known=(Known.DOCUMENTATION,),
+    ),
+    Rule(
+        code="W13",
+        fields=("spec.volumes[*].emptyDir.medium",),
+        find=set_to("Memory"),
+        happens="Windows has no tmpfs: the volume is a folder on the disk of the node. What is secret in it "
+        "is on that disk, and sizeLimit limits no memory.",
+        fix="Remove medium, and encrypt the volume of the node.",
+        severity=Severity.WARNING,
+        sources=(
+            "k8s.io/mount-utils v0.37.1 mount_windows.go",
+            "https://github.com/kubernetes/kubernetes/issues/132841",
+        ),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W14",
+        fields=(
+            "spec.volumes[*].emptyDir.medium",
+            "spec.containers[*].resources.limits",
+            "spec.containers[*].resources.requests",
+        ),
+        find=conditions.huge_pages,
+        happens="No Windows node has huge pages: the pod stays Pending.",
+        fix="Remove it.",
+        severity=Severity.ERROR,
+        sources=(_INTRO,),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    Rule(
+        code="W15",
+        fields=("spec.containers[*].volumeMounts[*].mountPropagation",),
+        find=where(conditions.is_propagated),
+        happens="Mounts do not propagate on Windows. Bidirectional needs a privileged container, which "
+        "Windows does not have.",
+        fix="Remove it.",
+        severity=Severity.WARNING,
+        worse=(Severity.ERROR, value_is("Bidirectional")),
+        sources=(f"{_KUBERNETES}/kubelet/kubelet_pods.go",),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W20",
+        fields=("spec.containers[*].volumeDevices",),
+        find=where(conditions.is_filled),
+        happens="The kubelet maps no block devices on Windows: the pod stays in ContainerCreating.",
+        fix="Use a volume with volumeMode: Filesystem.",
+        severity=Severity.ERROR,
+        sources=(f"{_KUBERNETES}/volume/util/volumepathhandler/volume_path_handler_unsupported.go",),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W22",
+        fields=("spec.volumes[*].nfs",),
+        happens="The kubelet mounts no NFS on Windows: the mount fails.",
+        fix="Use SMB, with the CSI driver smb.csi.k8s.io.",
+        severity=Severity.ERROR,
+        sources=("k8s.io/mount-utils v0.37.1 mount_windows.go", _STORAGE),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W23",
+        fields=("spec.volumes[*].iscsi", "spec.volumes[*].fc"),
+        happens="The plugin in Kubernetes for it runs programs of Linux: the mount fails.",
+        fix="Use a CSI driver with a node plugin for Windows.",
+        severity=Severity.ERROR,
+        sources=(f"{_KUBERNETES}/volume/iscsi", f"{_KUBERNETES}/volume/fc"),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W25",
+        fields=("spec.volumes[*].gitRepo",),
+        happens="Kubernetes disables the plugin since 1.33, and nothing can enable it since 1.36: the pod "
+        "does not start.",
+        fix="Clone the repository in an init container.",
+        severity=Severity.ERROR,
+        since=Minor(1, 33),
+        sources=(_GATES,),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W34",
+        fields=("spec.containers[*].resources.limits.memory", "spec.containers[*].resources.requests.memory"),
+        find=conditions.unbounded_memory,
+        happens="On Windows only the limit bounds the memory of a container, and the scheduler counts the "
+        "request. Without a limit, or with another request, the containers of a node can use what Windows "
+        "needs.",
+        fix="Set limits.memory, and requests.memory to the same amount or not at all.",
+        severity=Severity.WARNING,
+        sources=(f"{_DOCS}/concepts/configuration/windows-resource-management/", _INTRO),
+        known=(Known.DOCUMENTATION,),
+    ),
+)
+"""What the API server accepts, or refuses for every pod, and Windows does differently."""
+
+RULES: Final = (*PLACEMENT, *REFUSED, *DIFFERENT)

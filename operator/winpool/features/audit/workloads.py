@@ -1,0 +1,229 @@
+"""Finds the pods that an object makes, and judges for which OS they are, and by what.
+
+Objects come from files that no one has validated: a field of another type counts as absent, and nothing
+raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from winpool.api.keys import OS_LABEL, WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
+
+NodeSelectors: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""The node selectors of RuntimeClasses, by their names."""
+
+TEMPLATE: Final = "spec.template"
+
+TEMPLATES: Final[Mapping[str, str]] = {
+    "Pod": "",
+    "PodTemplate": "template",
+    "Deployment": TEMPLATE,
+    "ReplicaSet": TEMPLATE,
+    "ReplicationController": TEMPLATE,
+    "StatefulSet": TEMPLATE,
+    "DaemonSet": TEMPLATE,
+    "Job": TEMPLATE,
+    "CronJob": "spec.jobTemplate.spec.template",
+}
+"""Where each kind of Kubernetes has its pod. Other kinds have one where ``TEMPLATE`` has containers."""
+
+CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+"""What ``containers[*]`` in the field of a rule means: the API server validates all three alike
+(``VisitContainersWithPath``)."""
+
+BETA_OS_LABEL: Final = "beta.kubernetes.io/os"
+"""Kubelets still set it. https://kubernetes.io/docs/reference/labels-annotations-taints/"""
+
+_OS_LABELS: Final = (OS_LABEL, BETA_OS_LABEL)
+_AFFINITY: Final = (
+    "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[*]"
+)
+_WINDOWS_IMAGE: Final = re.compile(
+    r"(?<![a-z0-9])(nanoserver|windowsservercore|servercore|ltsc20\d\d)(?![a-z0-9])"
+)
+"""Words of Microsoft's base images in the name or the tag of an image: Windows, probably."""
+
+_PART: Final = re.compile(r"[^.\[\]]+|\[[^\]]+\]")
+
+
+class PodOS(StrEnum):
+    """For which OS the pods of a workload are."""
+
+    WINDOWS = "windows"
+    LINUX = "linux"
+    UNKNOWN = "unknown"
+
+
+class Place(NamedTuple):
+    """A field in an object: its path from the root of the object, and its value.
+
+    ``more`` is what this object adds to the words of a rule.
+    """
+
+    path: str
+    value: Any = None
+    more: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """The pods of one object; ``at`` is the path of the pod in it, empty for a Pod.
+
+    ``os_name`` is ``spec.os.name``, empty without it. ``selects`` is the OS of the nodes that the pods
+    select, with what their RuntimeClass adds. ``os`` is the verdict, and ``evidence`` what it is from.
+    ``runtime_class`` is the name of a RuntimeClass that is not known.
+    """
+
+    kind: str
+    name: str
+    at: str
+    content: Mapping[str, Any]
+    os_name: str
+    selects: PodOS
+    os: PodOS
+    evidence: str
+    runtime_class: str
+
+    @property
+    def title(self) -> str:
+        """Kind and name."""
+        return f"{self.kind} {self.name}".rstrip()
+
+    def path(self, field: str) -> str:
+        """Return the path in the object of a field of the pod."""
+        return f"{self.at}.{field}" if self.at else field
+
+    def places(self, field: str) -> list[Place]:
+        """Return where ``field`` of the pod is set, in the order of the object; null counts as absent."""
+        return list(below(self.content, self.path(field)))
+
+    def value(self, field: str) -> Any:
+        """Return the value of a ``field`` that is there once at most, None without it."""
+        return next((each.value for each in self.places(field)), None)
+
+    def containers(self) -> list[Place]:
+        """Return the containers of all three lists that are objects."""
+        return [each for each in self.places("spec.containers[*]") if isinstance(each.value, dict)]
+
+
+def workload_of(content: Any, selectors: NodeSelectors) -> Workload | None:
+    """Return the pods that an object makes; None where there are none that winpool finds.
+
+    ``selectors`` are those of the RuntimeClasses that are known.
+    """
+    kind, name = (_text(content, field) for field in ("kind", "metadata.name"))
+    at = TEMPLATES.get(kind, TEMPLATE)
+    spec = _value(content, f"{at}.spec" if at else "spec")
+    is_pod = isinstance(spec, dict) and (kind in TEMPLATES or isinstance(spec.get("containers"), list))
+    if not is_pod:
+        return None
+    pod = {"spec": spec, "metadata": _value(content, f"{at}.metadata" if at else "metadata")}
+    named = _text(pod, "spec.runtimeClassName")
+    os_name = _text(pod, "spec.os.name")
+    selects, by = _selected(pod, selectors.get(named, {}), named)
+    os, evidence = _verdict(pod, os_name, selects, by)
+    return Workload(
+        kind=kind,
+        name=name or _text(content, "metadata.generateName"),
+        at=at,
+        content=content,
+        os_name=os_name,
+        selects=selects,
+        os=os,
+        evidence=evidence,
+        runtime_class="" if named in selectors else named,
+    )
+
+
+def _verdict(pod: Any, os_name: str, selects: PodOS, by: str) -> tuple[PodOS, str]:
+    """Return for which OS a pod is, and by what. The first evidence wins: later ones are weaker."""
+    if os_name in (PodOS.WINDOWS, PodOS.LINUX):
+        return PodOS(os_name), "spec.os.name"
+    if selects is not PodOS.UNKNOWN:
+        return selects, by
+    for field in (
+        "spec.securityContext.windowsOptions",
+        "spec.containers[*].securityContext.windowsOptions",
+        f"metadata.annotations[{WINDOWS_BUILD_ANNOTATION}]",
+    ):
+        if found := next(below(pod, field), None):
+            return PodOS.WINDOWS, found.path
+    for image in below(pod, "spec.containers[*].image"):
+        if isinstance(image.value, str) and (word := _WINDOWS_IMAGE.search(image.value.lower())):
+            return PodOS.WINDOWS, f'"{word[0]}" in {image.path}'
+    return PodOS.UNKNOWN, ""
+
+
+def _selected(pod: Any, added: Mapping[str, Any], runtime_class: str) -> tuple[PodOS, str]:
+    """Return the OS of the nodes that a pod selects, and by what: selector, affinity, RuntimeClass."""
+    own = _value(pod, "spec.nodeSelector")
+    for labels, by in ((own, "spec.nodeSelector"), (added, f"the RuntimeClass {runtime_class}")):
+        if isinstance(labels, dict) and (os := _of_labels(labels)) is not PodOS.UNKNOWN:
+            return os, by
+    # One term is enough for a node, so all of them have to agree.
+    terms = {_of_term(each.value) for each in below(pod, _AFFINITY)}
+    if len(terms) == 1 and PodOS.UNKNOWN not in terms:
+        return terms.pop(), "spec.affinity.nodeAffinity"
+    return PodOS.UNKNOWN, ""
+
+
+def _of_labels(labels: Mapping[str, Any]) -> PodOS:
+    named = {labels.get(each) for each in _OS_LABELS if isinstance(labels.get(each), str)}
+    if WINDOWS_BUILD_LABEL in labels or PodOS.WINDOWS in named:
+        return PodOS.WINDOWS
+    return PodOS.LINUX if PodOS.LINUX in named else PodOS.UNKNOWN
+
+
+def _of_term(term: Any) -> PodOS:
+    for each in below(term, "matchExpressions[*]"):
+        key, operator = (_text(each.value, field) for field in ("key", "operator"))
+        values = [inner.value for inner in below(each.value, "values[*]")]
+        if key == WINDOWS_BUILD_LABEL and operator in ("In", "Exists"):
+            return PodOS.WINDOWS
+        if key in _OS_LABELS and values in ([PodOS.WINDOWS], [PodOS.LINUX]):
+            is_windows = (values == [PodOS.WINDOWS]) is (operator == "In")
+            if operator in ("In", "NotIn"):
+                return PodOS.WINDOWS if is_windows else PodOS.LINUX
+    return PodOS.UNKNOWN
+
+
+@lru_cache(maxsize=512)
+def _parts(field: str) -> tuple[str, ...]:
+    return tuple(_PART.findall(field))
+
+
+def below(content: Any, field: str) -> Iterator[Place]:
+    """Yield where ``field`` is set: ``[*]`` is each item of a list, ``[key]`` a key of a map."""
+    return _walk(content, _parts(field), "")
+
+
+def _walk(value: Any, parts: tuple[str, ...], path: str) -> Iterator[Place]:
+    if not parts:
+        if value is not None:
+            yield Place(path, value)
+        return
+    part, rest = parts[0], parts[1:]
+    if part == "[*]":
+        for index, each in enumerate(value if isinstance(value, list) else ()):
+            yield from _walk(each, rest, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        if part.startswith("["):
+            yield from _walk(value.get(part[1:-1]), rest, path + part)
+            return
+        for name in CONTAINERS if part == "containers" else (part,):
+            yield from _walk(value.get(name), rest, f"{path}.{name}" if path else name)
+
+
+def _value(content: Any, field: str) -> Any:
+    return next((each.value for each in below(content, field)), None)
+
+
+def _text(content: Any, field: str) -> str:
+    found = _value(content, field)
+    return found if isinstance(found, str) else ""
