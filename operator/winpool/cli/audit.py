@@ -15,14 +15,13 @@ from winpool.cli.lenient import Fields
 from winpool.cli.manifests import Manifest, read
 from winpool.cli.parsing import EndError, Exit, add_filename, add_output, note, note_offline
 from winpool.cli.workloads import node_selectors
-from winpool.features.audit.audit import IGNORE_ANNOTATION, findings, ignored
+from winpool.features.audit.audit import IGNORE_ANNOTATION, findings, ignored, server, severities
 from winpool.features.audit.rules import (
     NEWEST,
     OLDEST,
     RULES,
     SEVERITIES,
     Needs,
-    Outcome,
     Rule,
     Severity,
 )
@@ -120,7 +119,7 @@ def run(given: argparse.Namespace) -> int:
         sys.stdout.write(f"{json.dumps(_content(report), indent=2)}\n")
     else:
         sys.stdout.writelines(f"{printable(line)}\n" for line in (*report.unread, *_lines(report)))
-        for line in (*report.notes, _summary(report), *_not_judged(report)):
+        for line in (*report.notes, _summary(report), _not_judged(report)):
             note(line)
     return report.code
 
@@ -152,7 +151,9 @@ class Report:
 
 def audited(found: Sequence[Manifest], given: argparse.Namespace) -> Report:
     """Apply the rules to all workloads in files."""
-    report = Report(given.kubernetes)
+    report = Report(min(given.kubernetes, NEWEST))
+    if given.kubernetes > NEWEST:
+        report.notes.append(f"Kubernetes {given.kubernetes} is newer than the rules: judged as {NEWEST}")
     selectors = node_selectors(Fields.of(each.content) for each in found if _kind(each) == "RuntimeClass")
     for each in found:
         report.unread += [each.at(line, fault) for line, fault in each.faults]
@@ -179,7 +180,7 @@ def _audit(report: Report, manifest: Manifest, workload: Workload, given: argpar
         f"{where}: {each!r} in the annotation {IGNORE_ANNOTATION} names no rule: write CODE: REASON"
         for each in unread
     ]
-    for each in findings(workload, given.kubernetes):
+    for each in findings(workload, report.minor):
         if each.rule.code in given.ignore or each.rule.code in reasons:
             report.ignored[each.rule.code] += 1
             continue
@@ -212,9 +213,9 @@ def _summary(report: Report) -> str:
     return text
 
 
-def _not_judged(report: Report) -> Iterator[str]:
-    """Yield the one line that says what is not known without a cluster."""
-    said = []
+def _not_judged(report: Report) -> str:
+    """Return the one line that says what is not known without a cluster."""
+    said = [] if report.judged else ["no workload was found"]
     if report.judged[PodOS.WINDOWS]:
         said.append(_NEEDS_CLUSTER)
     if report.unknown:
@@ -228,7 +229,9 @@ def _not_judged(report: Report) -> Iterator[str]:
     if report.without_pods:
         kinds = listed(list(dict.fromkeys(report.without_pods)))
         said.append(f"{counted(len(report.without_pods), 'object')} without pods that it can find ({kinds})")
-    yield f"Not judged: {'; '.join(said) or 'there is no workload'}."
+    if report.unread:
+        said.append("documents that cannot be read, and what follows them in their files")
+    return f"Not judged: {'; '.join(said) or 'nothing, since every workload is for Linux'}."
 
 
 def _codes(count: Counter[str]) -> str:
@@ -260,7 +263,7 @@ def _content(report: Report) -> dict[str, Any]:
         "workloads": {str(os): report.judged[os] for os in PodOS},
         "unread": report.unread,
         "notes": report.notes,
-        "notJudged": list(_not_judged(report)),
+        "notJudged": _not_judged(report),
     }
 
 
@@ -268,36 +271,13 @@ def explained(rule: Rule) -> Iterator[str]:
     """Yield what is known of a rule."""
     yield f"{rule.code}: {', '.join(rule.fields)}"
     yield f"On Windows:  {rule.happens}"
-    yield from (f"API server:  {each}" for each in says_of_server(rule))
+    yield f"API server:  {server(rule)}"
     yield f"Severity:    {severities(rule)}"
     yield f"Fix:         {rule.fix}"
     if rule.needs is not Needs.MANIFEST:
         yield f"Needs:       the {rule.needs}; a manifest alone does not show it"
     yield f"Known by:    {', '.join(rule.known)}"
     yield from (f"Source:      {each}" for each in rule.sources)
-
-
-def says_of_server(rule: Rule) -> Iterator[str]:
-    """Yield what the API server does with the field, by its minor."""
-    if rule.since is not None:
-        yield f"The rule holds from Kubernetes {rule.since} on."
-    for since, outcome in rule.outcomes:
-        if outcome is Outcome.DROPPED:
-            yield f"From Kubernetes {since} on it drops the field."
-        else:
-            when = " in pods with spec.os.name: windows" if rule.without_os is not None else ""
-            yield f"From Kubernetes {since} on it refuses the field{when}."
-    if not rule.outcomes:
-        yield "It accepts the field."
-
-
-def severities(rule: Rule) -> str:
-    """Return the severities that a finding of a rule can have."""
-    without = [rule.without_os or rule.severity, *([rule.worse[0]] if rule.worse else [])]
-    said = " or ".join(dict.fromkeys(map(str, without)))
-    if rule.without_os is None:
-        return said
-    return f"{rule.severity} with spec.os.name: windows, otherwise {said}"
 
 
 def _kind(manifest: Manifest) -> str:
@@ -309,10 +289,6 @@ def _minor(text: str) -> Minor:
     if minor is None or minor < OLDEST:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a Kubernetes version from {OLDEST} on: write it as 1.35"
-        )
-    if minor > NEWEST:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is newer than the rules, which are for {OLDEST} to {NEWEST}"
         )
     return minor
 

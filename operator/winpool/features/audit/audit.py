@@ -1,4 +1,7 @@
-"""Applies the rules to a workload, for the API server of one Kubernetes minor."""
+"""Applies the rules to a workload, for the API server of one Kubernetes minor.
+
+And says of a rule what people read of it, on the page of all rules and from ``--explain``.
+"""
 
 from __future__ import annotations
 
@@ -87,3 +90,22 @@ def ignored(workload: Workload) -> tuple[Mapping[str, str], list[str]]:
             if not named or known != named:
                 unread.append(entry.strip())
     return codes, unread
+
+
+def server(rule: Rule) -> str:
+    """Return what the API server does with what a rule is about, by its minor."""
+    by = " with spec.os.name: windows" if rule.without_os is not None else ""
+    said = [
+        f"{outcome} from {since} on{by if outcome is Outcome.REFUSED else ''}"
+        for since, outcome in rule.outcomes
+    ]
+    return ", ".join(said) or "accepted" + (f", and disabled from {rule.since} on" if rule.since else "")
+
+
+def severities(rule: Rule) -> str:
+    """Return the severities that a finding of a rule can have."""
+    without = [rule.without_os or rule.severity, *([rule.worse[0]] if rule.worse else [])]
+    said = " or ".join(dict.fromkeys(map(str, without)))
+    if said == rule.severity or rule.without_os is None:
+        return said
+    return f"{rule.severity} with spec.os.name: windows, otherwise {said}"

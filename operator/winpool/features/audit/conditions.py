@@ -20,8 +20,8 @@ _ADMINISTRATOR: Final = "containeradministrator"
 """The kubelet takes it for root, in any case of letters (kuberuntime/security_context_windows.go)."""
 
 _GMSA_BYTES: Final = 64 * 1024
-_DOMAIN_LETTERS: Final = 255
-_USER_LETTERS: Final = 104
+_DOMAIN_BYTES: Final = 255
+_USER_BYTES: Final = 104
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _NETBIOS: Final = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}')
 _DNS_LABEL: Final = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
@@ -72,15 +72,20 @@ def is_user_name_malformed(value: Any) -> bool:
         return True
     domain, backslash, user = value.rpartition("\\")
     is_domain_bad = bool(backslash) and (
-        len(domain) > _DOMAIN_LETTERS or not (_NETBIOS.fullmatch(domain) or _DNS.fullmatch(domain))
+        _size(domain) > _DOMAIN_BYTES or not (_NETBIOS.fullmatch(domain) or _DNS.fullmatch(domain))
     )
-    is_user_bad = not user or len(user) > _USER_LETTERS or _DOTS.fullmatch(user) or _NOT_IN_USER.search(user)
+    is_user_bad = not user or _size(user) > _USER_BYTES or _DOTS.fullmatch(user) or _NOT_IN_USER.search(user)
     return is_domain_bad or bool(is_user_bad)
 
 
 def is_credential_spec_malformed(value: Any) -> bool:
     """Whether the API server refuses the contents of a gmsaCredentialSpec, by their length in bytes."""
-    return not isinstance(value, str) or not 0 < len(value.encode(errors="replace")) <= _GMSA_BYTES
+    return not isinstance(value, str) or not 0 < _size(value) <= _GMSA_BYTES
+
+
+def _size(text: str) -> int:
+    """Return the length in bytes, as Go counts."""
+    return len(text.encode(errors="replace"))
 
 
 def contradiction(workload: Workload, places: Sequence[Place]) -> Iterable[Place]:

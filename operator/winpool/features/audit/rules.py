@@ -119,8 +119,12 @@ _LIVE: Final = (Known.LIVE,)
 _LIVE_AND_SOURCE: Final = (Known.LIVE, Known.SOURCE)
 _SOURCE: Final = (Known.SOURCE,)
 
-_ALWAYS: Final = ((Minor(1, 25), Outcome.REFUSED),)
+_BY_NAME: Final = ((Minor(1, 25), Outcome.REFUSED),)
 """The API server validates by ``spec.os.name`` since 1.25 (KEP-2802)."""
+
+_USER_NAMES: Final = ((Minor(1, 18), Outcome.REFUSED),)
+_HOST_PROCESSES: Final = ((Minor(1, 22), Outcome.REFUSED),)
+"""What the API server refuses whatever ``spec.os.name`` says, since its fields exist."""
 
 _POD: Final = "spec.securityContext"
 _CONTAINER: Final = "spec.containers[*].securityContext"
@@ -139,7 +143,7 @@ def _refused(
     without: Severity,
     worse: tuple[Severity, Test] | None = None,
     find: Find | None = None,
-    outcomes: tuple[tuple[Minor, Outcome], ...] = _ALWAYS,
+    outcomes: tuple[tuple[Minor, Outcome], ...] = _BY_NAME,
     sources: tuple[str, ...] = (),
     known: tuple[Known, ...] = _LIVE_AND_SOURCE,
 ) -> Rule:
@@ -449,7 +453,7 @@ REFUSED: Final = (
         happens="The API server refuses windowsOptions in a pod with spec.os.name: linux.",
         fix="Remove windowsOptions, or set spec.os.name to windows.",
         severity=Severity.ERROR,
-        outcomes=_ALWAYS,
+        outcomes=_BY_NAME,
         applies_to=(PodOS.LINUX,),
         sources=(f"{VALIDATION} (validateLinux)",),
         known=_LIVE_AND_SOURCE,
@@ -477,8 +481,8 @@ DIFFERENT: Final = (
         code="W4",
         fields=_everywhere("runAsNonRoot"),
         find=conditions.non_root_by_name,
-        happens="Only a user that is known to be ContainerAdministrator is refused. An image that names no "
-        "user runs as that user anyway.",
+        happens="The kubelet refuses a container only if its user is known to be ContainerAdministrator. An "
+        "image that names no user passes, and runs as ContainerAdministrator.",
         fix="Set securityContext.windowsOptions.runAsUserName to ContainerUser.",
         severity=Severity.INFO,
         worse=(Severity.ERROR, conditions.is_administrator),
@@ -493,10 +497,10 @@ DIFFERENT: Final = (
         fields=_everywhere("windowsOptions.runAsUserName"),
         find=where(conditions.is_user_name_malformed),
         happens="The API server refuses this user name.",
-        fix=r"Write USER or DOMAIN\USER, at most 104 and 255 letters, without control characters and none of "
+        fix=r"Write USER or DOMAIN\USER, at most 104 and 255 bytes, without control characters and none of "
         r'"/\:;|=,+*?<>@[] in USER.',
         severity=Severity.ERROR,
-        outcomes=_ALWAYS,
+        outcomes=_USER_NAMES,
         sources=(f"{VALIDATION} (validateWindowsSecurityContextOptions)",),
         known=_LIVE_AND_SOURCE,
     ),
@@ -507,7 +511,7 @@ DIFFERENT: Final = (
         happens="The API server refuses a credential spec that is empty or has more than 64 KiB.",
         fix="Use gmsaCredentialSpecName.",
         severity=Severity.ERROR,
-        outcomes=_ALWAYS,
+        outcomes=_USER_NAMES,
         sources=(f"{VALIDATION} (validateWindowsSecurityContextOptions)",),
         known=_SOURCE,
     ),
@@ -518,7 +522,7 @@ DIFFERENT: Final = (
         happens="The API server refuses HostProcess containers in a pod without hostNetwork: true.",
         fix="Set spec.hostNetwork to true.",
         severity=Severity.ERROR,
-        outcomes=_ALWAYS,
+        outcomes=_HOST_PROCESSES,
         sources=(f"{VALIDATION} (validateWindowsHostProcessPod)", _HOST_PROCESS),
         known=_LIVE_AND_SOURCE,
     ),
@@ -530,7 +534,7 @@ DIFFERENT: Final = (
         "containers that contradict their pod.",
         fix="Make all containers HostProcess containers, init containers too, or none.",
         severity=Severity.ERROR,
-        outcomes=_ALWAYS,
+        outcomes=_HOST_PROCESSES,
         sources=(f"{VALIDATION} (validateWindowsHostProcessPod)",),
         known=_LIVE_AND_SOURCE,
     ),

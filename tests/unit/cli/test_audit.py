@@ -1,0 +1,234 @@
+"""``audit``: what of the workloads in files does not run on Windows as it is written."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from winpool.features.audit.rules import RULES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from unit.cli.conftest import Ended, Plugin
+
+WEB = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+spec:
+  template:
+    spec:
+      os: {name: windows}
+      nodeSelector: {kubernetes.io/os: windows}
+      containers:
+      - name: iis
+        image: iis
+        resources: {limits: {memory: 1Gi}}
+        securityContext:
+          privileged: false
+      volumes:
+      - name: cache
+        emptyDir:
+          medium: Memory
+"""
+CLEAN = WEB.replace("privileged: false", "{}").replace("medium: Memory", "{}")
+PLAIN = "kind: Pod\nmetadata: {name: plain}\nspec: {containers: [{name: a, image: nginx}]}\n"
+LINUX = PLAIN.replace("{containers", "{os: {name: linux}, containers")
+NEEDS = (
+    "Not judged: taints of nodes, builds of hosts, LimitRanges, Pod Security of namespaces, drivers of "
+    "PersistentVolumes"
+)
+
+UNREAD = "documents that cannot be read, and what follows them in their files"
+
+
+def audited(plugin: Plugin, text: str, *more: str) -> Ended:
+    return plugin("audit", "-f", "-", *more, stdin=text)
+
+
+def codes(ended: Ended) -> list[str]:
+    return [line.split(": ")[2].split(" ")[0] for line in ended.out]
+
+
+def test_a_finding_is_one_line_with_place_object_rule_severity_field_and_fix(plugin: Plugin) -> None:
+    ended = audited(plugin, WEB)
+    assert ended.code == 3
+    assert ended.out == [
+        "stdin:15: Deployment web: R17 Error spec.template.spec.containers[0].securityContext.privileged: "
+        "The API server refuses the pods, because spec.os.name is windows. Remove it, also if it is false. "
+        "Use a HostProcess container for rights on the node.",
+        "stdin:19: Deployment web: W13 Warning spec.template.spec.volumes[0].emptyDir.medium: Windows has no "
+        "tmpfs: the volume is a folder on the disk of the node. What is secret in it is on that disk, and "
+        "sizeLimit limits no memory. Remove medium, and encrypt the volume of the node.",
+    ]
+    assert ended.err == [
+        "1 workload for Windows, Kubernetes 1.37: 2 findings (1 Error, 1 Warning)",
+        f"{NEEDS}.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (WEB, 3),
+        (CLEAN, 0),
+        (WEB.replace("privileged: false", "{}"), 0),
+        (LINUX, 0),
+        (PLAIN, 1),
+        (f"{LINUX}---\n{PLAIN}", 0),
+        (f"{CLEAN}---\n{PLAIN}", 0),
+        (f"{CLEAN}---\na: [\n", 1),
+        (f"{WEB}---\na: [\n", 3),
+        ("kind: Service\n", 1),
+        ("", 1),
+    ],
+)
+def test_the_exit_code_says_no_could_not_tell_and_yes(plugin: Plugin, text: str, code: int) -> None:
+    ended = audited(plugin, text)
+    assert ended.code == code
+    assert ended.err[-1].startswith("Not judged: ")
+
+
+def test_where_there_is_nothing_to_judge_it_says_why(plugin: Plugin) -> None:
+    assert audited(plugin, "").err[-1] == "Not judged: no workload was found."
+    assert audited(plugin, LINUX).err == [
+        "0 workloads for Windows, Kubernetes 1.37: 0 findings; 1 workload for Linux skipped",
+        "Not judged: nothing, since every workload is for Linux.",
+    ]
+
+
+def test_nothing_is_clean_in_silence(plugin: Plugin) -> None:
+    text = f"{PLAIN}---\n{CLEAN.replace('os: {name: windows}', 'runtimeClassName: win')}---\nkind: Service\n"
+    ended = audited(plugin, text, "--min-severity", "Error")
+    assert (ended.code, ended.out) == (0, [])
+    assert ended.err == [
+        "1 workload for Windows, Kubernetes 1.37: 0 findings; 1 below --min-severity (P5: 1)",
+        f"{NEEDS}; 1 workload without any OS (Pod plain): whether they can land on Windows nodes depends on "
+        "the taints of these, which needs the cluster (P1); the RuntimeClasses that are not in the files "
+        "(win); 1 object without pods that it can find (Service).",
+    ]
+
+
+def test_a_document_that_cannot_be_read_is_named_and_the_rest_is_audited(plugin: Plugin) -> None:
+    twice = WEB.replace("      os:", "      hostPID: true\n      hostPID: true\n      os:")
+    ended = audited(plugin, f"{twice}---\na: [\n")
+    assert ended.code == 3
+    assert ended.out[0] == 'stdin:9: document 1 (web): key "hostPID" is already set on line 8'
+    assert ended.out[1].startswith("stdin:24: not YAML: ")
+    assert codes(ended)[2:] == ["R12", "R17", "W13"]
+    assert ended.err == [
+        "1 workload for Windows, Kubernetes 1.37: 3 findings (2 Error, 1 Warning); 2 faults in documents",
+        f"{NEEDS}; {UNREAD}.",
+    ]
+
+
+def test_rules_that_are_ignored_are_counted(plugin: Plugin) -> None:
+    ended = audited(plugin, WEB, "--ignore", "r17, W34")
+    assert (ended.code, codes(ended)) == (0, ["W13"])
+    assert ended.err[0].endswith("1 finding (1 Warning); 1 ignored (R17: 1)")
+
+
+def test_an_annotation_ignores_rules_and_what_it_says_besides_is_named(plugin: Plugin) -> None:
+    annotation = '  annotations: {winpool.dev/audit-ignore: "W13: only a cache; R99: no such rule"}\n'
+    ended = audited(plugin, WEB.replace("  name: web\n", f"  name: web\n{annotation}"))
+    assert (ended.code, codes(ended)) == (3, ["R17"])
+    assert ended.err[0] == (
+        "stdin:1: Deployment web: 'R99: no such rule' in the annotation winpool.dev/audit-ignore names no "
+        "rule: write CODE: REASON"
+    )
+    assert ended.err[1].endswith("; 1 ignored (W13: 1)")
+
+
+def test_what_is_below_the_severity_is_counted_and_an_error_counts_in_any_case(plugin: Plugin) -> None:
+    ended = audited(plugin, WEB, "--min-severity", "Error")
+    assert (ended.code, codes(ended)) == (3, ["R17"])
+    assert ended.err[0].endswith("1 finding (1 Error); 1 below --min-severity (W13: 1)")
+
+
+def test_the_outcome_is_that_of_the_api_server_that_is_asked_about(plugin: Plugin) -> None:
+    text = CLEAN.replace("      os:", "      hostUsers: true\n      os:")
+    for minor, code, word in (("1.32", 0, "drops it"), ("1.33", 3, "refuses the pods"), ("v1.36.3", 3, "")):
+        ended = audited(plugin, text, "--kubernetes", minor)
+        assert ended.code == code
+        assert word in ended.out[0]
+
+
+def test_an_api_server_that_is_newer_than_the_rules_is_judged_as_the_newest_known(plugin: Plugin) -> None:
+    ended = audited(plugin, WEB, "--kubernetes", "1.99")
+    assert ended.code == 3
+    assert ended.err[0] == "Kubernetes 1.99 is newer than the rules: judged as 1.37"
+
+
+def test_a_runtime_class_in_the_files_says_the_os(plugin: Plugin) -> None:
+    text = (
+        "kind: RuntimeClass\nmetadata: {name: win}\n"
+        "scheduling: {nodeSelector: {kubernetes.io/os: windows}}\n---\n"
+        + PLAIN.replace("{containers", "{runtimeClassName: win, hostPID: true, containers")
+    )
+    ended = audited(plugin, text)
+    assert codes(ended) == ["P5", "R12", "W34"]
+    assert "the RuntimeClass win shows that they are." in ended.out[0]
+    assert ended.err[-1] == f"{NEEDS}."
+
+
+def test_for_programs_there_is_json(plugin: Plugin) -> None:
+    ended = audited(plugin, f"{WEB}---\na: [\n---\n{PLAIN}", "-o", "json", "--ignore", "W13")
+    assert (ended.code, ended.err) == (3, [])
+    report = json.loads("\n".join(ended.out))
+    [found] = report.pop("findings")
+    assert found["sources"]
+    keys = ("file", "line", "kind", "name", "code", "severity", "outcome")
+    assert [found[key] for key in keys] == ["stdin", 15, "Deployment", "web", "R17", "Error", "refused"]
+    assert found["field"] == "spec.template.spec.containers[0].securityContext.privileged"
+    assert found["evidence"] == "spec.os.name"
+    assert report["kubernetesVersion"] == "1.37"
+    assert report["ignored"] == {"W13": 1}
+    assert report["workloads"] == {"windows": 1, "linux": 0, "unknown": 0}
+    assert len(report["unread"]) == 1
+    assert report["notJudged"] == f"{NEEDS}; {UNREAD}."
+
+
+def test_a_folder_is_read_file_by_file(plugin: Plugin, tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "web.yaml").write_text(WEB)
+    (tmp_path / "more" / "web.json").write_text(json.dumps({"kind": "Pod", "metadata": {"name": "a"}}))
+    ended = plugin("audit", "-f", ".", "-R")
+    assert {line.split(":")[0] for line in ended.out} == {"web.yaml"}
+    assert ended.err[-1].endswith("; 1 object without pods that it can find (Pod).")
+
+
+def test_a_name_cannot_forge_a_line(plugin: Plugin) -> None:
+    ended = audited(plugin, WEB.replace("name: web", 'name: "a\\nb\\x1b[2J"'))
+    assert all("\x1b" not in line for line in ended.out)
+    assert len(ended.out) == 2
+
+
+@pytest.mark.parametrize("code", [rule.code for rule in RULES])
+def test_every_rule_is_explained(plugin: Plugin, code: str) -> None:
+    ended = plugin("audit", "--explain", code.lower())
+    assert (ended.code, ended.err) == (0, [])
+    assert ended.out[0].startswith(f"{code}: ")
+    titles = [line.partition(":")[0] for line in ended.out[1:]]
+    assert titles[0] == "On Windows"
+    for each in ("API server", "Severity", "Fix", "Known by", "Source"):
+        assert each in titles
+
+
+def test_an_explanation_says_since_when_and_from_where(plugin: Plugin) -> None:
+    out = plugin("audit", "--explain", "R15").out
+    assert "API server:  dropped from 1.25 on, refused from 1.33 on with spec.os.name: windows" in out
+    assert "Severity:    Error with spec.os.name: windows, otherwise Warning" in out
+    assert "Known by:    live, source" in out
+    assert "API server:  accepted, and disabled from 1.33 on" in plugin("audit", "--explain", "W25").out
+    assert "API server:  refused from 1.22 on" in plugin("audit", "--explain", "W8").out
+    needs = "Needs:       the cluster; a manifest alone does not show it"
+    assert needs in plugin("audit", "--explain", "P1").out
+
+
+def test_it_contacts_no_cluster_and_says_so(plugin: Plugin) -> None:
+    ended = audited(plugin, CLEAN, "--context", "prod")
+    assert ended.err[0] == "--context has no effect: no cluster is contacted"

@@ -1,0 +1,109 @@
+"""Writes ``docs/reference/workload-rules.md`` from the table of the rules of the audit.
+
+``python -m gen.workload_rules_reference`` prints it; a test compares.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+from winpool.api.text import table
+from winpool.features.audit.audit import IGNORE_ANNOTATION, server, severities
+from winpool.features.audit.rules import DIFFERENT, NEWEST, OLDEST, PLACEMENT, REFUSED, Needs, Rule
+
+FILE: Final = "docs/reference/workload-rules.md"
+"""Where the result is, from the root of the repository."""
+
+HEAD: Final = f"""\
+<!-- Generated from operator/winpool/features/audit/rules.py. Do not edit; run: make generate -->
+# What is different on Windows
+
+What of a pod the API server refuses if the pod is for Windows, what the kubelet and Windows ignore, and what
+means something else there than on Linux.
+[`kubectl winpool audit`](../cli.md#find-what-of-your-workloads-does-not-run-on-windows) finds all of it in
+manifests, and `kubectl winpool audit --explain CODE` prints a row of this page. The rows hold for Kubernetes
+{OLDEST} to {NEWEST}.
+
+- `containers[*]` are also `initContainers` and `ephemeralContainers`. The fields are those of a pod: in a
+  Deployment they are under `spec.template`.
+- A field counts if it is there, also with the value `false` or `{{}}`, unless the row says something else.
+  `hostPID` and `hostIPC` count only if they are `true`, and `sysctls` and `volumeDevices` only if they have
+  items.
+- A workload is for Windows by the first of these: `spec.os.name`; the node selector or required node affinity
+  on `kubernetes.io/os` or `node.kubernetes.io/windows-build`, or that of its RuntimeClass; `windowsOptions`
+  or the annotation `winpool.dev/windows-build`; a word such as `nanoserver` or `ltsc2022` in an image.
+  Without any of them its OS is unknown, and only P1 is about it.
+- The annotation `{IGNORE_ANNOTATION}: "W13: only a cache"` of the object or of its pods keeps rules
+  from being reported.
+
+| Severity | When |
+|---|---|
+| Error | The API server refuses the object, the kubelet refuses the pod, or the pod cannot start |
+| Warning | It is accepted, and ignored or different from Linux |
+| Info | It works, and there is something to know |
+
+| Known by | Means |
+|---|---|
+| live | A real API server (1.37.1) was asked with a dry run |
+| source | It is in the source of Kubernetes 1.36.3 and 1.37.1 |
+| documentation | A page of the documentation says it |
+"""
+
+SECTIONS: Final = (
+    ("Placement", "On which nodes the pods are placed.", PLACEMENT),
+    (
+        "Refused with spec.os.name: windows",
+        "Without `spec.os.name` the API server accepts these fields, and the column *On a Windows node* says "
+        "what happens. A field that the API server drops is a Warning. R22 is about pods for Linux.",
+        REFUSED,
+    ),
+    (
+        "Different on Windows",
+        "With and without `spec.os.name`.",
+        DIFFERENT,
+    ),
+)
+
+FOOT: Final = """
+Not here, because no manifest shows it: pods with `spec.os.name: windows` cannot be resized in place. The API
+server refuses the subresource `resize`.
+"""
+
+
+def render() -> str:
+    """Return the page."""
+    return HEAD + "".join(_section(*each) for each in SECTIONS) + FOOT
+
+
+def _section(title: str, text: str, rules: Iterable[Rule]) -> str:
+    head = (
+        "Code",
+        "Field",
+        "On a Windows node",
+        "API server",
+        "Severity",
+        "What to do",
+        "Known by",
+        "Sources",
+    )
+    return f"\n## {title}\n\n{text}\n\n{table(head, map(_cells, rules))}"
+
+
+def _cells(rule: Rule) -> tuple[str, ...]:
+    needs = "" if rule.needs is Needs.MANIFEST else f" Needs the {rule.needs}."
+    return (
+        f"`{rule.code}`",
+        ", ".join(f"`{each}`" for each in rule.fields),
+        rule.happens + needs,
+        server(rule),
+        severities(rule),
+        rule.fix,
+        ", ".join(rule.known),
+        ", ".join(f"<{each}>" if each.startswith("https://") else f"`{each}`" for each in rule.sources),
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())
