@@ -161,7 +161,7 @@ def test_a_git_repo_is_no_finding_while_the_plugin_works() -> None:
 def test_a_workload_without_os_name_is_named_with_what_would_be_refused() -> None:
     pod = a_pod({"hostPID": True}, {"securityContext": {"privileged": False}}, os_name=None)
     [found] = [each for each in found_in(pod) if each.rule.code == "P5"]
-    assert "spec.nodeSelector shows that they are." in found.says
+    assert "The pods are for Windows by spec.nodeSelector." in found.says
     assert found.says.endswith(": spec.hostPID, spec.containers[0].securityContext.privileged.")
 
 

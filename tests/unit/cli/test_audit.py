@@ -171,7 +171,7 @@ def test_a_runtime_class_in_the_files_says_the_os(plugin: Plugin) -> None:
     )
     ended = audited(plugin, text)
     assert codes(ended) == ["P5", "R12", "W34"]
-    assert "the RuntimeClass win shows that they are." in ended.out[0]
+    assert "The pods are for Windows by the RuntimeClass win." in ended.out[0]
     assert ended.err[-1] == f"{NEEDS}."
 
 

@@ -177,7 +177,7 @@ def _without_name(workload: Workload) -> Iterator[Place]:
     if workload.os_name:
         return
     names = [place.path for rule in REFUSED if rule.without_os for place in rule.places(workload)]
-    more = f"{workload.evidence} shows that they are."
+    more = f"The pods are for Windows by {workload.evidence}."
     if names:
         rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         listed = f"{', '.join(names[:_NAMED])}{rest}"
