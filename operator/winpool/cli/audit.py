@@ -114,7 +114,7 @@ def run(given: argparse.Namespace) -> int:
         return Exit.DONE
     if not given.filename:
         raise EndError("it needs -f FILE or --explain CODE")
-    report = audited(read(given.filename, recursive=given.recursive), given)
+    report = audited(read(given.filename, recursive=given.recursive, goes_on=True), given)
     if given.output == "json":
         sys.stdout.write(f"{json.dumps(_content(report), indent=2)}\n")
     else:
@@ -230,7 +230,7 @@ def _not_judged(report: Report) -> str:
         kinds = listed(list(dict.fromkeys(report.without_pods)))
         said.append(f"{counted(len(report.without_pods), 'object')} without pods that it can find ({kinds})")
     if report.unread:
-        said.append("documents that cannot be read, and what follows them in their files")
+        said.append("documents that cannot be read")
     return f"Not judged: {'; '.join(said) or 'nothing, since every workload is for Linux'}."
 
 

@@ -41,6 +41,9 @@ _MAX_VALUES: Final = 100_000
 """Values of one document, each use of an alias counted: the API server takes 3 MiB at most, and nine
 lines of aliases of aliases can name a billion."""
 
+_DOCUMENTS: Final = re.compile(r"^(?=---\s)", re.MULTILINE)
+"""Where documents begin: no text of YAML can have three dashes at the beginning of a line."""
+
 _FIELD: Final = re.compile(r"[A-Za-z]\w*(?:\.[A-Za-z]\w*|\[[^\]]*\])*")
 """The field at the beginning of a sentence, such as ``spec.labels[team]``."""
 _PART: Final = re.compile(r"[^.\[\]]+|(?<=\[)[^\]]+")
@@ -228,10 +231,14 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def read(names: Iterable[str], *, recursive: bool) -> Sequence[Manifest]:
-    """Return the objects in files, folders and standard input (``-``). Raises EndError."""
+def read(names: Iterable[str], *, recursive: bool, goes_on: bool = False) -> Sequence[Manifest]:
+    """Return the objects in files, folders and standard input (``-``). Raises EndError.
+
+    With ``goes_on`` also those of a file that stand after a fault of YAML.
+    """
     texts = [text for name in names for text in _texts(name, recursive=recursive)]
-    return [each for file, text in texts for each in objects_of(file, text)]
+    objects = documents_of if goes_on else objects_of
+    return [each for file, text in texts for each in objects(file, text)]
 
 
 def _texts(name: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
@@ -266,13 +273,31 @@ def _decoded(name: str, content: bytes) -> str:
         raise EndError(f"{name}: not UTF-8 at byte {error.start + 1}") from None
 
 
-def objects_of(file: str, text: str) -> Iterator[Manifest]:
-    """Yield the objects in the text of a file; what stands after a fault of YAML is not read."""
-    number, line = 0, 1
+def documents_of(file: str, text: str) -> Sequence[Manifest]:
+    """Return the objects in the text of a file, and a fault for each document that is no YAML."""
+    found = list(objects_of(file, text))
+    if all(each.content is not None or each.title for each in found):
+        return found
+    found, line, number = [], 0, 0
+    for document in _DOCUMENTS.split(text):
+        read_now = list(objects_of(file, document, line=line, number=number))
+        line += document.count("\n")
+        number += bool(read_now)
+        found += read_now
+    return found
+
+
+def objects_of(file: str, text: str, *, line: int = 0, number: int = 0) -> Iterator[Manifest]:
+    """Yield the objects in the text of a file; what stands after a fault of YAML is not read.
+
+    ``line`` and ``number`` are how many lines and documents of the file stand before the text.
+    """
     if text.lstrip().startswith("{"):
         text = text.replace("\t", " ")  # a blank in JSON, and a fault in YAML
+    before, line = line, line + 1
     try:
         loader = yaml.SafeLoader(text)
+        loader.line = before
         while loader.check_node() and (node := loader.get_node()):
             line = _line(node)
             if _prepared(node, {}) > _MAX_VALUES:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.cli.manifests import Manifest, named_twice, objects_of, pools_in
+from winpool.cli.manifests import Manifest, documents_of, named_twice, objects_of, pools_in
 from winpool.cli.parsing import EndError
 
 A, B = "{kind: A}\n", "{kind: B}\n"
@@ -182,3 +182,24 @@ def test_two_pools_of_one_name_are_a_fault_where_only_the_last_would_be_applied(
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EndError, match=r"missing\.yaml: No such file"):
         pools_in([str(tmp_path / "missing.yaml")], recursive=False)
+
+
+def test_what_stands_after_a_fault_can_be_read_in_its_place() -> None:
+    text = f"{A}---\na: [\n---\n# nothing\n---\n- b\n c: d\n--- # last\n{B}"
+    found = documents_of("pools.yaml", text)
+    assert [(each.line, each.title, each.content) for each in found] == [
+        (1, "document 1", {"kind": "A"}),
+        (4, "", None),
+        (8, "", None),
+        (10, "document 4", {"kind": "B"}),
+    ]
+    assert [each.line_of("kind") for each in found if each.content] == [1, 10]
+
+
+@given(st.lists(st.sampled_from([A, B, "a: [\n", "# nothing\n", "x: 1\nx: 2\n", "'\n", "]\n"])))
+def test_reading_on_changes_nothing_of_what_is_read_without_a_fault(documents: list[str]) -> None:
+    text = "".join(f"---\n{each}" for each in documents)
+    once, again = read(text), list(documents_of("pools.yaml", text))
+    good = [each for each in once if each.content is not None or each.title]
+    assert [each.content for each in again][: len(good)] == [each.content for each in good]
+    assert len(again) >= len(once)
