@@ -285,7 +285,8 @@ def judge(
         needed = max(floor * missing, EXPLAINED_SHARE * (grown or 0.0))
         found = _of_growers(found, basis, needed)
         if basis is Basis.COMMIT:
-            most = inf if grown is None else max(MIN_SHARE * missing, MOST_OF_GROWTH * grown)
+            varies = max((-(each.usage.commit_growth or 0.0) for each, _ in found), default=0.0)
+            most = max(floor * missing, MOST_OF_GROWTH * (inf if grown is None else grown), 2 * varies)
             found = [(each, why or _breathes(each, most)) for each, why in found]
     eligible = [each for each, exclusion in found if exclusion is None]
     if any(each.asks_to_stay for each in eligible):
