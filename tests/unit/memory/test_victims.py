@@ -150,6 +150,12 @@ def test_a_large_pod_leaks_if_most_of_what_the_node_has_committed_more_is_its_ow
     assert name_of(chosen(large, missing=13, grown=6.0)) is None
 
 
+@pytest.mark.parametrize(("less", "name"), [(1.2, "large"), (1.3, None)])
+def test_what_another_pod_has_less_shows_how_much_they_vary(less: float, name: str | None) -> None:
+    large, other = a_pod("large", 104, commit_growth=2.4 * GIB), a_pod("other", 9, commit_growth=-less * GIB)
+    assert name_of(chosen(large, other, missing=13, grown=1.0)) == name
+
+
 def test_where_no_pod_has_grown_none_goes() -> None:
     found = chosen(a_pod("a", 9, commit_growth=None), a_pod("b", 4, commit_growth=0.0))
     assert (name_of(found), found.excluded) == (None, {Exclusion.NOT_GROWING: 2})

@@ -66,8 +66,10 @@ GROWN_SHARE: Final = 0.02
 """Nor are pods that grew by less than this share of what is missing: what pods have varies."""
 
 OWN_GROWN_SHARE: Final = 0.05
-"""Nor is one that has committed so little more than before, unless that is most of what the node has. With
-working sets alone, a leak would be found too late."""
+"""Nor is one that has committed so little more than before, unless that is most of what the node has, and twice
+what any pod has less: that shows how much they vary. With working sets alone, a leak would be found too
+late."""
+
 MIN_SHARE: Final = 0.05
 """Evicting a pod with a smaller share of what is missing is a disruption without an effect. Nor is less
 growth of all pods the cause, where it is not known how much more the node has committed."""
