@@ -66,8 +66,8 @@ GROWN_SHARE: Final = 0.02
 """Nor are pods that grew by less than this share of what is missing: what pods have varies."""
 
 OWN_GROWN_SHARE: Final = 0.05
-"""Nor is one that has committed so little more than before, unless that is most of what the node has, and twice
-what any pod has less: that shows how much they vary. With working sets alone, a leak would be found too
+"""Nor is one that has committed so little more than before, unless that is most of what the node has, and
+twice what any pod has less: that shows how much they vary. With working sets alone, leaks are found too
 late."""
 
 MIN_SHARE: Final = 0.05
