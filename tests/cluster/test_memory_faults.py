@@ -29,8 +29,8 @@ SLOW: Final = "slow"
 """So does it: a kubelet whose poll has ended is waited for the next time."""
 UNKNOWN: Final = tuple(each for each in get_args(FaultKind) if each not in (KNOWN, SLOW))
 """Faults of a node of which nothing is known."""
-ANSWERS: Final = {"in-time": HOT_POLL_SECONDS * DEADLINE_SHARE / 2, "late": 2.0 * HOT_POLL_SECONDS}
-"""In half of the seconds that the shortest poll may take, and when that is over."""
+ANSWERS: Final = {"in-time": HOT_POLL_SECONDS * DEADLINE_SHARE / 2, "late": 6.0}
+"""In half of the seconds that the shortest poll may take, and when it is over: the next one waits."""
 
 
 @together.each(UNKNOWN)

@@ -150,6 +150,11 @@ def test_a_large_pod_leaks_if_most_of_what_the_node_has_committed_more_is_its_ow
     assert name_of(chosen(large, missing=13, grown=6.0)) is None
 
 
+def test_pods_that_grow_alike_leak_together() -> None:
+    pods = [a_pod(name, 8, commit_growth=0.2 * GIB) for name in ("a", "b", "c")]
+    assert name_of(chosen(*pods, missing=10, grown=0.6)) == "a"
+
+
 @pytest.mark.parametrize(("less", "name"), [(1.2, "large"), (1.3, None)])
 def test_what_another_pod_has_less_shows_how_much_they_vary(less: float, name: str | None) -> None:
     large, other = a_pod("large", 104, commit_growth=2.4 * GIB), a_pod("other", 9, commit_growth=-less * GIB)
