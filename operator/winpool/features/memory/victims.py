@@ -35,6 +35,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from math import inf
 from operator import itemgetter
 from typing import Final
 
@@ -65,10 +66,11 @@ GROWN_SHARE: Final = 0.02
 """Nor are pods that grew by less than this share of what is missing: what pods have varies."""
 
 OWN_GROWN_SHARE: Final = 0.05
-"""Nor is one that has committed so little more than before, unless pods have most of what the node has committed
-more. With working sets alone, a leak would be found too late."""
+"""Nor is one that has committed so little more than before, unless it has its part of most of what the node
+has committed more. With working sets alone, a leak would be found too late."""
 LEAK_RATIO: Final = 2.0
-"""What some pods have more is this many times what others have less: otherwise they vary."""
+"""That part is so many times what any pod has less: otherwise they vary."""
+
 MIN_SHARE: Final = 0.05
 """Evicting a pod with a smaller share of what is missing is a disruption without an effect. Nor is less
 growth of all pods the cause, where it is not known how much more the node has committed."""
@@ -285,8 +287,8 @@ def judge(
         floor = MIN_SHARE if grown is None else GROWN_SHARE
         needed = max(floor * missing, EXPLAINED_SHARE * (grown or 0.0))
         found = _of_growers(found, basis, needed)
-        if basis is Basis.COMMIT and not _leaks([each for each, _ in found], grown):
-            found = [(each, why or _breathes(each)) for each, why in found]
+        if basis is Basis.COMMIT:
+            found = _of_leaks(found, inf if grown is None else grown, floor * missing)
     eligible = [each for each, exclusion in found if exclusion is None]
     if any(each.asks_to_stay for each in eligible):
         culprit = min(eligible, key=lambda each: each.rank(basis))
@@ -318,17 +320,20 @@ def _of_growers(
     return [(each, why or stays_because(each)) for each, why in found]
 
 
-def _leaks(pods: Sequence[Candidate], grown: float | None) -> bool:
-    """Whether pods have committed more by most of what the node has, and do not merely vary."""
-    growth = sum(each.growth(Basis.COMMIT) for each in pods)
-    shrunk = sum(max(0.0, -(each.usage.commit_growth or 0.0)) for each in pods)
-    return grown is not None and growth >= max(MOST_OF_GROWTH * grown, LEAK_RATIO * shrunk)
+def _of_leaks(
+    found: list[tuple[Candidate, Exclusion | None]], grown: float, least: float
+) -> list[tuple[Candidate, Exclusion | None]]:
+    """Return them with those excluded that have hardly more than before, and may merely vary."""
+    growth = [each.growth(Basis.COMMIT) for each, _ in found]
+    growers = sum(each >= GROWER_SHARE * max(growth) for each in growth)
+    varies = max(-(each.usage.commit_growth or 0.0) for each, _ in found)
+    clear = max(least, MOST_OF_GROWTH * grown / growers, LEAK_RATIO * varies)
 
+    def stays_because(each: Candidate) -> Exclusion | None:
+        little = min(clear, OWN_GROWN_SHARE * (each.used(Basis.COMMIT) or 0.0))
+        return Exclusion.NOT_GROWING if each.growth(Basis.COMMIT) < little else None
 
-def _breathes(each: Candidate) -> Exclusion | None:
-    """Return why a pod stays that has hardly more than before."""
-    is_little = each.growth(Basis.COMMIT) < OWN_GROWN_SHARE * (each.used(Basis.COMMIT) or 0.0)
-    return Exclusion.NOT_GROWING if is_little else None
+    return [(each, why or stays_because(each)) for each, why in found]
 
 
 def _stays_because(each: Candidate, culprit: Candidate, *, is_hard: bool) -> Exclusion | None:
