@@ -68,7 +68,7 @@ GROWN_SHARE: Final = 0.02
 OWN_GROWN_SHARE: Final = 0.05
 """Nor is one that has committed so little more than before, unless it has its part of most of what the node
 has committed more. With working sets alone, a leak would be found too late."""
-LEAK_RATIO: Final = 2.0
+LEAK_RATIO: Final = 3.0
 """That part is so many times what any pod has less: otherwise they vary."""
 
 MIN_SHARE: Final = 0.05
