@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from winpool.api.keys import WINDOWS_BUILD_ANNOTATION
 from winpool.api.matrix import Verdict
 from winpool.api.text import grouped, printable
 from winpool.cli.counts import listed
@@ -13,7 +14,6 @@ from winpool.cli.lenient import Fields
 from winpool.cli.manifests import Manifest, read
 from winpool.cli.parsing import EndError, Exit, RefusedError, add_filename, note, note_offline, pool_name
 from winpool.cli.workloads import (
-    BUILD_ANNOTATION,
     Host,
     Workload,
     judged,
@@ -27,7 +27,7 @@ from winpool.support.matrix import built_in
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from winpool.cli.workloads import NodeSelectors
+    from winpool.features.audit.workloads import NodeSelectors
 
     Hosts: TypeAlias = Mapping[Host, Sequence[str]]
 
@@ -39,7 +39,7 @@ Microsoft's rules for container images and hosts.
 
 The Windows version of an image is the first of these that is given:
   1. --image-build
-  2. the annotation {BUILD_ANNOTATION} of the pod
+  2. the annotation {WINDOWS_BUILD_ANNOTATION} of the pod
   3. the build in the node selector of the pod or of its RuntimeClass, or in the
      required node affinity of the pod
   4. the tag of the image; a tag can be wrong, so it only causes a warning

@@ -6,9 +6,9 @@ Pods are read from objects that nobody has validated: what is not of the right t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from winpool.api.keys import GROUP, OS_LABEL, WINDOWS_BUILD_LABEL
+from winpool.api.keys import OS_LABEL, WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
 from winpool.api.matrix import Verdict
 from winpool.cli.lenient import Fields
 from winpool.features.audit.workloads import TEMPLATES
@@ -19,12 +19,7 @@ from winpool.support.versions import build_text_of, parse_windows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    NodeSelectors: TypeAlias = Mapping[str, Mapping[str, Any]]
-    """Of RuntimeClasses, by their names."""
-
-
-BUILD_ANNOTATION: Final = f"{GROUP}/windows-build"
-"""On a pod: the Windows its images are built for, such as ``10.0.20348``."""
+    from winpool.features.audit.workloads import NodeSelectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +98,7 @@ def workload_of(content: Any, selectors: NodeSelectors) -> Workload | None:
             "",
         ),
         is_linux="linux" in (spec.one("os").text("name"), spec.one("nodeSelector").text(OS_LABEL)),
-        declared=_declared(annotations.text(BUILD_ANNOTATION), builds, who),
+        declared=_declared(annotations.text(WINDOWS_BUILD_ANNOTATION), builds, who),
         asks_for=builds,
         containers=tuple(_containers(spec)),
     )
@@ -112,7 +107,7 @@ def workload_of(content: Any, selectors: NodeSelectors) -> Workload | None:
 def _declared(annotation: str, builds: tuple[str, ...], who: str) -> tuple[str, str] | None:
     """Take the annotation, else the oldest build that ``who`` asks for: its images run on all of them."""
     if said := parse_windows(annotation):
-        return str(said), f"the annotation {BUILD_ANNOTATION}"
+        return str(said), f"the annotation {WINDOWS_BUILD_ANNOTATION}"
     versions = [version for each in builds if (version := parse_windows(each))]
     oldest = min(versions, key=lambda each: each.build, default=None)
     return (str(oldest), f"the build that {who} selects by {WINDOWS_BUILD_LABEL}") if oldest else None
@@ -175,7 +170,7 @@ def judged(
     if not version and not container.host_process:
         return Verdict.UNKNOWN, (
             f"the Windows version of {container.image or 'its image'} is unknown. Set the annotation "
-            f"{BUILD_ANNOTATION} of the pod, or use --image-build."
+            f"{WINDOWS_BUILD_ANNOTATION} of the pod, or use --image-build."
         )
     found = compatible(
         host.kernel_version,

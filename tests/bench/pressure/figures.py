@@ -57,7 +57,7 @@ class Row:
     @property
     def harm(self) -> float:
         """The mean seconds of harm."""
-        return self.mean(_harm).value
+        return self.mean(harm).value
 
     @property
     def evicting_runs(self) -> int:
@@ -75,16 +75,24 @@ class Row:
         return sum(each.unattributed > 0 for each in self.results)
 
 
-def _harm(result: Result) -> float:
+def harm(result: Result) -> float:
+    """Return the seconds of harm of a run."""
     return result.harm
 
 
-def _evictions(result: Result) -> float:
+def evictions(result: Result) -> float:
+    """Return how many pods were evicted."""
     return result.evictions
 
 
-def _innocent(result: Result) -> float:
+def innocent(result: Result) -> float:
+    """Return how many of them were not the cause."""
     return result.innocent
+
+
+def flips_an_hour(result: Result) -> float:
+    """Return how often the signal on the node has changed, in an hour."""
+    return 3600 * result.flips / result.seconds
 
 
 def rows_of(families: Sequence[Family], results: Iterable[Result]) -> list[Row]:
@@ -121,11 +129,11 @@ def cells(row: Row) -> list[str]:
         row.contender,
         str(row.mean(lambda each: each.thrashing)),
         str(row.mean(lambda each: each.denied)),
-        str(row.mean(_evictions)),
-        str(row.mean(_innocent)),
+        str(row.mean(evictions)),
+        str(row.mean(innocent)),
         f"{row.evicting_runs} of {len(row.results)}",
         str(row.mean(lambda each: each.lead)),
-        str(row.mean(lambda each: 3600 * each.flips / each.seconds)),
+        str(row.mean(flips_an_hour)),
         str(row.false_unattributed_runs),
         str(row.mean(lambda each: each.violations)),
         str(row.stale),
@@ -179,9 +187,9 @@ def _cells_on_page(of_family: Mapping[str, Row]) -> Iterator[str]:
     """Yield a cell for each contender: seconds of harm, evictions, and innocent ones of them."""
     least = min((row.harm for name, row in of_family.items() if name in RIVALS), default=inf)
     for name, row in of_family.items():
-        evictions, innocent = (row.mean(of).value for of in (_evictions, _innocent))
-        cell = f"{row.mean(_harm)} / {evictions:.2g} / {innocent:.2g}"
-        loses = row.harm > least or (row.family.healthy and evictions > 0)
+        evicted, guiltless = (row.mean(of).value for of in (evictions, innocent))
+        cell = f"{row.mean(harm)} / {evicted:.2g} / {guiltless:.2g}"
+        loses = row.harm > least or (row.family.healthy and evicted > 0)
         yield f"**{cell}**" if name in OPERATORS and loses else cell
 
 
@@ -204,7 +212,7 @@ def as_figures(rows: Sequence[Row]) -> Mapping[str, Any]:
         name = f"{row.family.name}_{row.contender}".lower()
         key = "".join(each if each.isalnum() else "_" for each in name.replace(" + ", "_and_"))
         found[f"{key}_harm_seconds"] = row.harm
-        found[f"{key}_evictions"] = row.mean(_evictions).value
-        found[f"{key}_innocent"] = row.mean(_innocent).value
+        found[f"{key}_evictions"] = row.mean(evictions).value
+        found[f"{key}_innocent"] = row.mean(innocent).value
         found[f"{key}_stale"] = row.stale
     return found

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final, TypeAlias
 
-from bench.pressure.figures import Row, mean_of
+from bench.pressure.figures import Row, evictions, flips_an_hour, harm, innocent, mean_of
 from bench.pressure.operator_node import VARIANTS, Variant
 from bench.pressure.race import BESIDE, KUBELETS, NO_ONE, ORACLE, Result
 from bench.targets import Target, at_most, exactly, of_the_machine
@@ -48,15 +48,15 @@ def targets_of(rows: Sequence[Row], *, max_pods: int) -> list[Target]:
     healthy = [[row for row in alone if row.family.healthy and row.contender == name] for name in _BY_NAME]
     return [
         _wanted("healthy_evicting_runs", map(_evicting_share, filter(None, healthy)), HEALTHY_RUNS),
-        _wanted("innocent", (row.mean(_innocent).value for row in seen), INNOCENT),
+        _wanted("innocent", (row.mean(innocent).value for row in seen), INNOCENT),
         _wanted("harm_above_kubelets_seconds", _above(seen, found, KUBELETS), WORSE_SECONDS),
-        _wanted("harm_of_no_one", _ratios(exporters, found, NO_ONE, _harm), OF_NO_ONE),
-        _wanted("evictions_of_oracle", _ratios(seen, found, ORACLE, _evictions), OF_ORACLE),
-        _wanted("innocent_where_no_eviction_helps", (row.mean(_innocent).value for row in others), 0),
-        _wanted("flips_an_hour", (row.mean(_flips).value for row in alone), FLIPS_AN_HOUR),
+        _wanted("harm_of_no_one", _ratios(exporters, found, NO_ONE, harm), OF_NO_ONE),
+        _wanted("evictions_of_oracle", _ratios(seen, found, ORACLE, evictions), OF_ORACLE),
+        _wanted("innocent_where_no_eviction_helps", (row.mean(innocent).value for row in others), 0),
+        _wanted("flips_an_hour", (row.mean(flips_an_hour).value for row in alone), FLIPS_AN_HOUR),
         _wanted("beside_harm_above_kubelet_seconds", _above(beside, found, KUBELETS[:1]), WORSE_SECONDS),
         _wanted("beside_innocent_above_kubelet", _more_innocent(beside, found), 0),
-        _wanted("beside_harm_of_kubelet", _ratios(first, found, KUBELETS[0], _harm), OF_KUBELET),
+        _wanted("beside_harm_of_kubelet", _ratios(first, found, KUBELETS[0], harm), OF_KUBELET),
         exactly("false_unattributed_runs", sum(row.false_unattributed_runs for row in alone), 0),
         exactly("against_a_budget", sum(each.violations for row in alone for each in row.results), 0),
         exactly("stale", sum(row.stale for row in rows), 0),
@@ -82,22 +82,6 @@ def _is_seen_by(row: Row) -> bool:
 def _is_seen(row: Row, *, max_pods: int) -> bool:
     names = (*EVICTABLE, SMALL) if max_pods >= ENOUGH_PODS else EVICTABLE
     return row.family.name in names and _is_seen_by(row)
-
-
-def _harm(result: Result) -> float:
-    return result.harm
-
-
-def _evictions(result: Result) -> float:
-    return result.evictions
-
-
-def _innocent(result: Result) -> float:
-    return result.innocent
-
-
-def _flips(result: Result) -> float:
-    return 3600 * result.flips / result.seconds
 
 
 def _evicting_share(rows: Sequence[Row]) -> float:
@@ -132,4 +116,4 @@ def _more_innocent(rows: Iterable[Row], found: Rows) -> Iterator[float]:
     for row in rows:
         kubelet = found.get((row.family.name, KUBELETS[0]))
         if kubelet is not None:
-            yield row.mean(_innocent).value - kubelet.mean(_innocent).value
+            yield row.mean(innocent).value - kubelet.mean(innocent).value
