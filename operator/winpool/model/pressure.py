@@ -284,8 +284,8 @@ class AxisPressure:
     What the samples have shown: ``reading`` is the last one, of ``source``, measured at ``sampled_at`` and
     fresh for ``fresh_seconds``. ``sampled_at`` is None before the first one, and after the clock of a node
     was set back. ``points`` are the trend of that source, ``seconds_left`` is where it leads on COMMIT.
-    ``high_water`` is what has been before; None where that is not known. ``looked_at`` is when it was last
-    as it is: measured, or a kubelet asked, also by a source that only shows that it is over no line.
+    ``high_water`` is what has been before; None where that is not known. ``looked_at`` is when it was
+    last measured, or its kubelet asked. While it is over no line, any source that shows that counts.
     ``ready_since``: each reading from then on has shown that it has lasted long enough for an eviction; None
     where the last has not.
     """

@@ -323,7 +323,11 @@ def _of_growers(
 def _of_leaks(
     found: list[tuple[Candidate, Exclusion | None]], grown: float, least: float
 ) -> list[tuple[Candidate, Exclusion | None]]:
-    """Return them with those excluded that have hardly more than before, and may merely vary."""
+    """Return them with those excluded that have hardly more than before, and may merely vary.
+
+    The node has committed ``grown`` bytes more, infinity where that is unknown. Less than ``least`` bytes of
+    a pod are no leak.
+    """
     growth = [each.growth(Basis.COMMIT) for each, _ in found]
     growers = sum(each >= GROWER_SHARE * max(growth) for each in growth)
     varies = max(-(each.usage.commit_growth or 0.0) for each, _ in found)
