@@ -416,7 +416,7 @@ def test_validate_asks_the_api_server_and_stores_nothing(
         next(case for case in tables.refused("decoder") if case.name == "a field that does not exist"),
     ):
         file.write_text(json.dumps({**case.manifest, "metadata": {"name": name}}))
-        assert main(["validate", "-f", str(file), *options]) == 1
+        assert main(["validate", "-f", str(file), *options]) == 3
         (line,) = capsys.readouterr().out.splitlines()
         assert line.startswith(f"{file}:1: document 1 ({name}): ")
         assert case.field in line

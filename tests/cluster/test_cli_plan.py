@@ -179,20 +179,16 @@ def test_who_may_not_list_pods_sees_the_rest(world: World) -> None:
         assert f'User "{user}" cannot list resource "pods"' in squeezed(done.stdout)
 
 
-@pytest.mark.parametrize(("verb", "code"), [("plan", 2), ("why", 1)])
-def test_who_may_not_list_pools_is_told_the_right_that_is_missing(
-    testbed: Testbed, verb: str, code: int
-) -> None:
+@pytest.mark.parametrize("verb", ["plan", "why"])
+def test_who_may_not_list_pools_is_told_the_right_that_is_missing(testbed: Testbed, verb: str) -> None:
     done = winpool(testbed.user_kubeconfig("jane"), verb, "nobody")
-    assert (done.returncode, done.stdout) == (code, "")
+    assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert 'User "jane" cannot list resource "windowsnodepools" in API group "winpool.dev"' in line
 
 
-@pytest.mark.parametrize(("verb", "code"), [("plan", 2), ("why", 1)])
-def test_a_cluster_without_the_crd_is_told_by_name_with_what_installs_it(
-    hasty: Testbed, verb: str, code: int
-) -> None:
+@pytest.mark.parametrize("verb", ["plan", "why"])
+def test_a_cluster_without_the_crd_is_told_by_name_with_what_installs_it(hasty: Testbed, verb: str) -> None:
     done = winpool(hasty.kubeconfig("admin"), verb, "nobody")
-    assert (done.returncode, done.stdout) == (code, "")
+    assert (done.returncode, done.stdout) == (1, "")
     assert "install the CRD with kubectl apply -k crds" in done.stderr

@@ -287,7 +287,7 @@ def test_a_cluster_without_the_crd_is_told_by_name_with_what_installs_it(
     hasty: Testbed, arguments: tuple[str, ...]
 ) -> None:
     done = winpool(hasty.kubeconfig("admin"), *arguments, stdin=MANIFEST)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert "install the CRD with kubectl apply -k crds" in line
     assert "404" not in line
@@ -300,14 +300,14 @@ def test_a_server_that_does_not_answer_is_told_with_its_address(
     text = testbed.kubeconfig("admin").read_text().replace(testbed.server, "https://127.0.0.1:1")
     (tmp_path / "kubeconfig").write_text(text)
     done = winpool(tmp_path / "kubeconfig", *arguments, stdin=MANIFEST)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert "The connection to the server 127.0.0.1:1 was refused" in line
 
 
 def test_who_may_not_list_pools_is_told_the_right_that_is_missing(testbed: Testbed) -> None:
     done = winpool(testbed.user_kubeconfig("jane"), "status")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (1, "")
     assert 'User "jane" cannot list resource "windowsnodepools" in API group "winpool.dev"' in done.stderr
     assert 'add the rule {apiGroups: ["winpool.dev"], resources: ["windowsnodepools"]' in done.stderr
 

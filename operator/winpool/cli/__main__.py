@@ -59,7 +59,7 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the verb named in ``arguments`` (default: those of the process); return the exit code.
 
-    1 where nobody read the output to its end, so that a verdict that was not seen is no good one.
+    1 where nobody read the output to its end, so that an answer that was not seen is no yes.
     130 where Ctrl-C ended it, without a word.
     Raises SystemExit where argparse ends by itself: after ``--help`` and ``--version``, and with 2
     where the command line makes no sense.
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read has enough, as in `| head`. At its end Python would flush once more, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.REFUSED
+        return Exit.UNKNOWN
     except KeyboardInterrupt:
         if sys.stderr.isatty():
             sys.stderr.write("\n")  # after the ^C of the terminal

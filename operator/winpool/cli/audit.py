@@ -13,7 +13,7 @@ from winpool.api.text import printable
 from winpool.cli.counts import counted, listed
 from winpool.cli.lenient import Fields
 from winpool.cli.manifests import Manifest, read
-from winpool.cli.parsing import EndError, Exit, add_filename, add_output, note, note_offline
+from winpool.cli.parsing import Exit, UsageError, add_filename, add_output, note, note_offline
 from winpool.cli.workloads import node_selectors
 from winpool.features.audit.audit import IGNORE_ANNOTATION, findings, ignored, server, severities
 from winpool.features.audit.rules import (
@@ -50,10 +50,10 @@ rules that are not reported, with the reason: "W13: only a cache". All rules:
 docs/reference/workload-rules.md. It contacts no cluster."""
 
 EXITS: Final = {
-    Exit.DONE: "no Error was found, or --explain printed a rule",
-    Exit.REFUSED: "a document cannot be read, or no workload says its OS",
-    Exit.USAGE: "the command line is wrong, or a file cannot be read",
-    Exit.BLOCKED: "an Error was found: a pod cannot be created or start on Windows",
+    Exit.YES: "no Error was found, or --explain printed a rule",
+    Exit.UNKNOWN: "a document cannot be read, or no workload says its OS",
+    Exit.USAGE: "the command line is wrong, or a file cannot be opened",
+    Exit.NO: "an Error was found: a pod cannot be created or start on Windows",
 }
 
 EXAMPLES: Final = (
@@ -111,9 +111,9 @@ def run(given: argparse.Namespace) -> int:
     note_offline(given, why="no cluster is contacted")
     if given.explain is not None:
         sys.stdout.writelines(f"{line}\n" for line in explained(given.explain))
-        return Exit.DONE
+        return Exit.YES
     if not given.filename:
-        raise EndError("it needs -f FILE or --explain CODE")
+        raise UsageError("it needs -f FILE or --explain CODE")
     report = audited(read(given.filename, recursive=given.recursive, goes_on=True), given)
     if given.output == "json":
         sys.stdout.write(f"{json.dumps(_content(report), indent=2)}\n")
@@ -144,9 +144,9 @@ class Report:
     def code(self) -> Exit:
         """The exit code: no, could not tell, or yes."""
         if self.errors:
-            return Exit.BLOCKED
+            return Exit.NO
         is_judged = any(self.judged[each] for each in (PodOS.WINDOWS, PodOS.LINUX))
-        return Exit.DONE if is_judged and not self.unread else Exit.REFUSED
+        return Exit.YES if is_judged and not self.unread else Exit.UNKNOWN
 
 
 def audited(found: Sequence[Manifest], given: argparse.Namespace) -> Report:

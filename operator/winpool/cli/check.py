@@ -12,7 +12,7 @@ from winpool.api.text import grouped, printable
 from winpool.cli.counts import listed
 from winpool.cli.lenient import Fields
 from winpool.cli.manifests import Manifest, read
-from winpool.cli.parsing import EndError, Exit, RefusedError, add_filename, note, note_offline, pool_name
+from winpool.cli.parsing import Exit, RefusedError, UsageError, add_filename, note, note_offline, pool_name
 from winpool.cli.workloads import (
     Host,
     Workload,
@@ -48,9 +48,9 @@ RuntimeClasses are read from the files, and with --pool also from the cluster.
 It contacts no registry, and with --host-build no cluster."""
 
 EXITS: Final = {
-    Exit.DONE: "every pod can run, or it is unknown whether it can",
-    Exit.REFUSED: "a pod cannot run, a document cannot be read, or there is no pod",
-    Exit.USAGE: "the command line is wrong, or a file or the API server cannot be read",
+    Exit.YES: "every pod can run, or it is unknown whether it can",
+    Exit.UNKNOWN: "a pod cannot run, a document or the API server cannot be read, or there is no pod",
+    Exit.USAGE: "the command line is wrong, or a file cannot be opened",
 }
 
 EXAMPLES: Final = (
@@ -109,7 +109,7 @@ def run(given: argparse.Namespace) -> int:
     if given.pool is None:
         note_offline(given, why="without --pool no cluster is contacted")
     elif given.runtime:
-        raise EndError("--runtime needs --host-build: the nodes of a pool report their runtime")
+        raise UsageError("--runtime needs --host-build: the nodes of a pool report their runtime")
     found = read(given.filename, recursive=given.recursive)
     hosts: Hosts = {Host(each, given.runtime): [] for each in given.host_build or ()}
     return _check(found, hosts if given.pool is None else _of_pool(given), given)
@@ -180,8 +180,8 @@ def _check(found: Sequence[Manifest], hosts: Hosts, given: argparse.Namespace) -
             refused += _workload(where, workload, hosts, given)
     if not pods:
         _say("no pods for Windows found")
-        return Exit.REFUSED
-    return Exit.REFUSED if refused else Exit.DONE
+        return Exit.UNKNOWN
+    return Exit.UNKNOWN if refused else Exit.YES
 
 
 def _workload(where: str, workload: Workload, hosts: Hosts, given: argparse.Namespace) -> int:

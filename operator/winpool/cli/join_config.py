@@ -25,6 +25,7 @@ from winpool.cli.parsing import (
     EndError,
     Exit,
     RefusedError,
+    UsageError,
     add_filename,
     add_output,
     note,
@@ -51,9 +52,9 @@ before the kubelet starts: the operator never changes settings of a kubelet.
 What the settings cannot include is printed to standard error."""
 
 EXITS: Final = {
-    Exit.DONE: "the settings are printed",
-    Exit.REFUSED: "there is no such pool, or it is not valid",
-    Exit.USAGE: "the command line is wrong, or a file or the API server cannot be read",
+    Exit.YES: "the settings are printed",
+    Exit.UNKNOWN: "there is no such pool, it is not valid, or the API server cannot be asked",
+    Exit.USAGE: "the command line is wrong, or a file cannot be opened",
 }
 
 EXAMPLES: Final = (
@@ -144,7 +145,7 @@ def run(given: argparse.Namespace) -> int:
     """Print the settings; return the exit code."""
     content, kubelet = _from_file(given) if given.filename else _from_server(given)
     if given.output != _FLAGS and kubelet < OLDEST_FILE:
-        raise EndError(
+        raise UsageError(
             f"the configuration file of a kubelet {kubelet} has no registerWithTaints, which {OLDEST_FILE} "
             f"added: use -o {_FLAGS}"
         )
@@ -156,7 +157,7 @@ def run(given: argparse.Namespace) -> int:
     sys.stdout.write(OUTPUTS[given.output](settings))
     for each in notes(settings):
         note(each)
-    return Exit.DONE
+    return Exit.YES
 
 
 def _minor(text: str) -> Minor:
@@ -188,7 +189,7 @@ def _from_file(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
     """Return the pool of that name in the file, and the minor of its kubelets."""
     note_offline(given, why="with -f no cluster is contacted")
     if given.kubelet_version is None:
-        raise EndError("-f needs --kubelet-version too, such as --kubelet-version 1.34")
+        raise UsageError("-f needs --kubelet-version too, such as --kubelet-version 1.34")
     manifests = read(given.filename, recursive=given.recursive)
     if broken := [each for each in manifests if each.content is None]:
         raise RefusedError(*(line for each in broken for line in told_faults(each)))

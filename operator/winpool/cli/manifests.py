@@ -23,7 +23,7 @@ from winpool.api.keys import API_VERSION, GROUP, KIND
 from winpool.api.model import sentences
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.lenient import Fields
-from winpool.cli.parsing import EndError
+from winpool.cli.parsing import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,15 +92,19 @@ class Manifest:
 
 @dataclass(slots=True)
 class PoolManifests:
-    """The pools in files, what is wrong with pools and documents, and what was skipped: a line for each."""
+    """The pools in files, what is wrong with pools and documents, and what was skipped: a line for each.
+
+    ``has_invalid``: some of the faults are of what can be read.
+    """
 
     pools: list[Manifest] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    has_invalid: bool = False
     skipped: list[str] = field(default_factory=list)
 
 
 def pools_in(names: Iterable[str], *, recursive: bool, judged: bool = True) -> PoolManifests:
-    """Read the pools in files, folders and standard input (``-``). Raises EndError.
+    """Read the pools in files, folders and standard input (``-``). Raises UsageError.
 
     With ``judged`` only the valid ones are among the pools, and the others' faults are told.
     """
@@ -112,6 +116,7 @@ def pools_in(names: Iterable[str], *, recursive: bool, judged: bool = True) -> P
             continue
         faults = [each.at(each.line, refusal)] if refusal else told_faults(each, judged=judged)
         found.faults += faults
+        found.has_invalid |= bool(faults) and each.content is not None
         if each.content is not None and not refusal and not (judged and faults):
             found.pools.append(each)
     return found
@@ -232,28 +237,27 @@ def without_nulls(value: Any) -> Any:
 
 
 def read(names: Iterable[str], *, recursive: bool, goes_on: bool = False) -> Sequence[Manifest]:
-    """Return the objects in files, folders and standard input (``-``). Raises EndError.
+    """Return the objects in files, folders and standard input (``-``). Raises UsageError.
 
     With ``goes_on`` also those of a file that stand after a fault of YAML.
     """
-    texts = [text for name in names for text in _texts(name, recursive=recursive)]
-    objects = documents_of if goes_on else objects_of
-    return [each for file, text in texts for each in objects(file, text)]
+    files = [file for name in names for file in _files(name, recursive=recursive)]
+    return [each for file, content in files for each in _decoded(file, content, goes_on=goes_on)]
 
 
-def _texts(name: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
-    """Yield name and text of the file ``name``, of each manifest in that folder, or of stdin for ``-``."""
+def _files(name: str, *, recursive: bool) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of the file ``name``, of each manifest in that folder, or of stdin for ``-``."""
     if name == _STDIN:
-        yield "stdin", _decoded("stdin", sys.stdin.buffer.read())
+        yield "stdin", sys.stdin.buffer.read()
         return
     if _URL.match(name):
-        raise EndError(f"{name}: URLs are not supported: download the file, or pipe it in with -f -")
+        raise UsageError(f"{name}: URLs are not supported: download the file, or pipe it in with -f -")
     path = Path(name)
     try:
         for file in _of_folder(path, recursive=recursive) if path.is_dir() else [path]:
-            yield str(file), _decoded(str(file), file.read_bytes())
+            yield str(file), file.read_bytes()
     except OSError as error:
-        raise EndError(f"{error.filename}: {error.strerror}") from None
+        raise UsageError(f"{error.filename}: {error.strerror}") from None
 
 
 def _of_folder(folder: Path, *, recursive: bool) -> Iterator[Path]:
@@ -266,11 +270,14 @@ def _raise(error: OSError) -> NoReturn:
     raise error
 
 
-def _decoded(name: str, content: bytes) -> str:
+def _decoded(file: str, content: bytes, *, goes_on: bool) -> Iterable[Manifest]:
+    """Return the objects in a file, or a fault for one that is no text."""
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise EndError(f"{name}: not UTF-8 at byte {error.start + 1}") from None
+        line = content.count(b"\n", 0, error.start) + 1
+        return [Manifest(file=file, line=line, faults=((line, f"not UTF-8 at byte {error.start + 1}"),))]
+    return documents_of(file, text) if goes_on else objects_of(file, text)
 
 
 def documents_of(file: str, text: str) -> Sequence[Manifest]:

@@ -12,7 +12,7 @@ import yaml
 
 from winpool.api.text import table
 from winpool.cli.console import aligned
-from winpool.cli.parsing import EndError, Exit, add_output, note_offline
+from winpool.cli.parsing import Exit, UsageError, add_output, note_offline
 from winpool.support.compat import release_named
 from winpool.support.matrix import FeatureEntry, Matrix, built_in, features_in, stages_of
 from winpool.support.table import Entry, entries, kep116_says, links, render_markdown
@@ -33,7 +33,7 @@ For each combination it prints whether it is supported today, until when,
 where KEP-116 differs, and the sources. The matrix is built into winpool. It
 does not include the rows of your cluster and your pools. It needs no cluster."""
 
-EXITS: Final = {Exit.DONE: "the matrix is printed"}
+EXITS: Final = {Exit.YES: "the matrix is printed"}
 
 EXAMPLES: Final = (
     ("kubectl winpool matrix", "the whole matrix"),
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Print what was asked for, as of today in UTC; return the exit code."""
     if given.features and given.os:
-        raise EndError("--os cannot be used with --features")
+        raise UsageError("--os cannot be used with --features")
     note_offline(given, why="the matrix is built in, and no cluster is contacted")
     today = datetime.now(UTC).date()
     sys.stdout.write(
@@ -76,7 +76,7 @@ def run(given: argparse.Namespace) -> int:
         if given.features
         else render(given.output, today=today, kubernetes=given.kubernetes, release=given.os)
     )
-    return Exit.DONE
+    return Exit.YES
 
 
 def render(output: str, *, today: date, kubernetes: Minor | None = None, release: str | None = None) -> str:

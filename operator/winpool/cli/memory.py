@@ -19,9 +19,9 @@ from winpool.cli.memory_pods import WITH_URL, SeenPods, read_pods, render_pods
 from winpool.cli.memory_report import MemoryReader, is_this_host
 from winpool.cli.memory_text import counted, render_node, render_nodes
 from winpool.cli.parsing import (
-    EndError,
     Exit,
     RefusedError,
+    UsageError,
     add_output,
     add_watch,
     node_name,
@@ -58,9 +58,9 @@ ServiceAccount winpool-memory-reader; it never sends your own credentials to
 the operator."""
 
 EXITS: Final = {
-    Exit.DONE: "the memory is shown, however little is left",
-    Exit.REFUSED: "the operator watches no node of that name, and of no such pool",
-    Exit.USAGE: "the command line is wrong, or the operator cannot be asked",
+    Exit.YES: "the memory is shown, however little is left",
+    Exit.UNKNOWN: "the operator watches no node of that name, and of no such pool, or cannot be asked",
+    Exit.USAGE: "the command line is wrong, or a file of --ca-file or --token-file cannot be used",
 }
 
 EXAMPLES: Final = (
@@ -160,7 +160,7 @@ def _show(report: MemoryReport, given: argparse.Namespace, reader: MemoryReader)
             lambda: {**msgspec.to_builtins(found), **msgspec.to_builtins(seen)},
             lambda look: render_pods(seen, look=look),
         )
-    return Exit.DONE
+    return Exit.YES
 
 
 def _is_one_node(found: MemoryReport, wanted: Choice | None) -> bool:
@@ -241,14 +241,14 @@ def choice(text: str) -> Choice:
 def chosen(report: MemoryReport, wanted: Choice | None) -> MemoryReport:
     """Return ``report`` with the nodes that were named only, all where none was.
 
-    Raises NothingChosenError and EndError.
+    Raises NothingChosenError and UsageError.
     """
     if wanted is None:
         return report
     of_pool = () if wanted.kind == "node" else tuple(n for n in report.nodes if n.pool == wanted.name)
     named = () if wanted.kind == "pool" else tuple(n for n in report.nodes if n.node == wanted.name)
     if of_pool and named:
-        raise EndError(
+        raise UsageError(
             f'"{wanted.name}" is the name of a pool and of a node: write {SHORT_NAME}/{wanted.name} or '
             f"node/{wanted.name}"
         )

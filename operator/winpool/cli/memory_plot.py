@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from winpool.api.text import printable
 from winpool.cli.counts import counted
-from winpool.cli.parsing import EndError
+from winpool.cli.parsing import UsageError
 from winpool.features.memory.levels import lines
 from winpool.features.memory.replay import What
 from winpool.model.pressure import Axis, Level
@@ -77,13 +77,13 @@ class Plot:
                 curves.levels.append((at, node.level))
 
     def write(self, changes: Sequence[Change]) -> None:
-        """Write the picture. Raises EndError where the file cannot be written."""
+        """Write the picture. Raises UsageError where the file cannot be written."""
         # Text stays text, and the same replay is the same file.
         with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "winpool", "date.converter": "concise"}):
             try:
                 self._figure(changes).savefig(self._name, format="svg", metadata={"Date": None})
             except OSError as error:
-                raise EndError(f"{self._name}: {error.strerror}") from None
+                raise UsageError(f"{self._name}: {error.strerror}") from None
 
     def _figure(self, changes: Sequence[Change]) -> Figure:
         counts = dict.fromkeys(self._curves, 0)

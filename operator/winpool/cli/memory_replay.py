@@ -45,9 +45,10 @@ that a node came under pressure. At most {MOST_SAMPLES} samples are replayed.
 It changes nothing, and needs no cluster."""
 
 EXITS: Final = {
-    Exit.DONE: "the samples were replayed, whatever came of it",
-    Exit.REFUSED: "there is no sample to replay, or no valid pool",
-    Exit.USAGE: "the command line is wrong, or a file or Prometheus cannot be read",
+    Exit.YES: "the samples were replayed, whatever came of it",
+    Exit.UNKNOWN: "there is no sample to replay, or there are too many, there is no valid pool, or "
+    "Prometheus cannot be asked",
+    Exit.USAGE: "the command line is wrong, or a file cannot be opened",
 }
 
 EXAMPLES: Final = (
@@ -159,7 +160,7 @@ def run(given: argparse.Namespace) -> int:
         plot.write(changes)
         note(f"written: {given.plot}")
     write(given.output, lambda: msgspec.to_builtins(report), lambda look: _text(report, look))
-    return Exit.DONE
+    return Exit.YES
 
 
 def _plot(name: str | None, pressure: MemoryPressure) -> Plot | None:
@@ -174,7 +175,7 @@ def _plot(name: str | None, pressure: MemoryPressure) -> Plot | None:
 
 
 def _pool_in(name: str) -> tuple[str, MemoryPressure]:
-    """Return the name and the memoryPressure of the one pool in a file. Raises EndError."""
+    """Return name and memoryPressure of the one pool in a file. Raises UsageError and RefusedError."""
     found = pools_in([name], recursive=False)
     if found.faults:
         raise RefusedError(*found.faults)

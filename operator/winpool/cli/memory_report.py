@@ -22,6 +22,7 @@ import msgspec
 from winpool.api.keys import LEASE, NAMESPACE
 from winpool.api.text import printable
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, read_lease
+from winpool.cli.parsing import Exit
 from winpool.kube.errors import Forbidden, NotFound, Unauthorized, error_of
 from winpool.kube.wire import BROKEN
 from winpool.model.memory_report import VERSION, MemoryReport
@@ -60,6 +61,12 @@ _POD: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 class _Versioned(msgspec.Struct):
     v: int
+
+
+class UnusableFileError(NotAskedError):
+    """A file that a flag names is not what it has to be. The text is without its content."""
+
+    code = Exit.USAGE
 
 
 class MemoryReader:
@@ -128,7 +135,9 @@ class MemoryReader:
                 f"the operator requires a token: {error}; kubectl apply -f "
                 f"deploy/operator/memory-reader.yaml creates {READER}, and --token-file names another token"
             ) from error
-        return _token(answer.decode(errors="replace"), source="what kubectl create token prints")
+        return _token(
+            answer.decode(errors="replace"), NotAskedError("what kubectl create token prints is not a token")
+        )
 
     def _ask(self, server: str) -> tuple[int, bytes]:
         """Return status and body of an answer. Raises NotAskedError where there is none."""
@@ -189,12 +198,12 @@ class _Connection(http.client.HTTPSConnection):
 def verifying(ca_file: str | None) -> ssl.SSLContext:
     """Return how HTTPS verifies a certificate: by the CAs in a file, or by those of the system.
 
-    Raises NotAskedError where the file cannot be read.
+    Raises UnusableFileError.
     """
     try:
         tls = ssl.create_default_context(cafile=ca_file)
     except OSError:
-        raise NotAskedError(f"--ca-file {ca_file} cannot be read as PEM") from None
+        raise UnusableFileError(f"--ca-file {ca_file} cannot be read as PEM") from None
     # Python 3.13 demands extensions of RFC 5280 that the CAs of real clusters lack.
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return tls
@@ -274,20 +283,20 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
 
 
 def token_in(name: str) -> str:
-    """Return the token in the file that --token-file names. Raises NotAskedError, without the token."""
+    """Return the token in the file that --token-file names. Raises UnusableFileError."""
     try:
         text = Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         said = getattr(error, "strerror", None) or "not text"
-        raise NotAskedError(f"--token-file {name} cannot be read: {said}") from None
-    return _token(text, source=f"--token-file {name}")
+        raise UnusableFileError(f"--token-file {name} cannot be read: {said}") from None
+    return _token(text, UnusableFileError(f"--token-file {name} is not a token"))
 
 
-def _token(text: str, *, source: str) -> str:
-    """Return the token without the newline that files end with. Raises NotAskedError, without the token."""
+def _token(text: str, fault: NotAskedError) -> str:
+    """Return the token without the newline that files end with. Raises ``fault`` for what is none."""
     token = text.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise NotAskedError(f"{source} is not a token")
+        raise fault
     return token
 
 

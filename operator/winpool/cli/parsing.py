@@ -39,13 +39,17 @@ _NODE_RESOURCES: Final = frozenset({"node", "nodes", "no"})
 
 
 class Exit(IntEnum):
-    """How the plugin ends."""
+    """How the plugin ends: its answer to the question of the verb, or why it has none.
 
-    DONE = 0
-    REFUSED = 1
+    A no is not 1, since a shell, kubectl and Python end with 1 for whatever goes wrong.
+    """
+
+    YES = 0
+    """Also of a verb that only shows something: it is shown."""
+    UNKNOWN = 1
+    """The plugin could not tell: it could not ask, read or judge, or there is not what was asked for."""
     USAGE = 2
-    BLOCKED = 3
-    """The answer is no: of ``why``, an upgrade is due and must not begin; of ``audit``, it found an Error."""
+    NO = 3
     INTERRUPTED = 130
     """What a shell reports for a command that Ctrl-C ended."""
 
@@ -56,7 +60,7 @@ class EndError(Exception):
     ``names_verb`` says that a line is shown behind the name of the verb.
     """
 
-    code = Exit.USAGE
+    code = Exit.UNKNOWN
     names_verb = True
 
     def __init__(self, *lines: str) -> None:
@@ -64,10 +68,15 @@ class EndError(Exception):
         self.lines = lines
 
 
+class UsageError(EndError):
+    """The command line is wrong, or a file that it names cannot be opened."""
+
+    code = Exit.USAGE
+
+
 class RefusedError(EndError):
     """There is not what was asked for."""
 
-    code = Exit.REFUSED
     names_verb = False
 
 

@@ -14,9 +14,9 @@ from winpool.cli.counts import counted, listed, span
 from winpool.cli.kubectl import Kubectl, NoSuchPoolError
 from winpool.cli.manifests import named_twice, pools_in
 from winpool.cli.parsing import (
-    EndError,
     Exit,
     RefusedError,
+    UsageError,
     add_filename,
     add_output,
     add_settings,
@@ -54,9 +54,10 @@ poddisruptionbudgets, and to get the Lease winpool-system/winpool. The first
 {NODES_SHOWN} nodes are shown; --all shows all."""
 
 EXITS: Final = {
-    Exit.DONE: "the plan is shown, whatever gates are closed",
-    Exit.REFUSED: "there is no such pool, or a manifest is not valid or has no pool",
-    Exit.USAGE: "the command line is wrong, or a file or the API server cannot be read",
+    Exit.YES: "the plan is shown, whatever gates are closed",
+    Exit.UNKNOWN: "there is no such pool, or its spec cannot be read; a manifest is not valid or has no "
+    "pool; or the API server cannot be asked",
+    Exit.USAGE: "the command line is wrong, or a file cannot be opened",
 }
 
 EXAMPLES: Final = (
@@ -81,9 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Show it; return the exit code."""
     if (given.pool is None) is (given.filename is None):
-        raise EndError("name one POOL, or manifests with -f, and not both")
+        raise UsageError("name one POOL, or manifests with -f, and not both")
     if given.recursive and given.filename is None:
-        raise EndError("-R needs -f")
+        raise UsageError("-R needs -f")
     rows = rows_of_settings(given)
     manifests = _manifests(given)
     with Kubectl(given.flags) as kubectl:
@@ -96,7 +97,7 @@ def run(given: argparse.Namespace) -> int:
         lambda: as_content(found, picture),
         lambda look: "\n".join(as_text(each, picture, most=most, look=look) for each in found),
     )
-    return Exit.DONE
+    return Exit.UNKNOWN if any(each.spec is None for each in pools) else Exit.YES
 
 
 def _planned(
@@ -118,7 +119,7 @@ def _planned(
 
 
 def _manifests(given: argparse.Namespace) -> Sequence[Mapping[str, Any]]:
-    """Return the pools of ``-f``, none without it. Raises EndError where there is no valid one."""
+    """Return the pools of ``-f``, none without it. Raises UsageError and RefusedError."""
     if given.filename is None:
         return ()
     found = pools_in(given.filename, recursive=given.recursive)

@@ -19,7 +19,7 @@ import msgspec
 from winpool.api.text import printable, written_moment
 from winpool.cli.kubectl import NotAskedError
 from winpool.cli.memory_report import is_this_host, token_in, verifying
-from winpool.cli.parsing import EndError
+from winpool.cli.parsing import EndError, UsageError
 from winpool.features.memory.replay import Recorded, RecordedPod
 from winpool.kubelet.exporter import Point, Query, samples_of
 from winpool.kubelet.samples import BROKEN, MOST_PODS, number_in, reported_bytes
@@ -123,7 +123,7 @@ def read_file(name: str, *, faults: Faults) -> list[Recorded]:
                         f"{name} has more than {MOST_SAMPLES} samples, the most of a replay: split it by time"
                     )
     except OSError as error:
-        raise EndError(f"{name}: {error.strerror}") from None
+        raise UsageError(f"{name}: {error.strerror}") from None
     return sorted(found, key=lambda each: each.at)
 
 
@@ -305,7 +305,7 @@ class _Connection:
         self._headers = {"Accept": "application/json"}
         if token_file is not None:
             if self._url.scheme != "https" and not is_this_host(self._url.hostname or ""):
-                raise EndError("a token is sent by HTTPS only: write --prometheus https://…")
+                raise UsageError("a token is sent by HTTPS only: write --prometheus https://…")
             self._headers["Authorization"] = f"Bearer {token_in(token_file)}"
         self._tls = verifying(ca_file) if self._url.scheme == "https" else None
 

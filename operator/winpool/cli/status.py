@@ -57,9 +57,8 @@ the rights to list windowsnodepools and nodes, and for -w to watch
 windowsnodepools."""
 
 EXITS: Final = {
-    Exit.DONE: "the pools are shown, in whatever state they are",
-    Exit.REFUSED: "there is no such pool",
-    Exit.USAGE: "the command line is wrong, or the API server cannot be read",
+    Exit.YES: "the pools are shown, in whatever state they are",
+    Exit.UNKNOWN: "there is no such pool, or the API server cannot be asked",
 }
 
 EXAMPLES: Final = (
@@ -99,7 +98,7 @@ def run(given: argparse.Namespace) -> int:
         write(
             given.output, lambda: _content(seen), lambda look: _text(seen, now=datetime.now(UTC), look=look)
         )
-    return Exit.DONE
+    return Exit.YES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from winpool.api.text import grouped
 from winpool.cli.console import Ink, Look, Paper, write
 from winpool.cli.counts import counted, listed
 from winpool.cli.kubectl import Kubectl
-from winpool.cli.parsing import EndError, Exit, add_output
+from winpool.cli.parsing import Exit, UsageError, add_output
 from winpool.cli.uninstall_plan import Facts, Place, mode_of, other_finalizers, plan_of
 from winpool.cli.uninstall_reader import read_facts
 
@@ -30,9 +30,10 @@ installed, and needs the rights to list windowsnodepools and nodes. If another
 right is missing, a warning says which."""
 
 EXITS: Final = {
-    Exit.DONE: "no pool is left and no node has anything of winpool: deploy/operator can be removed",
-    Exit.REFUSED: "there are pools, or nodes with something of winpool, or nodes that cannot be read",
-    Exit.USAGE: "the command line is wrong, --plan is missing, or pools or nodes cannot be listed",
+    Exit.YES: "no pool is left and no node has anything of winpool: deploy/operator can be removed",
+    Exit.UNKNOWN: "nodes cannot be read, and nothing else is left; or pools or nodes cannot be listed",
+    Exit.USAGE: "the command line is wrong, or --plan is missing",
+    Exit.NO: "there are pools, or nodes with something of winpool",
 }
 
 EXAMPLES: Final = (
@@ -62,11 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Print the plan; return the exit code."""
     if not given.plan:
-        raise EndError("it only plans an uninstallation and removes nothing: add --plan")
+        raise UsageError("it only plans an uninstallation and removes nothing: add --plan")
     with Kubectl(given.flags) as kubectl:
         content = as_content(read_facts(kubectl, given.flags))
     write(given.output, lambda: content, lambda look: as_text(content, look=look))
-    return Exit.DONE if content["ready"] else Exit.REFUSED
+    if content["pools"] or content["nodeGroups"]:
+        return Exit.NO
+    return Exit.YES if content["ready"] else Exit.UNKNOWN
 
 
 def as_content(facts: Facts) -> dict[str, Any]:

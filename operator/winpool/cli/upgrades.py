@@ -24,7 +24,7 @@ from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.upgrade import Upgrade
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, complete
 from winpool.cli.manifests import without_nulls
-from winpool.cli.parsing import EndError
+from winpool.cli.parsing import UsageError
 from winpool.cli.reader import leader_problem, list_nodes, read_pools, read_version
 from winpool.features.contract.taints import question_of
 from winpool.features.upgrade.feature import upgrade
@@ -337,7 +337,7 @@ def _reported_refusal(pool: Pool) -> str:
 
 
 def rows_of_settings(given: argparse.Namespace) -> tuple[Row, ...]:
-    """Return the rows of ``--support-matrix-file``. Raises EndError."""
+    """Return the rows of ``--support-matrix-file``. Raises UsageError."""
     name = given.support_matrix_file
     if name is None:
         return ()
@@ -345,4 +345,4 @@ def rows_of_settings(given: argparse.Namespace) -> tuple[Row, ...]:
         return read_rows(Path(name).read_text(encoding="utf-8"), matrix=built_in())
     except (DataError, UnicodeDecodeError, OSError) as error:
         said = "not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", error)
-        raise EndError(f"--support-matrix-file {name}: {said}") from None
+        raise UsageError(f"--support-matrix-file {name}: {said}") from None

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from winpool.cli.kubectl import NotAskedError
     from winpool.support.versions import Minor
 
 _QUERY: Final = "dryRun=All&fieldValidation=Strict&fieldManager=kubectl-winpool"
@@ -54,9 +55,10 @@ It skips objects of other kinds, with a note. The API server can still refuse
 a valid pool: its CRD can have another version, and policies can apply."""
 
 EXITS: Final = {
-    Exit.DONE: "every pool is valid",
-    Exit.REFUSED: "a pool is not valid, a document cannot be read, or there is no pool",
-    Exit.USAGE: "the command line is wrong, or a file or the API server cannot be read",
+    Exit.YES: "every pool is valid",
+    Exit.UNKNOWN: "a document cannot be read, there is no pool, or the API server cannot be asked",
+    Exit.USAGE: "the command line is wrong, or a file cannot be opened",
+    Exit.NO: "a pool is not valid",
 }
 
 EXAMPLES: Final = (
@@ -86,7 +88,8 @@ def run(given: argparse.Namespace) -> int:
     if not given.dry_run:
         note_offline(given, why="without --dry-run=server no cluster is contacted")
     found = pools_in(given.filename, recursive=given.recursive, judged=not given.dry_run)
-    faults = found.faults + (_by_server(found.pools, given) if given.dry_run else [])
+    refusals, problem = _by_server(found.pools, given) if given.dry_run else ([], None)
+    faults, is_refused = found.faults + refusals, found.has_invalid or bool(refusals)
     sys.stdout.writelines(f"{printable(each)}\n" for each in faults)
     for each in found.skipped:
         note(each)
@@ -95,21 +98,26 @@ def run(given: argparse.Namespace) -> int:
             spec = WindowsNodePoolSpec.model_validate(without_nulls(pool.content["spec"]))
             said = outlook(spec, matrix=built_in(), today=datetime.now(UTC).date())
             note(pool.at(pool.line, said))
-    code = _sum_up(len(found.pools), refused=len(faults))
+    if problem is not None:
+        if not is_refused:
+            raise problem
+        note(f"not every pool could be judged: {problem}")
+    code = _sum_up(len(found.pools), faults=len(faults), is_refused=is_refused)
     if not given.dry_run:
         note("The API server makes the final decision: ask it with --dry-run=server.")
     return code
 
 
-def _by_server(pools: Sequence[Manifest], given: argparse.Namespace) -> list[str]:
-    """Return what the API server has against the pools: it gets a create of each as a dry run.
+def _by_server(
+    pools: Sequence[Manifest], given: argparse.Namespace
+) -> tuple[list[str], NotAskedError | None]:
+    """Return what the API server has against the pools, and why it does not judge all of them.
 
-    A create also where the pool exists already: validation and admission come before the name is looked up,
-    so AlreadyExists means that the API server had nothing against it.
-    Raises NotAskedError where it cannot be asked, or there is no right to.
+    It gets a create of each as a dry run, also where the pool exists already: validation and admission come
+    before the name is looked up, so AlreadyExists means that the API server had nothing against it.
     """
     # Imported here: offline it is not needed.
-    from winpool.cli.kubectl import Kubectl, KubectlError
+    from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError
     from winpool.kube.pools import POOLS_PATH
 
     def refusal(number: int, pool: Manifest) -> str | None:
@@ -124,13 +132,20 @@ def _by_server(pools: Sequence[Manifest], given: argparse.Namespace) -> list[str
                 raise
         return None
 
+    refusals: list[str] = []
+    problem: NotAskedError | None = None
     with TemporaryDirectory() as folder, Kubectl(given.flags) as kubectl:
         # In files: standard input is for an exec plugin that asks something.
         begun = [kubectl.begin(partial(refusal, number, pool)) for number, pool in enumerate(pools)]
-        answers = [each.result() for each in begun]
-    return [
-        each.at(each.line, answer) for each, answer in zip(pools, answers, strict=True) if answer is not None
-    ]
+        for pool, answer in zip(pools, begun, strict=True):
+            try:
+                if (said := answer.result()) is not None:
+                    refusals.append(pool.at(pool.line, said))
+            except NotAskedError as error:
+                problem = error
+                if not (isinstance(error, KubectlError) and error.reason):
+                    break  # the others would get no answer either, each after a while
+    return refusals, problem
 
 
 def faults_of(said: str) -> str:
@@ -141,15 +156,15 @@ def faults_of(said: str) -> str:
     return faults.removeprefix("* ").replace(" * ", ", ")
 
 
-def _sum_up(pools: int, *, refused: int) -> int:
-    if refused:
-        note(counted(refused, "error"))
-        return Exit.REFUSED
+def _sum_up(pools: int, *, faults: int, is_refused: bool) -> int:
+    if faults:
+        note(counted(faults, "error"))
+        return Exit.NO if is_refused else Exit.UNKNOWN
     if not pools:
         sys.stdout.write(f"no {KIND} found\n")
-        return Exit.REFUSED
+        return Exit.UNKNOWN
     note(f"{counted(pools, 'pool')} valid")
-    return Exit.DONE
+    return Exit.YES
 
 
 def outlook(spec: WindowsNodePoolSpec, *, matrix: Matrix, today: date) -> str:

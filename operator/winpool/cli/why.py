@@ -21,7 +21,7 @@ from winpool.api.text import written_moment
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.cli import gates
 from winpool.cli.console import Ink, Look, Paper, write
-from winpool.cli.kubectl import Kubectl, NotAskedError
+from winpool.cli.kubectl import Kubectl
 from winpool.cli.parsing import EndError, Exit, add_output, add_settings, node_name
 from winpool.cli.upgrades import Cluster, Judged, judged, read_cluster, rows_of_settings, snapshot_of
 from winpool.model.node import Node, hold_end, is_held
@@ -51,11 +51,11 @@ winpool-system/winpool, and, if the pool has spec.upgrade, to list pods and
 poddisruptionbudgets."""
 
 EXITS: Final = {
-    Exit.DONE: "nothing is due, or an upgrade is due and the operator permits it",
-    Exit.REFUSED: "there is no certain answer: no such node, no pool or no spec.upgrade that judges it, no "
-    "operator that says so, or the API server cannot be read",
-    Exit.USAGE: "the command line is wrong",
-    Exit.BLOCKED: "an upgrade is due, or that is not known, and the node must not be upgraded now",
+    Exit.YES: "nothing is due, or an upgrade is due and the operator permits it",
+    Exit.UNKNOWN: "there is no certain answer: no such node, no pool or no spec.upgrade that judges it, no "
+    "operator that says so, it is not known what is due, or the API server cannot be asked",
+    Exit.USAGE: "the command line is wrong, or the file of --support-matrix-file cannot be used",
+    Exit.NO: "an upgrade is due, and the node must not be upgraded now",
 }
 
 EXAMPLES: Final = (
@@ -77,20 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Show it; return the exit code."""
     rows, name = rows_of_settings(given), given.node
-    try:
-        with Kubectl(given.flags) as kubectl:
-            cluster = read_cluster(kubectl, lambda seen: pools_of(seen, name), node=name)
-    except NotAskedError as error:
-        raise _NoNodeError(str(error)) from error
+    with Kubectl(given.flags) as kubectl:
+        cluster = read_cluster(kubectl, lambda seen: pools_of(seen, name), node=name)
     why = why_of(cluster, name, rows=rows)
     write(given.output, lambda: as_content(why), lambda look: as_text(why, look=look))
     return why.standing.exit
-
-
-class _NoNodeError(EndError):
-    """The node cannot be judged, also where the API server cannot be asked."""
-
-    code = Exit.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +151,11 @@ class Standing(Enum):
 
     @property
     def exit(self) -> Exit:
-        """The exit code: DONE only where the node may be upgraded, or where surely nothing is due."""
-        if self in (Standing.BLOCKED, Standing.UNKNOWN):
-            return Exit.BLOCKED
-        unanswered = (Standing.NO_POOL, Standing.NOT_GATED, Standing.UNCONFIRMED)
-        return Exit.REFUSED if self in unanswered else Exit.DONE
+        """The exit code: YES only where the node may be upgraded, or where surely nothing is due."""
+        if self is Standing.BLOCKED:
+            return Exit.NO
+        unanswered = (Standing.NO_POOL, Standing.NOT_GATED, Standing.UNCONFIRMED, Standing.UNKNOWN)
+        return Exit.UNKNOWN if self in unanswered else Exit.YES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,9 +211,7 @@ def why_of(cluster: Cluster, name: str, *, rows: tuple[Row, ...] = ()) -> Why:
     if node is None:
         unread = next((each for each in cluster.unread if each.startswith(f"node {name}: ")), None)
         said = f'there is no node "{name}" in this cluster: list the nodes with kubectl get nodes'
-        raise _NoNodeError(
-            said if unread is None else f"the API server has a node that cannot be read: {unread}"
-        )
+        raise EndError(said if unread is None else f"the API server has a node that cannot be read: {unread}")
     place = place_of(cluster, node)
     return Why(
         node=node,
@@ -328,7 +317,7 @@ def as_content(why: Why) -> Mapping[str, Any]:
         "target": overview.target if overview is not None else "",
         "upgradeState": why.node.labels.get(UPGRADE_STATE_LABEL),
         "standing": why.standing.value,
-        "blocked": why.standing.exit is not Exit.DONE,
+        "blocked": why.standing.exit is not Exit.YES,
         "due": list(map(gates.due_content, due.due)) if due is not None else [],
         "stops": [{**asdict(stop), "of": of} for of, stops, _ in _levels(why) for stop in stops],
         "gates": [{**gates.gate_content(gate), "of": of} for of, _, found in _levels(why) for gate in found],

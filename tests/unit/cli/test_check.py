@@ -257,7 +257,6 @@ def test_a_document_that_cannot_be_read_is_refused(plugin: Plugin) -> None:
         (("-f", "-", "--pool", "a", "--runtime", "containerd://2.0.0"), "--runtime needs --host-build"),
         (("-f", "missing.yaml", "--host-build", "2022"), "missing.yaml: No such file or directory"),
         (("-f", "https://example.com/a.yaml", "--host-build", "2022"), "URLs are not supported"),
-        (("-f", "-", "--pool", "wnp/a"), "kubectl cannot be started"),
     ],
 )
 def test_what_cannot_be_done_ends_with_2(plugin: Plugin, more: tuple[str, ...], word: str) -> None:

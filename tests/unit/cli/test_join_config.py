@@ -257,10 +257,9 @@ def test_expressions_give_a_label_where_they_leave_no_choice(plugin: Plugin) -> 
         ),
         (("-f", "-", "--kubelet-version", "1.22", "-o", "powershell"), "use -o flags"),
         (("-o", "json"), "invalid choice: 'json'"),
-        ((), "kubectl cannot be started"),
     ],
 )
-def test_what_cannot_be_done_ends_with_2(plugin: Plugin, more: tuple[str, ...], word: str) -> None:
+def test_a_command_line_without_sense_ends_with_2(plugin: Plugin, more: tuple[str, ...], word: str) -> None:
     ended = plugin("join-config", "win-2022", *more, stdin=POOL)
     assert (ended.code, ended.out) == (2, [])
     assert word in ended.err[-1]
@@ -289,11 +288,17 @@ def test_flags_for_a_cluster_that_is_not_asked_are_taken_and_said_to_have_no_eff
     assert ended.err == ["--context and --kubeconfig have no effect: with -f no cluster is contacted"]
 
 
-def test_a_file_that_is_no_text_ends_with_2(plugin: Plugin) -> None:
+def test_without_kubectl_it_ends_with_1(plugin: Plugin) -> None:
+    ended = plugin("join-config", "win-2022")
+    assert (ended.code, ended.out) == (1, [])
+    assert "kubectl cannot be started" in ended.err[-1]
+
+
+def test_a_file_that_is_no_text_ends_with_1(plugin: Plugin) -> None:
     Path("pool.yaml").write_bytes(b"a: \xff")
     ended = plugin("join-config", "win-2022", "-f", "pool.yaml", "--kubelet-version", "1.34")
-    assert (ended.code, ended.out) == (2, [])
-    assert ended.err == ["kubectl winpool join-config: pool.yaml: not UTF-8 at byte 4"]
+    assert (ended.code, ended.out) == (1, [])
+    assert ended.err == ["pool.yaml:1: not UTF-8 at byte 4"]
 
 
 @pytest.mark.parametrize(

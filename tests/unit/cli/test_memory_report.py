@@ -394,6 +394,13 @@ def test_other_addresses_are_faults_of_the_command_line(text: str, said: str, pl
     assert said in ended.err[-1]
 
 
+@pytest.mark.parametrize("flag", ["--ca-file", "--token-file"])
+def test_files_that_cannot_be_opened_are_too(flag: str, plugin: Any) -> None:
+    ended = plugin("memory", "--url", "https://127.0.0.1:1", flag, "none")
+    assert (ended.code, ended.out) == (2, [])
+    assert f"{flag} none cannot be read" in ended.err[-1]
+
+
 def test_a_password_in_an_address_is_refused_and_not_shown(plugin: Any) -> None:
     ended = plugin("memory", "--url", "https://user:hunter2@a")
     assert ended.code == 2
@@ -436,28 +443,28 @@ def test_a_watch_goes_on_after_a_failure_with_the_last_report() -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("-w",), ("node/a", "-o", "json")])
-def test_without_kubectl_it_ends_with_2_and_one_sentence(
+def test_without_kubectl_it_ends_with_1_and_one_sentence(
     plugin: Callable[..., Any], more: tuple[str, ...]
 ) -> None:
     ended = plugin("memory", *more)
-    assert (ended.code, ended.out) == (2, [])
+    assert (ended.code, ended.out) == (1, [])
     assert ended.err[-1].startswith("kubectl winpool memory: kubectl cannot be started")
 
 
 @pytest.mark.parametrize("more", [(), ("-w",), ("node/a", "-o", "json")])
-def test_where_nothing_listens_any_more_it_ends_with_2(
+def test_where_nothing_listens_any_more_it_ends_with_1(
     plugin: Callable[..., Any], more: tuple[str, ...]
 ) -> None:
     ended = plugin("memory", "--url", f"http://{HOST}:1", *more)
-    assert (ended.code, ended.out) == (2, [])
+    assert (ended.code, ended.out) == (1, [])
     assert "kubectl winpool memory: the operator cannot be reached" in ended.err[-1]
 
 
 @pytest.mark.parametrize("more", [(), ("-w",)])
-def test_where_the_pod_that_leads_is_gone_it_ends_with_2_and_quotes_kubectl(
+def test_where_the_pod_that_leads_is_gone_it_ends_with_1_and_quotes_kubectl(
     plugin: Callable[..., Any], host: Host, more: tuple[str, ...]
 ) -> None:
     host.forward_to(1, lines="echo 'Error (NotFound): pods \"winpool-0\" not found' >&2; exit 1")
     ended = plugin("memory", *more)
-    assert (ended.code, ended.out) == (2, [])
+    assert (ended.code, ended.out) == (1, [])
     assert 'pods "winpool-0" not found' in ended.err[-1]

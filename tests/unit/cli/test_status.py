@@ -553,9 +553,9 @@ class TestTerminal:
 
 
 @pytest.mark.parametrize("more", [(), ("-w",), ("win-2022",), ("win-2022", "-o", "json")])
-def test_without_kubectl_it_ends_with_2_and_one_sentence(plugin: Plugin, more: tuple[str, ...]) -> None:
+def test_without_kubectl_it_ends_with_1_and_one_sentence(plugin: Plugin, more: tuple[str, ...]) -> None:
     ended = plugin("status", *more)
-    assert (ended.code, ended.out) == (2, [])
+    assert (ended.code, ended.out) == (1, [])
     (line,) = ended.err
     assert line.startswith("kubectl winpool status: kubectl cannot be started (No such file or directory)")
 

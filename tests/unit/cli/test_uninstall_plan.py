@@ -533,5 +533,26 @@ def test_without_plan_it_says_that_it_only_plans(plugin: Plugin) -> None:
 
 def test_without_a_cluster_it_says_so(plugin: Plugin) -> None:
     ended = plugin("uninstall", "--plan", "--kubeconfig", "missing")
-    assert (ended.code, ended.out) == (2, [])
+    assert (ended.code, ended.out) == (1, [])
     assert "kubectl cannot be started" in ended.err[-1]
+
+
+UNREAD = ("node w9: labels are a number",)
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        (facts(pools=()), 0),
+        (facts(), 3),
+        (facts(member(), pools=()), 3),
+        (facts(pools=(), unread_nodes=UNREAD), 1),
+        (facts(member(), unread_nodes=UNREAD), 3),
+    ],
+    ids=["nothing", "a pool", "a node", "a node that cannot be read", "that and a pool"],
+)
+def test_the_exit_code_says_whether_something_is_left(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch, found: Facts, code: int
+) -> None:
+    monkeypatch.setattr("winpool.cli.uninstall.read_facts", lambda *_: found)
+    assert plugin("uninstall", "--plan").code == code

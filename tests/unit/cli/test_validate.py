@@ -48,7 +48,7 @@ def test_a_row_that_the_operator_would_refuse_is_refused(plugin: Plugin) -> None
     ended = plugin(
         "validate", "-f", "-", stdin=f'{GOOD}  supportMatrix:\n  - {{osVersion: "2018", verdict: Allow}}\n'
     )
-    assert ended.code == 1
+    assert ended.code == 3
     (line,) = ended.out
     assert line.startswith("stdin:8: document 1 (win-2022): spec.supportMatrix: row for osVersion '2018'")
 
@@ -73,7 +73,7 @@ def test_every_fault_is_a_line_with_its_place(plugin: Plugin) -> None:
         text.replace("{name: win-2022}", "{name: win-2022, labels: {a: 1}, lables: {}}")
     )
     ended = plugin("validate", "-f", "pool.yaml")
-    assert ended.code == 1
+    assert ended.code == 3
     must_be_text = "must be a string. Put a number or a boolean in quotes"
     assert ended.out == [
         f"pool.yaml:{line}: document 1 (win-2022): {said}"
@@ -106,7 +106,7 @@ def test_what_only_the_operator_checks_is_refused_too(plugin: Plugin) -> None:
     }
     for upgrade, said in wanted.items():
         ended = plugin("validate", "-f", "-", stdin=f"{GOOD}  upgrade:\n    {upgrade}\n")
-        assert ended.code == 1
+        assert ended.code == 3
         (line,) = ended.out
         assert line.startswith(f"stdin:8: document 1 (win-2022): spec.upgrade.{said}")
     unknown = GOOD.replace("2022", "2023")
@@ -125,7 +125,7 @@ def test_what_only_the_operator_checks_is_told_at_once_however_much_it_is(plugin
     - {schedule: "0 2 * * 6", durationSeconds: 3600, timeZone: Europe/Berlim}
 """
     ended = plugin("validate", "-f", "-", stdin=GOOD.replace("2022", "2023") + windows)
-    assert ended.code == 1
+    assert ended.code == 3
     places = (
         "6: document 1 (win-2023): spec.os.version is 2023",
         "9: document 1 (win-2023): spec.upgrade.maintenanceWindows[0].schedule: ",
@@ -179,7 +179,7 @@ def test_the_parts_of_an_object_are_checked(plugin: Plugin, more: dict[str, Any]
     spec = {"nodeSelector": {"matchLabels": {"a": "b"}}, "os": {"version": "2022"}}
     pool = {"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool", "metadata": {"name": "a"}}
     ended = plugin("validate", "-f", "-", stdin=json.dumps({**pool, "spec": spec, **more}))
-    assert ended.code == 1
+    assert ended.code == 3
     assert len(ended.out) == 1
     assert f": {said}" in ended.out[0]
 
@@ -246,7 +246,7 @@ def test_nothing_crashes(name: str, content: Any) -> None:
 
 def test_a_key_that_is_there_twice_is_refused(plugin: Plugin) -> None:
     ended = plugin("validate", "-f", "-", stdin=f'{GOOD}  os: {{version: "2025"}}\n')
-    assert ended.code == 1
+    assert ended.code == 3
     assert ended.out == ['stdin:7: document 1 (win-2022): key "os" is already set on line 6']
 
 
@@ -308,34 +308,72 @@ def test_where_there_is_no_pool_nothing_is_called_valid(plugin: Plugin, text: st
         (GOOD.replace("apiVersion: winpool.dev/v1alpha1\n", ""), "apiVersion not set"),
         ("- a\n", "must be an object with `apiVersion` and `kind`"),
         ("hello\n", "must be an object with `apiVersion` and `kind`"),
-        ("kind: [\n", "not YAML: "),
     ],
 )
 def test_what_is_nearly_a_pool_is_refused(plugin: Plugin, text: str, sentence: str) -> None:
     ended = plugin("validate", "-f", "-", stdin=text)
-    assert ended.code == 1
+    assert ended.code == 3
     assert sentence in ended.out[0]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "word"),
+    ("content", "sentence"),
     [
-        (("-f", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
-        (("-f", "latin.yaml"), "latin.yaml: not UTF-8 at byte 11"),
-        (("-f", "https://example.com/pool.yaml"), "https://example.com/pool.yaml: URLs are not supported"),
-        (("-f", "pool.yaml", "--dry-run=server"), "kubectl cannot be started"),
+        (b"kind: [\n", "bad.yaml:2: not YAML: "),
+        ("# für\nreason: 'für'".encode("latin-1"), "bad.yaml:1: not UTF-8 at byte 4"),
     ],
 )
-def test_what_cannot_be_asked_or_read_is_no_refusal(
-    plugin: Plugin, arguments: tuple[str, ...], word: str
+def test_a_document_that_cannot_be_read_is_no_answer_unless_another_is_refused(
+    plugin: Plugin, content: bytes, sentence: str
+) -> None:
+    Path("bad.yaml").write_bytes(content)
+    Path("pool.yaml").write_text(GOOD)
+    ended = plugin("validate", "-f", "bad.yaml", "-f", "pool.yaml")
+    assert ended.code == 1
+    (line,) = ended.out
+    assert line.startswith(sentence)
+    assert ended.err[-2] == "1 error"
+    Path("pool.yaml").write_text(GOOD.replace("os:", "so:"))
+    assert plugin("validate", "-f", "bad.yaml", "-f", "pool.yaml").code == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (("-f", "nowhere.yaml"), 2, "nowhere.yaml: No such file or directory"),
+        (("-f", "https://example.com/pool.yaml"), 2, "https://example.com/pool.yaml: URLs are not supported"),
+        (("-f", "pool.yaml", "--dry-run=server"), 1, "kubectl cannot be started"),
+    ],
+)
+def test_what_cannot_be_asked_or_opened_is_no_refusal(
+    plugin: Plugin, arguments: tuple[str, ...], code: int, word: str
 ) -> None:
     Path("pool.yaml").write_text(GOOD)
-    Path("latin.yaml").write_bytes("reason: 'für'".encode("latin-1"))
     ended = plugin("validate", *arguments)
-    assert (ended.code, ended.out) == (2, [])
+    assert (ended.code, ended.out) == (code, [])
     (line,) = ended.err
     assert line.startswith("kubectl winpool validate: ")
     assert word in line
+
+
+def test_one_pool_that_the_server_refuses_is_a_no_whatever_it_says_of_the_others(
+    plugin: Plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(
+        '#!/bin/sh\nif grep -q bad "$5"\n'
+        "then echo 'The WindowsNodePool \"bad\" is invalid: spec.os: no'\n"
+        "else echo 'Error from server (InternalError): no webhook'\nfi >&2\nexit 1\n"
+    )
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    unasked = plugin("validate", "-f", "-", "--dry-run=server", stdin=GOOD)
+    assert (unasked.code, unasked.out) == (1, [])
+    assert "no webhook" in unasked.err[-1]
+    text = f"{GOOD}---\n{GOOD.replace('win-2022', 'bad')}"
+    refused = plugin("validate", "-f", "-", "--dry-run=server", stdin=text)
+    assert (refused.code, refused.out) == (3, ["stdin:8: document 2 (bad): spec.os: no"])
+    assert "no webhook" in refused.err[0]
 
 
 def test_a_name_cannot_move_the_cursor(plugin: Plugin) -> None:

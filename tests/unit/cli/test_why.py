@@ -183,7 +183,7 @@ WORLDS: dict[str, tuple[Callable[[], Cluster], Standing, int]] = {
     "an unknown build": (
         lambda: a_cluster(upgrade_pool(), nodes=[a_machine("w1", versions=NodeVersions())]),
         Standing.UNKNOWN,
-        3,
+        1,
     ),
     "a spec that cannot be read": (
         lambda: a_cluster(
@@ -191,7 +191,7 @@ WORLDS: dict[str, tuple[Callable[[], Cluster], Standing, int]] = {
             nodes=[a_machine("w1", annotations=a_record(broken.uid))],
         ),
         Standing.UNKNOWN,
-        3,
+        1,
     ),
 }
 
