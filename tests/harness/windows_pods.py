@@ -83,11 +83,26 @@ def _mount(**fields: Any) -> Object:
     return {"volumeMounts": [{"name": "v", "mountPath": "/v", **fields}]}
 
 
+def _item(**fields: Any) -> Object:
+    return {"key": "k", "path": "k", **fields}
+
+
+def _probed(name: str, *command: str) -> Object:
+    return {f"{name}Probe": {"exec": {"command": [*command]}}}
+
+
+def _hooked(name: str, *command: str) -> Object:
+    return {"lifecycle": {name: {"exec": {"command": [*command]}}}}
+
+
 _EMPTY: Final = _volume(emptyDir={})
+_HOST_DNS: Final = "ClusterFirstWithHostNet"
+_ALIASES: Final = [{"ip": "10.0.0.1", "hostnames": ["x.example"]}]
 _POD: Final = "spec.securityContext"
 _C: Final = "spec.containers[0].securityContext"
 _HOST_PROCESS: Final[Object] = {"hostProcess": True, "runAsUserName": "NT AUTHORITY\\SYSTEM"}
 _RUN_AS: Final = "windowsOptions.runAsUserName"
+_SPEC_NAME: Final = "windowsOptions.gmsaCredentialSpecName"
 _MALFORMED: Final = (
     *("", "a\\b\\c", "us|er", "...", " ", "\\user", "domain\\", "a\nb", "u" * 105, f"{'d' * 256}\\u"),
     *("do*main\\user", "-a.b.c.d.e.f.g.h\\user"),
@@ -201,6 +216,21 @@ ALWAYS_REFUSED: Final = (
         a_pod(container=_options(gmsaCredentialSpec="")),
         a_pod(container=_options(gmsaCredentialSpec="x" * 64 * 1024)),
     ),
+    *(
+        Case(
+            "W7",
+            f"{_POD}.{_SPEC_NAME}",
+            a_pod(_options(gmsaCredentialSpecName=each)),
+            a_pod(_options(gmsaCredentialSpecName="web-app.2.example")),
+        )
+        for each in ("", "WebApp", "a_b", "a..b", "-a", "a-", "a" * 254)
+    ),
+    Case(
+        "W7",
+        f"{_C}.{_SPEC_NAME}",
+        a_pod(container=_options(gmsaCredentialSpecName="WEB")),
+        a_pod(container=_options(gmsaCredentialSpecName="a" * 253)),
+    ),
     Case(
         "W8",
         "spec.hostNetwork",
@@ -256,6 +286,16 @@ ACCEPTED: Final = (
         a_pod({"hostNetwork": True, **_options(**_HOST_PROCESS)}),
     ),
     Case("W1", "spec.hostNetwork", a_pod({"hostNetwork": True}), a_pod({"hostNetwork": False})),
+    *(
+        Case("W2", "spec.dnsPolicy", a_pod({"dnsPolicy": _HOST_DNS}), near)
+        for near in (
+            a_pod({"dnsPolicy": "ClusterFirst"}),
+            a_pod({"dnsPolicy": _HOST_DNS, "hostNetwork": True}),
+            a_pod({"dnsPolicy": _HOST_DNS, "hostNetwork": True, **_options(**_HOST_PROCESS)}),
+        )
+    ),
+    Case("W6", f"{_POD}.{_SPEC_NAME}", a_pod(_options(gmsaCredentialSpecName="web"))),
+    Case("W6", f"{_C}.{_SPEC_NAME}", a_pod(container=_options(gmsaCredentialSpecName="web"))),
     Case(
         "W4",
         f"{_POD}.runAsNonRoot",
@@ -300,6 +340,26 @@ ACCEPTED: Final = (
         a_pod(_EMPTY, _mount(mountPropagation="HostToContainer")),
         a_pod(_EMPTY, _mount(mountPropagation="None")),
     ),
+    *(
+        Case("W19", f"spec.volumes[0].{at}", a_pod(_volume(**found)), a_pod(_volume(**near)))
+        for at, found, near in (
+            (
+                "secret.defaultMode",
+                {"secret": {"secretName": "s", "defaultMode": 0o400}},
+                {"secret": {"secretName": "s", "defaultMode": 0o444}},
+            ),
+            (
+                "configMap.items[0].mode",
+                {"configMap": {"name": "m", "items": [_item(mode=0o500)]}},
+                {"configMap": {"name": "m", "items": [_item(mode=0o755)]}},
+            ),
+            (
+                "projected.sources[0].secret.items[0].mode",
+                {"projected": {"sources": [{"secret": {"name": "s", "items": [_item(mode=0o440)]}}]}},
+                {"projected": {"sources": [{"secret": {"name": "s", "items": [_item()]}}]}},
+            ),
+        )
+    ),
     Case(
         "W20",
         "spec.containers[0].volumeDevices",
@@ -316,7 +376,50 @@ ACCEPTED: Final = (
         a_pod(_volume(iscsi={"targetPortal": "1.1.1.1", "iqn": "iqn.2001-04.com.example:s", "lun": 0})),
     ),
     Case("W23", "spec.volumes[0].fc", a_pod(_volume(fc={"targetWWNs": ["500a0982991b8dc5"], "lun": 0}))),
+    Case("W24", "spec.volumes[0].flexVolume", a_pod(_volume(flexVolume={"driver": "example.com/x"}))),
     Case("W25", "spec.volumes[0].gitRepo", a_pod(_volume(gitRepo={"repository": "https://x.example/y"}))),
+    *(
+        Case("W26", f"spec.volumes[0].{kind}", a_pod(_volume(**{kind: source})), a_pod(_EMPTY))
+        for kind, source in (
+            ("awsElasticBlockStore", {"volumeID": "v"}),
+            ("azureDisk", {"diskName": "d", "diskURI": "https://x.example/d"}),
+            ("azureFile", {"secretName": "s", "shareName": "s"}),
+            ("gcePersistentDisk", {"pdName": "d"}),
+            ("vsphereVolume", {"volumePath": "[d] v"}),
+        )
+    ),
+    *(
+        Case(
+            "W27",
+            "spec.volumes[0].hostPath",
+            a_pod(_volume(hostPath={"path": path, "type": "Directory"})),
+            a_pod(_volume(hostPath={"path": near, "type": "Directory"})),
+        )
+        for path, near in (
+            ("/proc", "/process"),
+            ("/sys/fs/cgroup", "/etc/cni/net.d"),
+            ("/dev/", "C:\\dev"),
+            ("/var/run/docker.sock", "/var/run/csi.sock"),
+            ("/run/containerd/containerd.sock", "/run/containerd"),
+        )
+    ),
+    *(
+        Case(
+            "W28",
+            "spec.volumes[0].hostPath.path",
+            a_pod({"hostNetwork": True, **_volume(hostPath={"path": path}), **_options(**_HOST_PROCESS)}),
+            near,
+        )
+        for path, near in (
+            ("\\\\.\\pipe\\containerd-containerd", a_pod(_volume(hostPath={"path": "\\\\.\\pipe\\x"}))),
+            (
+                "//./pipe/docker_engine",
+                a_pod(
+                    {"hostNetwork": True, **_volume(hostPath={"path": "C:\\x"}), **_options(**_HOST_PROCESS)}
+                ),
+            ),
+        )
+    ),
     Case(
         "W34",
         "spec.containers[0].resources.limits.memory",
@@ -328,7 +431,82 @@ ACCEPTED: Final = (
         "spec.containers[0].resources.requests.memory",
         a_pod(container={"resources": {"limits": {"memory": "1Gi"}, "requests": {"memory": "512Mi"}}}),
     ),
+    Case(
+        "W37",
+        "spec.containers[0].resources.limits.cpu",
+        a_pod(container={"resources": {"limits": {"memory": "1Gi", "cpu": "500m"}}}),
+        a_pod(container={"resources": {"limits": {"memory": "1Gi"}, "requests": {"cpu": "500m"}}}),
+    ),
+    Case(
+        "W41",
+        "spec.hostAliases",
+        a_pod({"hostNetwork": True, "hostAliases": _ALIASES, **_options(**_HOST_PROCESS)}),
+        a_pod({"hostAliases": _ALIASES}),
+    ),
+    *(
+        Case("W42", f"spec.containers[0].{at}", a_pod(container=found), a_pod(container=near))
+        for at, found, near in (
+            ("command", {"command": ["/bin/sh", "-c", "x"]}, {"command": ["cmd", "/c", "sh"]}),
+            ("args", {"args": ["bash", "-c", "x"]}, {"command": ["app.exe"], "args": ["bash"]}),
+            (
+                "readinessProbe.exec.command",
+                _probed("readiness", "/usr/bin/x"),
+                _probed("readiness", "/x.exe"),
+            ),
+            ("livenessProbe.exec.command", _probed("liveness", "sh"), _probed("liveness", "/bin/x.exe")),
+            ("startupProbe.exec.command", _probed("startup", "sh"), _probed("startup", "powershell")),
+            ("lifecycle.preStop.exec.command", _hooked("preStop", "/bin/sleep"), _hooked("preStop", "cmd")),
+            ("lifecycle.postStart.exec.command", _hooked("postStart", "sh"), _hooked("postStart", "x")),
+        )
+    ),
+    *(
+        Case("W43", f"spec.containers[0].{at}", a_pod(container=found), a_pod(container=near))
+        for at, found, near in (
+            (
+                "livenessProbe.exec.command",
+                _probed("liveness", "ping", "-n", "1", "x.example"),
+                _probed("liveness", "cmd", "/c", "ping -n 6 127.0.0.1 > nul"),
+            ),
+            ("command", {"command": ["cmd", "/c", "a & ping.exe x"]}, {"command": ["cmd", "/c", "a-ping x"]}),
+            (
+                "args",
+                {"args": ["C:\\Windows\\System32\\ping.exe", "-t", "x"]},
+                {"args": ["ping", "-t", "localhost"]},
+            ),
+        )
+    ),
+    *(
+        Case(
+            "W45",
+            f"metadata.annotations[{key}]",
+            a_pod(annotations={key: "runtime/default"}),
+            a_pod(annotations={"apparmor.example/c": "runtime/default"}),
+        )
+        for key in ("container.apparmor.security.beta.kubernetes.io/c",)
+    ),
 )
 """What the API server accepts."""
 
-CASES: Final = (*REFUSED, *ALWAYS_REFUSED, *ACCEPTED)
+GATED: Final = (
+    Case(
+        "W33",
+        "spec.containers[0].lifecycle.stopSignal",
+        a_pod(container={"lifecycle": {"stopSignal": "SIGTERM"}}),
+        a_pod(container=_hooked("preStop", "x.exe")),
+    ),
+    Case(
+        "W38",
+        "spec.containers[0].resizePolicy[0].restartPolicy",
+        a_pod(container={"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}),
+        a_pod(container={"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]}),
+    ),
+    Case(
+        "W39",
+        "spec.resourceClaims",
+        a_pod({"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}),
+        a_pod({"resourceClaims": []}),
+    ),
+)
+"""What older API servers drop, and newer ones accept or drop too, whatever ``os.name`` says."""
+
+CASES: Final = (*REFUSED, *ALWAYS_REFUSED, *ACCEPTED, *GATED)

@@ -29,8 +29,8 @@ manifests, and `kubectl winpool audit --explain CODE` prints a row of this page.
 - `containers[*]` are also `initContainers` and `ephemeralContainers`. The fields are those of a pod: in a
   Deployment they are under `spec.template`.
 - A field counts if it is there, also with the value `false` or `{{}}`, unless the row says something else.
-  `hostPID` and `hostIPC` count only if they are `true`, and `sysctls` and `volumeDevices` only if they have
-  items.
+  `hostPID` and `hostIPC` count only if they are `true`, and `sysctls`, `volumeDevices` and `resourceClaims`
+  only if they have items.
 - A workload is for Windows by the first of these: `spec.os.name`; the node selector or required node affinity
   on `kubernetes.io/os` or `node.kubernetes.io/windows-build`, or that of its RuntimeClass; `windowsOptions`
   or the annotation `winpool.dev/windows-build`; a word such as `nanoserver` or `ltsc2022` in an image.
@@ -66,15 +66,62 @@ SECTIONS: Final = (
     ),
 )
 
-FOOT: Final = """
-Not here, because no manifest shows it: pods with `spec.os.name: windows` cannot be resized in place. The API
-server refuses the subresource `resize`.
-"""
+LEFT_OUT: Final = (
+    (
+        "R23",
+        "resize of a running pod",
+        "No manifest shows it. The API server refuses the subresource `resize` of pods with "
+        "`spec.os.name: windows`.",
+    ),
+    (
+        "W3",
+        "names of Services with one dot, such as `api.shop`, which Windows does not complete",
+        "It needs the Services of the cluster and the contents of ConfigMaps.",
+    ),
+    ("W17, W18", "`subPath`, and mounts of single files", "They work with containerd. Docker had faults."),
+    (
+        "W21",
+        "PersistentVolumeClaims whose driver is not on the Windows nodes",
+        "It needs the PersistentVolumes of the cluster and the drivers of its nodes.",
+    ),
+    ("W29", "`image` volumes", "Whether containerd mounts them on Windows is not established."),
+    (
+        "W30",
+        "Secrets in files",
+        "It is true of every pod: Windows has no tmpfs, so Secrets and tokens are on the disk of the node. "
+        "Encrypt that, and restrict `C:\\var\\lib\\kubelet` by an ACL.",
+    ),
+    (
+        "W31, W32",
+        "`terminationMessagePath`, `terminationGracePeriodSeconds`",
+        "They work with containerd. Docker had faults.",
+    ),
+    ("W35, W36", "requests of memory", "They are in W34."),
+    ("W40", "swap, CPU manager, memory manager", "They are settings of the kubelet, and in no manifest."),
+    (
+        "V1, V4, V5, V6",
+        "`sessionAffinity`, the number of endpoints, NodePorts, IPv6",
+        "They need the endpoints of a Service, the builds of their nodes, and the network.",
+    ),
+    (
+        "V2, V7",
+        "`externalTrafficPolicy: Local`, the annotation `preserve-destination`",
+        "They depend on what HNS on the node can do, which the API does not show.",
+    ),
+    ("V3", "`internalTrafficPolicy: Local`", "What Kubernetes before 1.36 does is not established."),
+)
+"""What was looked at and is no rule: code, what it is about, and why it is none."""
 
 
 def render() -> str:
     """Return the page."""
-    return HEAD + "".join(_section(*each) for each in SECTIONS) + FOOT
+    return HEAD + "".join(_section(*each) for each in SECTIONS) + _left_out()
+
+
+def _left_out() -> str:
+    rows = [(", ".join(f"`{code}`" for code in codes.split(", ")), *rest) for codes, *rest in LEFT_OUT]
+    text = "What differs on Windows too, and is not reported."
+    return f"\n## No rules\n\n{text}\n\n{table(('Code', 'About', 'Why it is no rule'), rows)}"
 
 
 def _section(title: str, text: str, rules: Iterable[Rule]) -> str:

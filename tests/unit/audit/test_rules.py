@@ -14,6 +14,7 @@ from harness.windows_pods import (
     ACCEPTED,
     ALWAYS_REFUSED,
     CASES,
+    GATED,
     LINUX,
     REFUSED,
     Case,
@@ -44,8 +45,8 @@ def one(case: Case, content: Object, minor: Minor = NEWEST) -> Finding:
     return here
 
 
-def codes(content: Object) -> set[str]:
-    return {each.rule.code for each in found_in(content)}
+def codes(content: Object, minor: Minor = NEWEST) -> set[str]:
+    return {each.rule.code for each in found_in(content, minor)}
 
 
 def test_every_rule_that_a_manifest_shows_has_a_case() -> None:
@@ -145,6 +146,81 @@ def test_without_os_name_the_value_can_make_it_worse(code: str, at: str, severit
 
 def test_a_non_root_user_that_is_the_administrator_is_an_error() -> None:
     assert [one(each, each.found).severity for each in ACCEPTED if each.code == "W4"] == ["Info", "Error"]
+
+
+@pytest.mark.parametrize(
+    ("code", "outcomes"),
+    [
+        ("W33", "      dropped dropped dropped dropped dropped"),
+        ("W38", "dropped accepted accepted accepted accepted accepted"),
+        ("W39", "dropped dropped accepted accepted accepted accepted"),
+    ],
+)
+def test_a_field_whose_gate_is_off_is_dropped_whatever_the_os(code: str, outcomes: str) -> None:
+    [case] = [each for each in GATED if each.code == code]
+    words = outcomes.split()
+    for minor, outcome in zip(MINORS[-len(words) :], words, strict=True):
+        for pod in (case.found, without_os(case.found)):
+            found = one(case, pod, minor)
+            dropped = f"The API server of Kubernetes {minor} drops it. " if outcome == "dropped" else ""
+            assert found.outcome == outcome
+            assert found.severity is found.rule.severity
+            assert found.says == dropped + found.rule.happens
+    assert len(words) == len(MINORS) or code not in codes(case.found, OLDEST)
+
+
+@pytest.mark.parametrize(
+    ("kind", "severity"),
+    [
+        *((each, "Error") for each in ("Directory", "File", "Socket", "CharDevice", "BlockDevice")),
+        *((each, "Warning") for each in ("DirectoryOrCreate", "FileOrCreate", "", None)),
+    ],
+)
+def test_a_path_of_linux_that_has_to_exist_is_an_error(kind: str | None, severity: str) -> None:
+    volume = {"name": "v", "hostPath": {"path": "/dev/kvm", "type": kind}}
+    [found] = found_in(a_pod({"volumes": [volume]}))
+    assert (found.rule.code, found.severity) == ("W27", severity)
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        (["/bin/bash"], {"W42"}),
+        (["/sbin/init"], {"W42"}),
+        (["ash", "-c", "ping x"], {"W42", "W43"}),
+        (["/usr/local/bin/app"], set()),
+        (["/app"], set()),
+        (["/bin/run.cmd"], set()),
+        (["pwsh", "-c", "/bin/sh"], set()),
+        (["powershell", "/bin/sh"], set()),
+        (["C:\\bin\\sh"], set()),
+        ([], set()),
+        ("/bin/sh", set()),
+        ([1, None], set()),
+        (["ping"], set()),
+        (["ping", "-n", "3"], set()),
+        (["ping", "-t", "127.0.0.1"], set()),
+        (["cmd", "/c", "ping 127.1 -n 11 >nul & ping -w 9 10.0.0.1"], {"W43"}),
+        (["powershell", "-c", "ping $env:COMPUTERNAME; exit"], set()),
+        (["cmd", "/c", "start ping -t %COMPUTERNAME%"], set()),
+        (["curl", "http://ping.example/ping"], set()),
+        (["shipping", "x"], set()),
+    ],
+)
+def test_programs_of_linux_and_pings_are_known_by_their_words(command: Any, found: set[str]) -> None:
+    assert codes(a_pod(container={"command": command})) == found
+    assert codes(a_pod(container={"livenessProbe": {"exec": {"command": command}}})) == found
+
+
+def test_a_program_of_linux_is_named() -> None:
+    [found] = found_in(a_pod(container={"command": ["/bin/sh", "-c", "secret"]}))
+    assert found.says.endswith(" The program is /bin/sh.")
+
+
+def test_a_host_process_pings_from_the_network_of_the_node() -> None:
+    options = {"windowsOptions": {"hostProcess": True, "runAsUserName": "x"}}
+    pod = {"hostNetwork": True, "securityContext": options}
+    assert codes(a_pod(pod, {"command": ["ping", "x.example"]})) == set()
 
 
 def test_a_bidirectional_mount_is_an_error() -> None:

@@ -55,12 +55,10 @@ def _finding(rule: Rule, workload: Workload, place: Place, minor: Minor) -> Find
     outcome = rule.outcome(minor, is_os_named=is_os_named)
     severity, happens = rule.severity, rule.happens
     if outcome is Outcome.DROPPED:
-        on = next(since for since, each in rule.outcomes if each is Outcome.REFUSED)
-        severity = Severity.WARNING
-        happens = (
-            f"The API server of Kubernetes {minor} drops it. That of {on} and later refuses the pods if "
-            f"spec.os.name is windows."
-        )
+        on = next((since for since, each in rule.outcomes if each is Outcome.REFUSED), None)
+        severity = Severity.WARNING if on else severity
+        later = f"That of {on} and later refuses the pods if spec.os.name is windows." if on else happens
+        happens = f"The API server of Kubernetes {minor} drops it. {later}"
     elif outcome is Outcome.REFUSED and rule.without_os is not None:
         happens = "The API server refuses the pods, because spec.os.name is windows."
     else:

@@ -27,8 +27,30 @@ _NETBIOS: Final = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}')
 _DNS_LABEL: Final = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
 _DNS: Final = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
 _NOT_IN_USER: Final = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
+_NAME_LENGTH: Final = 253
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _DOTS: Final = re.compile(r"[. ]+")
 """Limits and patterns of ``validateWindowsSecurityContextOptions`` in apis/core/validation/validation.go."""
+
+_READABLE: Final = 0o444
+
+_LINUX_PATH: Final = re.compile(
+    r"/(proc|sys|dev)(/.*)?|(/var)?/run/(docker|containerd/containerd|crio/crio|dockershim)\.sock"
+)
+"""What Linux has and Windows does not. Others exist on Windows, too: CNI reads /etc/cni/net.d there."""
+_PIPE: Final = re.compile(r"[\\/]{2}\.[\\/]pipe[\\/]", re.IGNORECASE)
+_MUST_EXIST: Final = ("Directory", "File", "Socket", "CharDevice", "BlockDevice")
+"""The types of a hostPath that the kubelet does not create (volume/hostpath/host_path.go)."""
+
+_LINUX_PROGRAM: Final = re.compile(
+    r"(/usr)?/s?bin/(?!.*\.(exe|cmd|bat|ps1)$)\S+|(ba|da|z|k|a)?sh", re.IGNORECASE
+)
+_PING: Final = re.compile(r"(?:^|[\s\\/\"'&|;(])ping(?:\.exe)?\s+([^&|;>\n\"')]+)", re.IGNORECASE)
+_OWN_ADDRESS: Final = re.compile(
+    r"localhost|127\.[\d.]+|::1|%computername%|\$env:computername", re.IGNORECASE
+)
+_APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+"""An annotation for each container: this and its name."""
 
 
 def where(test: Callable[[Any], bool]) -> Find:
@@ -83,6 +105,24 @@ def is_credential_spec_malformed(value: Any) -> bool:
     return not isinstance(value, str) or not 0 < _size(value) <= _GMSA_BYTES
 
 
+def is_subdomain(value: Any) -> bool:
+    """Whether an object can have this name (RFC 1123)."""
+    return isinstance(value, str) and len(value) <= _NAME_LENGTH and bool(_SUBDOMAIN.fullmatch(value))
+
+
+def malformed_credential_specs(_: Workload, places: Sequence[Place]) -> Iterable[Place]:
+    """Find credential specs, and names of them, that the API server refuses."""
+    return [
+        each
+        for each in places
+        if (
+            not is_subdomain(each.value)
+            if each.path.endswith("Name")
+            else is_credential_spec_malformed(each.value)
+        )
+    ]
+
+
 def _size(text: str) -> int:
     """Return the length in bytes, as Go counts."""
     return len(text.encode(errors="replace"))
@@ -131,6 +171,18 @@ def mixed_host_process(workload: Workload, places: Sequence[Place]) -> Iterator[
         containers = workload.containers()
         other = containers[found.index(False)]
         yield Place(f"{other.path}.securityContext.windowsOptions.hostProcess")
+
+
+def host_dns_without_host_network(workload: Workload, places: Sequence[Place]) -> Iterable[Place]:
+    """Find ``ClusterFirstWithHostNet`` on pods that ask for no network of their node."""
+    if is_host_process(workload) or workload.value("spec.hostNetwork") is True:
+        return []
+    return [each for each in places if each.value == "ClusterFirstWithHostNet"]
+
+
+def aliases_of_host_processes(workload: Workload, places: Sequence[Place]) -> Iterable[Place]:
+    """Find ``hostAliases`` of pods with HostProcess containers."""
+    return [each for each in places if is_filled(each.value) and is_host_process(workload)]
 
 
 def non_root_host_process(workload: Workload, places: Sequence[Place]) -> Iterable[Place]:
@@ -210,3 +262,64 @@ def _memory(path: str, places: Sequence[Place]) -> int | str | None:
         return bytes_of(found)
     except ValueError:
         return found
+
+
+def is_mode_narrow(value: Any) -> bool:
+    """Whether a mode of files keeps anyone from reading them."""
+    return isinstance(value, int) and not isinstance(value, bool) and value & _READABLE != _READABLE
+
+
+def linux_paths(_: Workload, places: Sequence[Place]) -> Iterator[Place]:
+    """Find paths of the host that only Linux has."""
+    for each in places:
+        path = each.value.get("path") if isinstance(each.value, dict) else None
+        if isinstance(path, str) and _LINUX_PATH.fullmatch(path):
+            yield each
+
+
+def must_exist(_: Workload, place: Place) -> bool:
+    """Whether the kubelet refuses to mount a path of the host that is not there."""
+    return isinstance(place.value, dict) and place.value.get("type") in _MUST_EXIST
+
+
+def piped_host_process(workload: Workload, places: Sequence[Place]) -> Iterable[Place]:
+    """Find named pipes that are mounted into HostProcess containers."""
+    if not is_host_process(workload):
+        return []
+    return [each for each in places if isinstance(each.value, str) and _PIPE.match(each.value)]
+
+
+def linux_programs(_: Workload, places: Sequence[Place]) -> Iterator[Place]:
+    """Find commands whose program is one of Linux. ``args`` begin with one if there is no command."""
+    paths = {each.path for each in places}
+    for each in places:
+        if each.path.endswith(".args") and f"{each.path.removesuffix('args')}command" in paths:
+            continue
+        if (words := _words(each)) and _LINUX_PROGRAM.fullmatch(words[0]):
+            yield Place(each.path, each.value, more=f"The program is {words[0]}.")
+
+
+def pings(workload: Workload, places: Sequence[Place]) -> Iterator[Place]:
+    """Find commands that ping others than themselves. HostProcess containers have the network of the node."""
+    if is_host_process(workload):
+        return
+    for each in places:
+        for found in _PING.finditer(" ".join(_words(each))):
+            named = [word for word in found[1].split() if word[0] not in "-/" and not word.isdecimal()]
+            if named and not _OWN_ADDRESS.fullmatch(named[-1]):
+                yield each
+                break
+
+
+def _words(place: Place) -> list[str]:
+    """Return the words of a command; none where it is not a list of texts."""
+    found = place.value if isinstance(place.value, list) else []
+    return [each for each in found if isinstance(each, str)]
+
+
+def app_armor_annotations(_: Workload, places: Sequence[Place]) -> Iterator[Place]:
+    """Find the annotations by which containers had AppArmor profiles before 1.30."""
+    for each in places:
+        for name, value in each.value.items() if isinstance(each.value, dict) else ():
+            if name.startswith(_APP_ARMOR) and value is not None:
+                yield Place(f"{each.path}[{name}]", value)

@@ -3,8 +3,7 @@
 A rule about a field that must not be there is a row and nothing else; other conditions are functions of
 ``conditions.py``. The rows are in the order in which findings about one object are reported.
 
-Not here, because no manifest has it: pods with ``spec.os.name: windows`` cannot be resized in place (the API
-server refuses the subresource ``resize``).
+What is not here, and why, is in ``tools/gen/workload_rules_reference.py``.
 """
 
 from __future__ import annotations
@@ -109,15 +108,19 @@ class Rule:
 VALIDATION: Final = "k8s.io/kubernetes v1.37.1 pkg/apis/core/validation/validation.go"
 _KUBERNETES: Final = "k8s.io/kubernetes v1.37.1 pkg"
 _DOCS: Final = "https://kubernetes.io/docs"
+_NETWORK: Final = f"{_DOCS}/concepts/services-networking/windows-networking/"
+_PROJECTED: Final = f"{_DOCS}/concepts/storage/projected-volumes/"
 _GUIDE: Final = f"{_DOCS}/concepts/windows/user-guide/"
 _INTRO: Final = f"{_DOCS}/concepts/windows/intro/"
 _HOST_PROCESS: Final = f"{_DOCS}/tasks/configure-pod-container/create-hostprocess-pod/"
 _STORAGE: Final = f"{_DOCS}/concepts/storage/windows-storage/"
+_RESOURCES: Final = f"{_DOCS}/concepts/configuration/windows-resource-management/"
 _GATES: Final = f"{_KUBERNETES}/features/kube_features.go"
 
 _LIVE: Final = (Known.LIVE,)
 _LIVE_AND_SOURCE: Final = (Known.LIVE, Known.SOURCE)
 _SOURCE: Final = (Known.SOURCE,)
+_SOURCE_AND_DOCUMENTATION: Final = (Known.SOURCE, Known.DOCUMENTATION)
 
 _BY_NAME: Final = ((Minor(1, 25), Outcome.REFUSED),)
 """The API server validates by ``spec.os.name`` since 1.25 (KEP-2802)."""
@@ -128,6 +131,20 @@ _HOST_PROCESSES: Final = ((Minor(1, 22), Outcome.REFUSED),)
 
 _POD: Final = "spec.securityContext"
 _CONTAINER: Final = "spec.containers[*].securityContext"
+
+
+_PROJECTIONS: Final = ("secret", "configMap", "downwardAPI")
+_MODES: Final = (
+    *(f"spec.volumes[*].{each}.defaultMode" for each in (*_PROJECTIONS, "projected")),
+    *(f"spec.volumes[*].{each}.items[*].mode" for each in _PROJECTIONS),
+    *(f"spec.volumes[*].projected.sources[*].{each}.items[*].mode" for each in _PROJECTIONS),
+)
+_COMMANDS: Final = (
+    "spec.containers[*].command",
+    "spec.containers[*].args",
+    *(f"spec.containers[*].{each}Probe.exec.command" for each in ("startup", "readiness", "liveness")),
+    *(f"spec.containers[*].lifecycle.{each}.exec.command" for each in ("postStart", "preStop")),
+)
 
 
 def _gated(known: Minor, on: Minor) -> tuple[tuple[Minor, Outcome], ...]:
@@ -345,7 +362,7 @@ REFUSED: Final = (
         "R11",
         *_everywhere("appArmorProfile"),
         happens="Windows has no AppArmor: it has no effect.",
-        fix="Remove it, and annotations of AppArmor, which are ignored too.",
+        fix="Remove it.",
         without=Severity.WARNING,
         outcomes=((Minor(1, 30), Outcome.REFUSED),),
         sources=(f"{_KUBERNETES}/kubelet/kubelet.go",),
@@ -478,6 +495,19 @@ DIFFERENT: Final = (
         known=_LIVE_AND_SOURCE,
     ),
     Rule(
+        code="W2",
+        fields=("spec.dnsPolicy",),
+        find=conditions.host_dns_without_host_network,
+        happens="It is the same as ClusterFirst: the pod has a network of its own.",
+        fix="Set dnsPolicy to ClusterFirst.",
+        severity=Severity.INFO,
+        sources=(
+            f"{_KUBERNETES}/kubelet/network/dns/dns.go",
+            f"{_DOCS}/concepts/services-networking/dns-pod-service/#dns-windows",
+        ),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
         code="W4",
         fields=_everywhere("runAsNonRoot"),
         find=conditions.non_root_by_name,
@@ -505,15 +535,30 @@ DIFFERENT: Final = (
         known=_LIVE_AND_SOURCE,
     ),
     Rule(
+        code="W6",
+        fields=_everywhere("windowsOptions.gmsaCredentialSpecName"),
+        find=where(conditions.is_subdomain),
+        happens="It needs the CRD gmsacredentialspecs.windows.k8s.io and both webhooks of windows-gmsa. "
+        "Without them the API server accepts it, and the container has no identity in the domain.",
+        fix="Install windows-gmsa, create the GMSACredentialSpec, and let the ServiceAccount use it.",
+        severity=Severity.INFO,
+        sources=(f"{_DOCS}/tasks/configure-pod-container/configure-gmsa/",),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    Rule(
         code="W7",
-        fields=_everywhere("windowsOptions.gmsaCredentialSpec"),
-        find=where(conditions.is_credential_spec_malformed),
-        happens="The API server refuses a credential spec that is empty or has more than 64 KiB.",
-        fix="Use gmsaCredentialSpecName.",
+        fields=(
+            *_everywhere("windowsOptions.gmsaCredentialSpec"),
+            *_everywhere("windowsOptions.gmsaCredentialSpecName"),
+        ),
+        find=conditions.malformed_credential_specs,
+        happens="The API server refuses a credential spec that is empty or has more than 64 KiB, and a name "
+        "that no object can have.",
+        fix="Set gmsaCredentialSpecName alone: lower case letters, digits, - and ., at most 253.",
         severity=Severity.ERROR,
         outcomes=_USER_NAMES,
         sources=(f"{VALIDATION} (validateWindowsSecurityContextOptions)",),
-        known=_SOURCE,
+        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W8",
@@ -589,6 +634,17 @@ DIFFERENT: Final = (
         known=_LIVE_AND_SOURCE,
     ),
     Rule(
+        code="W19",
+        fields=_MODES,
+        find=where(conditions.is_mode_narrow),
+        happens="Windows has no such modes: the kubelet sets the read-only attribute and nothing else. Every "
+        "user in the container can read the files.",
+        fix="Mount the volume only into containers whose users may read all of it.",
+        severity=Severity.WARNING,
+        sources=(f"{_KUBERNETES}/volume/util/atomic_writer.go", _STORAGE, _PROJECTED),
+        known=_SOURCE_AND_DOCUMENTATION,
+    ),
+    Rule(
         code="W20",
         fields=("spec.containers[*].volumeDevices",),
         find=where(conditions.is_filled),
@@ -617,6 +673,16 @@ DIFFERENT: Final = (
         known=_LIVE_AND_SOURCE,
     ),
     Rule(
+        code="W24",
+        fields=("spec.volumes[*].flexVolume",),
+        happens="Its driver is a program that has to be on each Windows node. Kubernetes has deprecated "
+        "FlexVolume since 1.23.",
+        fix="Use a CSI driver with a node plugin for Windows.",
+        severity=Severity.WARNING,
+        sources=(f"{_KUBERNETES}/volume/plugins.go", _STORAGE),
+        known=(Known.LIVE, Known.SOURCE, Known.DOCUMENTATION),
+    ),
+    Rule(
         code="W25",
         fields=("spec.volumes[*].gitRepo",),
         happens="Kubernetes disables the plugin since 1.33, and nothing can enable it since 1.36: the pod "
@@ -628,6 +694,59 @@ DIFFERENT: Final = (
         known=_LIVE_AND_SOURCE,
     ),
     Rule(
+        code="W26",
+        fields=tuple(
+            f"spec.volumes[*].{each}"
+            for each in (
+                "awsElasticBlockStore",
+                "azureDisk",
+                "azureFile",
+                "gcePersistentDisk",
+                "vsphereVolume",
+            )
+        ),
+        happens="Kubernetes has no plugin for it any more: it mounts the volume by the CSI driver of the "
+        "cloud, which has to run on the Windows nodes too.",
+        fix="Install the node plugin for Windows of the CSI driver.",
+        severity=Severity.INFO,
+        sources=("k8s.io/csi-translation-lib v0.37.1 plugins", _STORAGE),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W27",
+        fields=("spec.volumes[*].hostPath",),
+        find=conditions.linux_paths,
+        happens="Windows nodes have no such path. With a type that has to exist the pod does not start, and "
+        "with any other type nothing is there that the containers expect.",
+        fix=r"Use a path or a named pipe (\\.\pipe\…) of Windows, or run these pods on Linux only.",
+        severity=Severity.WARNING,
+        worse=(Severity.ERROR, conditions.must_exist),
+        sources=(f"{_KUBERNETES}/volume/hostpath/host_path.go", _INTRO),
+        known=(Known.LIVE, Known.SOURCE, Known.DOCUMENTATION),
+    ),
+    Rule(
+        code="W28",
+        fields=("spec.volumes[*].hostPath.path",),
+        find=conditions.piped_host_process,
+        happens="Named pipes are not mounted into HostProcess containers.",
+        fix=r"Remove the volume, and open \\.\pipe\… in the container: it sees the pipes of the node.",
+        severity=Severity.WARNING,
+        sources=(_HOST_PROCESS,),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    Rule(
+        code="W33",
+        fields=("spec.containers[*].lifecycle.stopSignal",),
+        happens="Its feature gate, ContainerStopSignals, is disabled by default. Where it is enabled, the "
+        "API server accepts SIGTERM and SIGKILL only, and only with spec.os.name: windows.",
+        fix="Remove it.",
+        severity=Severity.WARNING,
+        outcomes=((Minor(1, 33), Outcome.DROPPED),),
+        since=Minor(1, 33),
+        sources=(f"{VALIDATION} (validateStopSignal)", _GATES),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
         code="W34",
         fields=("spec.containers[*].resources.limits.memory", "spec.containers[*].resources.requests.memory"),
         find=conditions.unbounded_memory,
@@ -636,8 +755,87 @@ DIFFERENT: Final = (
         "needs.",
         fix="Set limits.memory, and requests.memory to the same amount or not at all.",
         severity=Severity.WARNING,
-        sources=(f"{_DOCS}/concepts/configuration/windows-resource-management/", _INTRO),
+        sources=(_RESOURCES, _INTRO),
         known=(Known.DOCUMENTATION,),
+    ),
+    Rule(
+        code="W37",
+        fields=("spec.containers[*].resources.limits.cpu",),
+        happens="It is a hard cap, a part of all processors of the node. requests.cpu gives a container no "
+        "weight: if the node is busy, a container without a limit takes from the others.",
+        fix="Set it for containers that must not take processors from others.",
+        severity=Severity.INFO,
+        sources=(
+            f"{_KUBERNETES}/kubelet/kuberuntime/kuberuntime_container_windows.go",
+            "https://github.com/kubernetes/kubernetes/pull/86101",
+        ),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W38",
+        fields=("spec.containers[*].resizePolicy[*].restartPolicy",),
+        find=set_to("RestartContainer"),
+        happens="Pods for Windows cannot be resized in place, so it has no effect.",
+        fix="Remove it. Change the pod template, so that the pods are replaced.",
+        severity=Severity.INFO,
+        outcomes=((Minor(1, 27), Outcome.DROPPED), (Minor(1, 33), Outcome.ACCEPTED)),
+        sources=(f"{_KUBERNETES}/kubelet/allocation/features_windows.go", _GATES),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W39",
+        fields=("spec.resourceClaims",),
+        find=where(conditions.is_filled),
+        happens="The kubelet on Windows registers no driver of Dynamic Resource Allocation and prepares no "
+        "claim: the containers get no devices.",
+        fix="Use a device plugin, and the resource that it reports.",
+        severity=Severity.WARNING,
+        outcomes=((Minor(1, 26), Outcome.DROPPED), (Minor(1, 34), Outcome.ACCEPTED)),
+        sources=(f"{_KUBERNETES}/kubelet/cm/container_manager_windows.go", _GATES),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W41",
+        fields=("spec.hostAliases",),
+        find=conditions.aliases_of_host_processes,
+        happens="The kubelet writes no hosts file for pods with HostProcess containers: they have that of "
+        "the node.",
+        fix="Remove it, and use names that DNS knows.",
+        severity=Severity.WARNING,
+        sources=(f"{_KUBERNETES}/kubelet/kubelet_pods.go (shouldMountHostsFile)",),
+        known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W42",
+        fields=_COMMANDS,
+        find=conditions.linux_programs,
+        happens="Microsoft's base images have no such program. Unless the image adds it, the command fails.",
+        fix="Use cmd /c or powershell -Command, and the paths of Windows.",
+        severity=Severity.WARNING,
+        sources=(_INTRO,),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    Rule(
+        code="W43",
+        fields=_COMMANDS,
+        find=conditions.pings,
+        happens="Answers to ICMP from outside the network of the pods do not come back. ping fails where "
+        "TCP works.",
+        fix="Use a probe with httpGet or tcpSocket, or curl.",
+        severity=Severity.WARNING,
+        sources=(_NETWORK,),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    Rule(
+        code="W45",
+        fields=("metadata.annotations",),
+        find=conditions.app_armor_annotations,
+        happens="Windows has no AppArmor: it has no effect. The API server accepts the annotation, and "
+        "refuses the field (R11).",
+        fix="Remove it.",
+        severity=Severity.WARNING,
+        sources=(f"{_KUBERNETES}/registry/core/pod/strategy.go (applyAppArmorVersionSkew)",),
+        known=_LIVE_AND_SOURCE,
     ),
 )
 """What the API server accepts, or refuses for every pod, and Windows does differently."""
