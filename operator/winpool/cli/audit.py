@@ -59,6 +59,7 @@ EXITS: Final = {
 EXAMPLES: Final = (
     ("kubectl winpool audit -f deployment.yaml", "audit one file"),
     ("kubectl winpool audit -R -f manifests/ --min-severity Error", "only what does not run"),
+    ("kubectl winpool audit -f app.yaml --min-severity Info", "also what works and is different"),
     ("helm template chart/ | kubectl winpool audit -f -", "audit the output of another program"),
     ("kubectl winpool audit -f app.yaml --kubernetes 1.32", "for an older API server"),
     ("kubectl winpool audit -f app.yaml --ignore W34,R18 -o json", "without two rules, for programs"),
@@ -92,9 +93,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--min-severity",
         type=Severity,
         choices=SEVERITIES,
-        default=Severity.INFO,
+        default=Severity.WARNING,  # Info is for many containers of every chart; the summary counts it
         metavar="SEVERITY",
-        help="Print findings from this severity on: Error, Warning or Info. Default: Info.",
+        help="Print findings from this severity on: Error, Warning or Info. Default: Warning.",
     )
     parser.add_argument(
         "--ignore",

@@ -154,6 +154,14 @@ def test_what_is_below_the_severity_is_counted_and_an_error_counts_in_any_case(p
     assert ended.err[0].endswith("1 finding (1 Error); 1 below --min-severity (W13: 1)")
 
 
+def test_what_works_and_is_only_to_be_known_is_counted_unless_it_is_asked_for(plugin: Plugin) -> None:
+    text = CLEAN.replace("memory: 1Gi", "memory: 1Gi, cpu: 1")
+    ended = audited(plugin, text)
+    assert (ended.code, ended.out) == (0, [])
+    assert ended.err[0].endswith(": 0 findings; 1 below --min-severity (W37: 1)")
+    assert codes(audited(plugin, text, "--min-severity", "Info")) == ["W37"]
+
+
 def test_the_outcome_is_that_of_the_api_server_that_is_asked_about(plugin: Plugin) -> None:
     text = CLEAN.replace("      os:", "      hostUsers: true\n      os:")
     for minor, code, word in (("1.32", 0, "drops it"), ("1.33", 3, "refuses the pods"), ("v1.36.3", 3, "")):
