@@ -162,8 +162,10 @@ def audited(found: Sequence[Manifest], given: argparse.Namespace) -> Report:
             continue
         workload = workload_of(each.content, selectors)
         if workload is None:
-            if _kind(each) != "RuntimeClass":
-                report.without_pods.append(_kind(each) or "an object without a kind")
+            if not _kind(each):
+                report.notes.append(each.at(each.line, "no object of Kubernetes: kind is not set"))
+            elif _kind(each) != "RuntimeClass":
+                report.without_pods.append(_kind(each))
             continue
         _audit(report, each, workload, given)
     return report

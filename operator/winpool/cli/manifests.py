@@ -6,6 +6,7 @@ may be gone without a word.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -13,7 +14,7 @@ import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -37,9 +38,17 @@ _URL: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 
 _TEXT, _TIME, _MERGE = (f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp", "merge"))
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-_MAX_VALUES: Final = 100_000
-"""Values of one document, each use of an alias counted: the API server takes 3 MiB at most, and nine
-lines of aliases of aliases can name a billion."""
+_MAX_BYTES: Final = 32 * 1024 * 1024
+"""Of a file, and of a document with its aliases written out. The API server takes 3 MiB for an object."""
+_MAX_VALUES: Final = 1_000_000
+"""Of a file, and of a document with its aliases written out; keys count. They take 0.7 GB and 40 s to read,
+and are 16,000 small Deployments. 32 MiB have room for 16 million."""
+_MAX_LEVELS: Final = 64
+"""Of maps and lists in each other. The deepest schemas of CRDs have about 40; functions of Python that call
+themselves for each level end at a few hundred."""
+_TOO_DEEP: Final = f"nested too deeply: more than {_MAX_LEVELS} levels"
+_MAX_ALIASES: Final = 10_000
+"""Uses of aliases in a document, those in aliases counted: nine lines can name a billion values."""
 
 _DOCUMENTS: Final = re.compile(r"^(?=---\s)", re.MULTILINE)
 """Where documents begin: no text of YAML can have three dashes at the beginning of a line."""
@@ -241,21 +250,26 @@ def read(names: Iterable[str], *, recursive: bool, goes_on: bool = False) -> Seq
 
     With ``goes_on`` also those of a file that stand after a fault of YAML.
     """
-    files = [file for name in names for file in _files(name, recursive=recursive)]
+    files = (file for name in names for file in _files(name, recursive=recursive))
     return [each for file, content in files for each in _decoded(file, content, goes_on=goes_on)]
 
 
 def _files(name: str, *, recursive: bool) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of the file ``name``, of each manifest in that folder, or of stdin for ``-``."""
+    """Yield name and content of the file ``name``, of each manifest in that folder, or of stdin for ``-``.
+
+    The content is one byte more than a file may have where it is too much, however much there is.
+    """
     if name == _STDIN:
-        yield "stdin", sys.stdin.buffer.read()
+        yield "stdin", sys.stdin.buffer.read(_MAX_BYTES + 1)
         return
     if _URL.match(name):
         raise UsageError(f"{name}: URLs are not supported: download the file, or pipe it in with -f -")
     path = Path(name)
     try:
         for file in _of_folder(path, recursive=recursive) if path.is_dir() else [path]:
-            yield str(file), file.read_bytes()
+            with file.open("rb") as opened:
+                content = opened.read(_MAX_BYTES + 1)
+            yield str(file), content
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}") from None
 
@@ -271,13 +285,17 @@ def _raise(error: OSError) -> NoReturn:
 
 
 def _decoded(file: str, content: bytes, *, goes_on: bool) -> Iterable[Manifest]:
-    """Return the objects in a file, or a fault for one that is no text."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        return [Manifest(file=file, line=line, faults=((line, f"not UTF-8 at byte {error.start + 1}"),))]
-    return documents_of(file, text) if goes_on else objects_of(file, text)
+    """Return the objects in a file, or a fault for one that is too large or no text."""
+    line, fault = 1, f"larger than {_MAX_BYTES // 1024**2} MiB: not read; split it"
+    if len(content) <= _MAX_BYTES:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            fault = f"not UTF-8 at byte {error.start + 1}"
+        else:
+            return documents_of(file, text) if goes_on else objects_of(file, text)
+    return [Manifest(file=file, line=line, faults=((line, fault),))]
 
 
 def documents_of(file: str, text: str) -> Sequence[Manifest]:
@@ -285,16 +303,63 @@ def documents_of(file: str, text: str) -> Sequence[Manifest]:
     found = list(objects_of(file, text))
     if all(each.content is not None or each.title for each in found):
         return found
-    found, line, number = [], 0, 0
-    for document in _DOCUMENTS.split(text):
-        read_now = list(objects_of(file, document, line=line, number=number))
+    found, line, number, budget = [], 0, 0, _Budget()
+    for document in _split(text):
+        budget.values -= 1
+        read_now = list(objects_of(file, document, line=line, number=number, budget=budget))
         line += document.count("\n")
         number += bool(read_now)
         found += read_now
+        if budget.values < 0:
+            break
     return found
 
 
-def objects_of(file: str, text: str, *, line: int = 0, number: int = 0) -> Iterator[Manifest]:
+def _split(text: str) -> Iterator[str]:
+    """Yield the documents of a text one by one: there may be millions."""
+    start = 0
+    for found in _DOCUMENTS.finditer(text):
+        yield text[start : found.start()]
+        start = found.start()
+    yield text[start:]
+
+
+@dataclass(slots=True)
+class _Budget:
+    """How many values of a file are still to be read, and how many maps and lists are open."""
+
+    values: int = _MAX_VALUES
+    levels: int = 0
+
+
+class _Loader(yaml.SafeLoader):
+    """Ends where a file has too much, before that is in memory."""
+
+    def __init__(self, text: str, budget: _Budget) -> None:
+        super().__init__(text)
+        self.budget = budget
+        budget.levels = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose a value: PyYAML does it here for each of them, by events of its parser."""
+        self.budget.values -= 1
+        if self.budget.values < 0 or self.budget.levels > _MAX_LEVELS:
+            told = f"more than {_MAX_VALUES:,} values in the file: not read from here; split it"
+            next_event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise _TooMuchError(told if self.budget.values < 0 else _TOO_DEEP, next_event.start_mark.line)
+        self.budget.levels += 1
+        node = super().compose_node(parent, index)
+        self.budget.levels -= 1
+        return node
+
+
+class _TooMuchError(Exception):
+    """A limit is exceeded: which, and in which line, counted from 0."""
+
+
+def objects_of(
+    file: str, text: str, *, line: int = 0, number: int = 0, budget: _Budget | None = None
+) -> Iterator[Manifest]:
     """Yield the objects in the text of a file; what stands after a fault of YAML is not read.
 
     ``line`` and ``number`` are how many lines and documents of the file stand before the text.
@@ -303,12 +368,11 @@ def objects_of(file: str, text: str, *, line: int = 0, number: int = 0) -> Itera
         text = text.replace("\t", " ")  # a blank in JSON, and a fault in YAML
     before, line = line, line + 1
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text, budget or _Budget())
         loader.line = before
         while loader.check_node() and (node := loader.get_node()):
             line = _line(node)
-            if _prepared(node, {}) > _MAX_VALUES:
-                raise ValueError("too many values, aliases included")
+            _check_size(node)
             items = _items(node)
             parts, seen = [node] if items is None else items, set[int]()
             twice = [tuple(_twice(each, seen)) for each in (*parts, node)]
@@ -328,8 +392,9 @@ def objects_of(file: str, text: str, *, line: int = 0, number: int = 0) -> Itera
                     )
             if twice[-1]:
                 yield Manifest(file=file, line=line, title=f"document {number}", faults=twice[-1])
-    except RecursionError:
-        yield Manifest(file=file, line=line, faults=((line, "nested too deeply"),))
+    except _TooMuchError as error:
+        told, last = error.args
+        yield Manifest(file=file, line=last + 1, faults=((last + 1, told),))
     except (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError) as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line = mark.line + 1 if mark else line
@@ -344,19 +409,44 @@ def _items(node: yaml.Node) -> list[yaml.Node] | None:
     return items.value if items and is_list else None
 
 
-def _prepared(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Make texts of dates and of 12:30, as they are for kubectl; return how many values ``node`` has."""
-    if id(node) in sizes:
-        return sizes[id(node)]
-    sizes[id(node)] = 1
+class _Size(NamedTuple):
+    """How large a node is with its aliases written out."""
+
+    values: int = 1
+    letters: int = 0
+    aliases: int = 0
+    levels: int = 0
+
+
+def _check_size(node: yaml.Node) -> None:
+    """Refuse a document that its aliases make too large; make texts of what is a text for kubectl."""
+    size, line = _size(node, {}), _line(node) - 1
+    if size.levels > _MAX_LEVELS:
+        raise _TooMuchError(f"{_TOO_DEEP}, aliases included", line)
+    if size.aliases > _MAX_ALIASES:
+        raise _TooMuchError(f"more than {_MAX_ALIASES:,} uses of aliases, those in aliases included", line)
+    if size.values > _MAX_VALUES or size.letters > _MAX_BYTES:
+        raise _TooMuchError(f"more than {_MAX_VALUES:,} values or 32 MiB, aliases included", line)
+
+
+def _size(node: yaml.Node, sizes: dict[int, _Size]) -> _Size:
+    """Make texts of dates and of 12:30, as they are for kubectl; return how large ``node`` is."""
     if isinstance(node, yaml.ScalarNode):
         if node.tag == _TIME or (node.tag in _NUMBERS and ":" in node.value):
             node.tag = _TEXT
-        return 1
-    inner = (
-        node.value if isinstance(node, yaml.SequenceNode) else [each for pair in node.value for each in pair]
-    )
-    sizes[id(node)] += sum(_prepared(each, sizes) for each in inner)
+        sizes[id(node)] = _Size(letters=len(node.value))
+        return sizes[id(node)]
+    sizes[id(node)] = _Size()  # what an alias inside of it has: JSON refuses it
+    values, letters, aliases, levels = 1, 0, 0, 0
+    is_map = isinstance(node, yaml.MappingNode)
+    for each in itertools.chain.from_iterable(node.value) if is_map else node.value:
+        is_alias = id(each) in sizes
+        inner = sizes[id(each)] if is_alias else _size(each, sizes)
+        values += inner.values
+        letters += inner.letters
+        aliases += inner.aliases + is_alias
+        levels = max(levels, inner.levels)
+    sizes[id(node)] = _Size(values, letters, aliases, levels + 1)
     return sizes[id(node)]
 
 

@@ -121,7 +121,7 @@ def test_a_document_that_cannot_be_read_is_named_and_the_rest_is_audited(plugin:
     assert ended.code == 3
     assert ended.out[0] == 'stdin:9: document 1 (web): key "hostPID" is already set on line 8'
     assert ended.out[1].startswith("stdin:24: not YAML: ")
-    assert ended.out[2] == "stdin:28: nested too deeply"
+    assert ended.out[2] == "stdin:29: nested too deeply: more than 64 levels"
     assert codes(ended) == ["R12", "R17", "W13", "R17", "W13"]
     assert ended.out[-1].startswith("stdin:49: Deployment web: W13 ")
     assert ended.err == [
@@ -129,6 +129,23 @@ def test_a_document_that_cannot_be_read_is_named_and_the_rest_is_audited(plugin:
         "skipped; 3 faults in documents",
         f"{NEEDS}; {UNREAD}.",
     ]
+
+
+def test_a_file_that_is_no_text_is_named_and_the_rest_is_audited(plugin: Plugin, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"\xff")
+    (tmp_path / "b.yaml").write_text(CLEAN)
+    ended = plugin("audit", "-f", ".")
+    assert (ended.code, ended.out) == (1, ["a.yaml:1: not UTF-8 at byte 1"])
+    assert ended.err[0].startswith("1 workload for Windows, ")
+
+
+def test_what_has_no_kind_is_named_with_its_place(plugin: Plugin) -> None:
+    ended = audited(plugin, f"{CLEAN}---\n- a\n---\nmetadata: {{name: b}}\n---\nkind: Whatever\n")
+    assert ended.err[:2] == [
+        "stdin:21: document 2: no object of Kubernetes: kind is not set",
+        "stdin:23: document 3 (b): no object of Kubernetes: kind is not set",
+    ]
+    assert ended.err[-1] == f"{NEEDS}; 1 object without pods that it can find (Whatever)."
 
 
 def test_rules_that_are_ignored_are_counted(plugin: Plugin) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from winpool.cli import manifests
 from winpool.cli.manifests import Manifest, documents_of, named_twice, objects_of, pools_in
 from winpool.cli.parsing import EndError
 
@@ -84,7 +87,7 @@ def test_what_cannot_be_read_is_said_with_its_line() -> None:
             ("a: &x [*x]\n", 1, "not YAML: Circular reference"),
             ("<<: 5\n", 1, "not YAML: "),
             ("a: \x07\n", 1, "not YAML: "),
-            ("[" * 5000, 1, "nested too deeply"),
+            (f"a: 1\nb: {'[' * 5000}", 2, "nested too deeply: more than 64 levels"),
             (f"{'{<<: ' * 2000}{{a: 1}}{'}' * 2000}", 1, "nested too deeply"),
         )
         for found in [read(text)[-1].faults]
@@ -96,7 +99,81 @@ def test_what_cannot_be_read_is_said_with_its_line() -> None:
 def test_aliases_of_aliases_end_somewhere() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    assert "too many values, aliases included" in read("\n".join(lines))[0].faults[0][1]
+    message = "more than 10,000 uses of aliases, those in aliases included"
+    assert read("\n".join(lines))[0].faults == ((1, message),)
+
+
+def fault_of(text: str) -> str:
+    """Return what is told of a document that is read no further."""
+    (found,) = read(text)
+    assert found.content is None
+    ((_, message),) = found.faults
+    return message
+
+
+def test_levels_of_maps_and_lists_end_with_the_64th() -> None:
+    for opened, closed in ("[", "]"), ("{a: ", "}"):
+        assert len(objects(f"{opened * 64}1{closed * 64}")) == 1
+        assert fault_of(f"{opened * 65}1{closed * 65}") == "nested too deeply: more than 64 levels"
+
+
+@pytest.mark.slow
+def test_levels_that_aliases_make_count() -> None:
+    lines = ["a0: &a0 [x]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 3000))]
+    assert len(objects("\n".join(lines[:63]))) == 1
+    for some in (lines[:64], lines):
+        assert fault_of("\n".join(some)) == "nested too deeply: more than 64 levels, aliases included"
+
+
+@pytest.mark.slow
+def test_10000_uses_of_aliases_are_read_and_no_more() -> None:
+    for count, message in (
+        (10_000, ""),
+        (10_001, "more than 10,000 uses of aliases, those in aliases included"),
+    ):
+        (found,) = read(f"a: &a 1\nb: [{'*a,' * count}]")
+        assert [text for _, text in found.faults] == [message] * bool(message)
+
+
+def test_a_long_text_is_not_written_out_thousands_of_times() -> None:
+    text = f"a: &a {'x' * 100_000}\nb: [{'*a, ' * 400}]"
+    assert fault_of(text) == "more than 1,000,000 values or 32 MiB, aliases included"
+
+
+def test_a_file_has_a_million_values_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is for all documents together, and holds while they are read."""
+    monkeypatch.setattr(manifests, "_MAX_VALUES", 12)
+    monkeypatch.setattr(manifests._Budget.__init__, "__defaults__", (12, 0))
+    text = "a: 1\n---\nb: [\n---\nc: 1\n---\nd: 1\n" + "---\n" * 1000
+    found = documents_of("pools.yaml", text)
+    assert [each.content for each in found] == [{"a": 1}, None, {"c": 1}, None]
+    assert found[-1].faults == ((7, "more than 12 values in the file: not read from here; split it"),)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        pytest.param(b"x" * (32 * 1024**2 + 1), "larger than 32 MiB: not read; split it", id="large"),
+        pytest.param(b"a: \xff\n", "not UTF-8 at byte 4", id="no text"),
+    ],
+)
+def test_a_file_that_is_too_large_or_no_text_is_named_and_the_others_are_read(
+    tmp_path: Path, content: bytes, told: str
+) -> None:
+    (tmp_path / "a.yaml").write_bytes(content)
+    written(tmp_path, A, "b.yaml")
+    first, second = manifests.read([str(tmp_path)], recursive=False, goes_on=True)
+    assert (first.file, first.faults) == (str(tmp_path / "a.yaml"), ((1, told),))
+    assert second.content == {"kind": "A"}
+
+
+def test_of_a_source_without_an_end_is_read_what_a_file_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/zero").open("rb") as endless:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=endless))
+        (found,) = manifests.read(["-"], recursive=False, goes_on=True)
+    assert found.faults == ((1, "larger than 32 MiB: not read; split it"),)
+    (found,) = manifests.read(["/dev/zero"], recursive=False, goes_on=True)
+    assert found.file == "/dev/zero"
 
 
 @pytest.mark.parametrize(
@@ -158,6 +235,16 @@ def test_no_text_crashes(text: str) -> None:
     for each in read(text):
         assert each.line >= 1
         assert each.content is not None or each.faults
+
+
+@given(st.binary(max_size=200) | st.text(alphabet="&*<>[]{}:,-!a \n").map(str.encode))
+def test_no_bytes_crash(content: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "a.yaml")
+        file.write_bytes(content)
+        for each in manifests.read([str(file)], recursive=False, goes_on=True):
+            assert each.content is not None or each.faults
+            each.line_of("spec.template.spec.containers[0]: x")
 
 
 def written(folder: Path, text: str, name: str = "pools.yaml") -> str:
