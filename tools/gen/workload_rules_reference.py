@@ -36,7 +36,8 @@ manifests, and `kubectl winpool audit --explain CODE` prints a row of this page.
   or the annotation `winpool.dev/windows-build`; a word such as `nanoserver` or `ltsc2022` in an image.
   Without any of them its OS is unknown, and only P1 is about it.
 - The annotation `{IGNORE_ANNOTATION}: "W13: only a cache"` of the object or of its pods keeps rules
-  from being reported.
+  from being reported. In a file so does the comment `# {IGNORE_ANNOTATION}: W13: only a cache`, for the
+  field in its line or after it, with all below it.
 
 | Severity | When |
 |---|---|

@@ -15,7 +15,7 @@ from winpool.cli.lenient import Fields
 from winpool.cli.manifests import Manifest, read
 from winpool.cli.parsing import Exit, UsageError, add_filename, add_output, note, note_offline
 from winpool.cli.workloads import node_selectors
-from winpool.features.audit.audit import IGNORE_ANNOTATION, findings, ignored, server, severities
+from winpool.features.audit.audit import IGNORE_ANNOTATION, codes_in, findings, ignored, server, severities
 from winpool.features.audit.rules import (
     NEWEST,
     OLDEST,
@@ -46,8 +46,9 @@ finding is one line: place, object, rule, severity, field, what happens, and
 what to do. At the end it says what it could not judge without a cluster.
 
 The annotation {IGNORE_ANNOTATION} of an object or of its pods names
-rules that are not reported, with the reason: "W13: only a cache". All rules:
-docs/reference/workload-rules.md. It contacts no cluster."""
+rules that are not reported, with the reason: "W13: only a cache". So does a
+comment of that name in a file, for the field in its line or after it. All
+rules: docs/reference/workload-rules.md. It contacts no cluster."""
 
 EXITS: Final = {
     Exit.YES: "no Error was found, or --explain printed a rule",
@@ -183,8 +184,11 @@ def _audit(report: Report, manifest: Manifest, workload: Workload, given: argpar
         f"{where}: {each!r} in the annotation {IGNORE_ANNOTATION} names no rule: write CODE: REASON"
         for each in unread
     ]
+    by_line = _commented(report, manifest)
     for each in findings(workload, report.minor):
-        if each.rule.code in given.ignore or each.rule.code in reasons:
+        code = each.rule.code
+        is_ignored = code in given.ignore or code in reasons
+        if is_ignored or (code in by_line and by_line[code] & manifest.lines_to(each.field)):
             report.ignored[each.rule.code] += 1
             continue
         report.errors += each.severity is Severity.ERROR
@@ -192,6 +196,22 @@ def _audit(report: Report, manifest: Manifest, workload: Workload, given: argpar
             report.below[each.rule.code] += 1
         else:
             report.shown.append((manifest, workload, each))
+
+
+def _commented(report: Report, manifest: Manifest) -> dict[str, set[int]]:
+    """Return in which lines comments ignore rules, by code; note those that name no rule."""
+    found: dict[str, set[int]] = {}
+    for each in manifest.comments:
+        if each.key == IGNORE_ANNOTATION:
+            codes, unread = codes_in(each.text)
+            for code in codes:
+                found.setdefault(code, set()).add(each.about)
+            report.notes += [
+                f"{manifest.file}:{each.line}: {text!r} in the comment {IGNORE_ANNOTATION} names no rule: "
+                "write CODE: REASON"
+                for text in (unread if codes or unread else [each.text])
+            ]
+    return found
 
 
 def _lines(report: Report) -> Iterator[str]:

@@ -23,6 +23,7 @@ from pydantic.alias_generators import to_camel
 from winpool.api.keys import API_VERSION, GROUP, KIND
 from winpool.api.model import sentences
 from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.cli.comments import Comment, comments_in, taken
 from winpool.cli.lenient import Fields
 from winpool.cli.parsing import UsageError
 
@@ -68,7 +69,7 @@ class Manifest:
     """One object of a file; ``content`` is None where a document cannot be read.
 
     ``title`` is its place in the file, ``line`` where it begins. ``faults`` are lines and sentences: why it
-    cannot be read, or which keys are there twice.
+    cannot be read, or which keys are there twice. ``comments`` are those for winpool.
     """
 
     file: str
@@ -77,6 +78,7 @@ class Manifest:
     content: Any = None
     faults: tuple[tuple[int, str], ...] = ()
     node: yaml.Node | None = field(default=None, repr=False)
+    comments: tuple[Comment, ...] = ()
 
     @property
     def name(self) -> str:
@@ -92,6 +94,18 @@ class Manifest:
                 break
             node = below
         return _line(node) if node else self.line
+
+    def lines_to(self, text: str) -> set[int]:
+        """Return the lines of the field with which ``text`` begins and of all fields above it."""
+        found, node, lines = _FIELD.match(text), self.node, {self.line}
+        for part in _PART.findall(found[0]) if found else ():
+            below = _below(node, part)
+            if below is None:
+                break
+            keys = node.value if isinstance(node, yaml.MappingNode) else ()
+            lines |= {_line(key) for key, value in keys if value is below} or {_line(below)}
+            node = below
+        return lines
 
     def at(self, line: int, text: str) -> str:
         """Return ``text`` with its place before it."""
@@ -367,6 +381,7 @@ def objects_of(
     if text.lstrip().startswith("{"):
         text = text.replace("\t", " ")  # a blank in JSON, and a fault in YAML
     before, line = line, line + 1
+    comments = comments_in(text, line=line)
     try:
         loader = _Loader(text, budget or _Budget())
         loader.line = before
@@ -379,6 +394,7 @@ def objects_of(
             content = json.loads(json.dumps(loader.construct_document(node), default=str))
             number += content is not None
             contents = [content] if items is None else content["items"]
+            about = taken(comments, node)
             for index, (part, inner) in enumerate(zip(parts, contents, strict=True)):
                 title = f"document {number}" if items is None else f"document {number}, item {index + 1}"
                 if inner is not None:
@@ -389,6 +405,9 @@ def objects_of(
                         content=inner,
                         faults=twice[index],
                         node=part,
+                        comments=tuple(
+                            each for each in about if _line(part) <= each.about <= part.end_mark.line + 1
+                        ),
                     )
             if twice[-1]:
                 yield Manifest(file=file, line=line, title=f"document {number}", faults=twice[-1])

@@ -165,6 +165,76 @@ def test_an_annotation_ignores_rules_and_what_it_says_besides_is_named(plugin: P
     assert ended.err[1].endswith("; 1 ignored (W13: 1)")
 
 
+IGNORED = "# winpool.dev/audit-ignore: "
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("          medium: Memory", f"          medium: Memory {IGNORED}W13: only a cache"),
+        ("          medium: Memory", f"          {IGNORED}W13: only a cache\n          medium: Memory"),
+        ("        emptyDir:", f"{IGNORED}W34, W13: only a cache\n\n  # more\n        emptyDir:"),
+        ("      - name: cache", f"      {IGNORED}W13\n      - name: cache"),
+        ("      volumes:", f"      volumes: {IGNORED}W13: a; W34: b"),
+        ("    spec:", f"    {IGNORED}W13: a\n    {IGNORED}W34: b\n    spec:"),
+        ("apiVersion: apps/v1", f"{IGNORED}W13: a\n\n# web\napiVersion: apps/v1"),
+        ("apiVersion: apps/v1", f"apiVersion: apps/v1  {IGNORED}W13: a"),
+        ("apiVersion: apps/v1", f"--- {IGNORED}W13: a\napiVersion: apps/v1"),
+    ],
+)
+def test_a_comment_ignores_rules_for_a_field_and_all_below_it(
+    plugin: Plugin, before: str, after: str
+) -> None:
+    assert before in WEB
+    for text in (WEB.replace(before, after), f"{LINUX}---\na: [\n---\n{WEB.replace(before, after)}"):
+        ended = audited(plugin, text)
+        assert codes(ended) == ["R17"]
+        assert "; 1 ignored (W13: 1)" in ended.err[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("          privileged: false", f"          {IGNORED}W13: a\n          privileged: false"),
+        ("          medium: Memory", f"          medium: Memory\n          {IGNORED}W13: a"),
+        ("        image: iis", f"        image: 'iis {IGNORED}W13: a'"),
+        ("  name: web", f"  name: web\n  labels:\n    a: |\n      {IGNORED}W13: a\n    b: c"),
+        ("          medium: Memory", "          medium: Memory # winpool.dev/other: W13: a"),
+        ("          medium: Memory", "          medium: Memory # see winpool.dev/audit-ignore: W13: a"),
+        ("          medium: Memory", f"          medium: Memory\n---\n{IGNORED}W13: a\n{PLAIN}"),
+    ],
+)
+def test_a_comment_elsewhere_ignores_nothing(plugin: Plugin, before: str, after: str) -> None:
+    assert before in WEB
+    ended = audited(plugin, WEB.replace(before, after))
+    assert codes(ended) == ["R17", "W13"]
+    assert "ignored" not in ended.err[0]
+
+
+def test_a_comment_that_names_no_rule_is_told(plugin: Plugin) -> None:
+    text = WEB.replace("      volumes:", f"      {IGNORED}W13: a; X9: b\n      {IGNORED}all\n      volumes:")
+    ended = audited(plugin, text.replace("kind: Deployment", "kind: Deployment # winpool.dev/audit-ignore"))
+    assert codes(ended) == ["R17"]
+    assert ended.err[:3] == [
+        f"stdin:{line}: {said!r} in the comment winpool.dev/audit-ignore names no rule: write CODE: REASON"
+        for line, said in ((2, ""), (16, "X9: b"), (17, "all"))
+    ]
+
+
+def test_a_comment_is_for_one_item_of_a_list(plugin: Plugin) -> None:
+    items = [f"- {WEB}".replace("\n", "\n  ").rstrip() for _ in range(3)]
+    items[1] = f"{IGNORED}W13: a\n{items[1]}"
+    ended = audited(plugin, "kind: List\nitems:\n" + "\n".join(items))
+    assert codes(ended) == ["R17", "W13", "R17", "R17", "W13"]
+
+
+@pytest.mark.slow
+def test_a_file_of_comments_is_read_once(plugin: Plugin) -> None:
+    lines = f"{IGNORED}W34: a\n" * 20_000
+    ended = audited(plugin, WEB.replace("      volumes:", f"{lines}      volumes:"))
+    assert codes(ended) == ["R17", "W13"]
+
+
 def test_what_is_below_the_severity_is_counted_and_an_error_counts_in_any_case(plugin: Plugin) -> None:
     ended = audited(plugin, WEB, "--min-severity", "Error")
     assert (ended.code, codes(ended)) == (3, ["R17"])

@@ -75,18 +75,28 @@ def ignored(workload: Workload) -> tuple[Mapping[str, str], list[str]]:
 
     That of the pods counts too, and adds to that of the object.
     """
-    codes: dict[str, str] = {}
-    unread: list[str] = []
     field = f"metadata.annotations[{IGNORE_ANNOTATION}]"
     texts = [each.value for each in (*below(workload.content, field), *workload.places(field))]
+    codes: dict[str, str] = {}
+    unread: list[str] = []
     for text in dict.fromkeys(each for each in texts if isinstance(each, str)):
-        for entry in filter(str.strip, _ENTRIES.split(text)):
-            found = _IGNORED.fullmatch(entry)
-            named = re.findall(r"[A-Z]\d+", found[1]) if found else []
-            known = [code for code in named if code in _CODES]
-            codes.update(dict.fromkeys(known, (found[2] or "").strip() if found else ""))
-            if not named or known != named:
-                unread.append(entry.strip())
+        more, not_read = codes_in(text)
+        codes.update(more)
+        unread += not_read
+    return codes, unread
+
+
+def codes_in(text: str) -> tuple[dict[str, str], list[str]]:
+    """Return the rules that an annotation or a comment names, with the reasons, and what it says besides."""
+    codes: dict[str, str] = {}
+    unread: list[str] = []
+    for entry in filter(str.strip, _ENTRIES.split(text)):
+        found = _IGNORED.fullmatch(entry)
+        named = re.findall(r"[A-Z]\d+", found[1]) if found else []
+        known = [code for code in named if code in _CODES]
+        codes.update(dict.fromkeys(known, (found[2] or "").strip() if found else ""))
+        if not named or known != named:
+            unread.append(entry.strip())
     return codes, unread
 
 
