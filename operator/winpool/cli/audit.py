@@ -29,7 +29,7 @@ from winpool.features.audit.workloads import PodOS, Workload, workload_of
 from winpool.support.versions import Minor, parse_minor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from winpool.features.audit.audit import Finding
 
@@ -64,6 +64,7 @@ EXAMPLES: Final = (
     ("helm template chart/ | kubectl winpool audit -f -", "audit the output of another program"),
     ("kubectl winpool audit -f app.yaml --kubernetes 1.32", "for an older API server"),
     ("kubectl winpool audit -f app.yaml --ignore W34,R18 -o json", "without two rules, for programs"),
+    ("kubectl winpool audit -R -f manifests/ -o sarif", "for a code scanner"),
     ("kubectl winpool audit --explain W13", "what a rule is about, and where it is from"),
 )
 
@@ -105,7 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CODES",
         help="Do not report these rules, such as W34,R18. They are counted.",
     )
-    add_output(parser)
+    add_output(parser, ("text", "json", "sarif"))
 
 
 def run(given: argparse.Namespace) -> int:
@@ -119,6 +120,10 @@ def run(given: argparse.Namespace) -> int:
     report = audited(read(given.filename, recursive=given.recursive, goes_on=True), given)
     if given.output == "json":
         sys.stdout.write(f"{json.dumps(_content(report), indent=2)}\n")
+    elif given.output == "sarif":
+        from winpool.cli.sarif import log_of
+
+        sys.stdout.write(f"{json.dumps(log_of(report, not_judged=_not_judged(report)), indent=2)}\n")
     else:
         sys.stdout.writelines(f"{printable(line)}\n" for line in (*report.unread, *_lines(report)))
         for line in (*report.notes, _summary(report), _not_judged(report)):
@@ -128,12 +133,16 @@ def run(given: argparse.Namespace) -> int:
 
 @dataclass(slots=True)
 class Report:
-    """What an audit found. ``ignored`` and ``below`` count findings that are not shown, by code."""
+    """What an audit found. ``ignored`` and ``below`` count findings that are not shown, by code.
+
+    ``suppressed`` are those that are ignored, each with the reason, as SARIF has it.
+    """
 
     minor: Minor
     shown: list[tuple[Manifest, Workload, Finding]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    suppressed: list[tuple[Manifest, Workload, Finding, dict[str, str] | None]] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
     below: Counter[str] = field(default_factory=Counter)
     judged: Counter[PodOS] = field(default_factory=Counter)
@@ -186,10 +195,10 @@ def _audit(report: Report, manifest: Manifest, workload: Workload, given: argpar
     ]
     by_line = _commented(report, manifest)
     for each in findings(workload, report.minor):
-        code = each.rule.code
-        is_ignored = code in given.ignore or code in reasons
-        if is_ignored or (code in by_line and by_line[code] & manifest.lines_to(each.field)):
+        suppression = _suppression(manifest, each, given.ignore, reasons, by_line)
+        if suppression:
             report.ignored[each.rule.code] += 1
+            report.suppressed.append((manifest, workload, each, suppression))
             continue
         report.errors += each.severity is Severity.ERROR
         if SEVERITIES.index(each.severity) > SEVERITIES.index(given.min_severity):
@@ -198,14 +207,32 @@ def _audit(report: Report, manifest: Manifest, workload: Workload, given: argpar
             report.shown.append((manifest, workload, each))
 
 
-def _commented(report: Report, manifest: Manifest) -> dict[str, set[int]]:
-    """Return in which lines comments ignore rules, by code; note those that name no rule."""
-    found: dict[str, set[int]] = {}
+def _suppression(
+    manifest: Manifest,
+    finding: Finding,
+    ignored_codes: Sequence[str],
+    reasons: Mapping[str, str],
+    by_line: Mapping[str, Mapping[int, str]],
+) -> dict[str, str] | None:
+    """Return why a finding is not reported, None if it is: a flag, the annotation, or a comment."""
+    code = finding.rule.code
+    if code in ignored_codes:
+        return {"kind": "external", "justification": "--ignore"}
+    if code in reasons:
+        return {"kind": "inSource", "justification": reasons[code]}
+    commented = by_line.get(code, {})
+    lines = commented.keys() & manifest.lines_to(finding.field) if commented else ()
+    return {"kind": "inSource", "justification": commented[min(lines)]} if lines else None
+
+
+def _commented(report: Report, manifest: Manifest) -> dict[str, dict[int, str]]:
+    """Return by code in which lines comments ignore a rule, and why; note those that name no rule."""
+    found: dict[str, dict[int, str]] = {}
     for each in manifest.comments:
         if each.key == IGNORE_ANNOTATION:
             codes, unread = codes_in(each.text)
-            for code in codes:
-                found.setdefault(code, set()).add(each.about)
+            for code, reason in codes.items():
+                found.setdefault(code, {})[each.about] = reason
             report.notes += [
                 f"{manifest.file}:{each.line}: {text!r} in the comment {IGNORE_ANNOTATION} names no rule: "
                 "write CODE: REASON"

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 import pytest
+from sarif_kit.validate import validation_errors  # type: ignore[import-untyped]
 
-from winpool.features.audit.rules import RULES
+from harness.every import every
+from harness.windows_pods import CASES, Case
+from winpool.cli.audit import audited as audited_report
+from winpool.cli.manifests import documents_of
+from winpool.cli.sarif import log_of
+from winpool.features.audit.rules import NEWEST, RULES, Severity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -290,6 +297,62 @@ def test_for_programs_there_is_json(plugin: Plugin) -> None:
     assert report["workloads"] == {"windows": 1, "linux": 0, "unknown": 1}
     assert len(report["unread"]) == 1
     assert report["notJudged"].endswith(f"; {UNREAD}.")
+
+
+def test_for_code_scanners_there_is_sarif(plugin: Plugin, tmp_path: Path) -> None:
+    commented = f"          {IGNORED}W13: only a cache\n          medium: Memory"
+    annotated = "name: web\n  annotations: {winpool.dev/audit-ignore: 'R17: a chart'}"
+    ignoring = WEB.replace("          medium: Memory", commented).replace("name: web", annotated)
+    (tmp_path / "my app.yaml").write_text(f"{WEB}---\n{ignoring}---\na: [\n")
+    ended = plugin("audit", "-f", "my app.yaml", "-o", "sarif", "--ignore", "W34")
+    assert (ended.code, ended.err) == (3, [])
+    log = json.loads("\n".join(ended.out))
+    assert validation_errors(log) == []
+    [run] = log["runs"]
+    assert [each["id"] for each in run["tool"]["driver"]["rules"]] == ["R17", "W13"]
+    assert [
+        (
+            each["ruleId"],
+            each["ruleIndex"],
+            each["level"],
+            each["locations"][0]["physicalLocation"]["region"]["startLine"],
+            each.get("suppressions"),
+        )
+        for each in run["results"]
+    ] == [
+        ("R17", 0, "error", 15, None),
+        ("W13", 1, "warning", 19, None),
+        ("R17", 0, "error", 36, [{"kind": "inSource", "justification": "a chart"}]),
+        ("W13", 1, "warning", 41, [{"kind": "inSource", "justification": "only a cache"}]),
+    ]
+    [location] = run["results"][0]["locations"]
+    assert location["physicalLocation"]["artifactLocation"] == {"uri": "my%20app.yaml"}
+    [logical] = location["logicalLocations"]
+    assert logical["fullyQualifiedName"].startswith("Deployment/web/spec.template.spec.containers[0].")
+    [invocation] = run["invocations"]
+    assert (invocation["executionSuccessful"], invocation["exitCode"]) == (True, 3)
+    told = [(each["level"], each["message"]["text"]) for each in invocation["toolExecutionNotifications"]]
+    assert [level for level, _ in told] == ["error", "note"]
+    assert told[1][1].startswith("Not judged: ")
+
+
+@every("case", CASES, ids=str)
+def test_sarif_is_by_its_schema(case: Case) -> None:
+    """Also for a file whose path is absolute, and for rules that are ignored by a flag."""
+    text = json.dumps(case.found)
+    for ignore in ((), (case.code,)):
+        given = Namespace(kubernetes=NEWEST, ignore=ignore, min_severity=Severity.INFO)
+        log = log_of(audited_report(documents_of("/a/b.yaml", text), given), not_judged="")
+        assert validation_errors(log) == []
+        results = log["runs"][0]["results"]
+        [found] = [
+            each
+            for each in results
+            if each["message"]["text"].startswith(f"Pod p: {case.at}: ") and each["ruleId"] == case.code
+        ]
+        assert bool(found.get("suppressions")) is bool(ignore)
+        log["runs"][0]["results"][0]["level"] = "bad"
+        assert validation_errors(log) != []
 
 
 def test_a_folder_is_read_file_by_file(plugin: Plugin, tmp_path: Path) -> None:
