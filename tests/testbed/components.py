@@ -141,6 +141,10 @@ def winsim(layout: Layout, *, ports: Ports, options: Options) -> Command:
         "control-socket": layout.fleet_socket,
         "roster": layout.roster,
     }
+    if options.time_scale != 1.0:
+        flags["time-scale"] = options.time_scale
+    if options.detach_seconds is not None:
+        flags["detach-seconds"] = options.detach_seconds
     if options.kubelet_endpoints:
         flags |= {"kubelet-port": ports.kubelets, "exporter-port": ports.exporters}
         flags["windows-page-file"] = options.windows_page_file

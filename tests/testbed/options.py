@@ -53,5 +53,9 @@ class Options(BaseModel):
     """How long the containers of a simulated pod take to be Ready; at 0 a pod costs one write, not two."""
     pod_stop_seconds: float = Field(default=0.3, ge=0, allow_inf_nan=False)
     """How long they take to stop, at most the pod's grace."""
+    time_scale: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """How many times as fast pulls of images and the pauses between them are."""
+    detach_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """How long volumes take to be detached from simulated nodes; None: none is attached."""
     etcd_quota_bytes: int = Field(default=4 * GIBIBYTE, gt=0)
     """Size at which etcd goes read-only; a scale run needs more than etcd's own 2 GiB."""

@@ -74,7 +74,12 @@ async def _simulate(options: Options, *, roster: Roster, tls: ssl.SSLContext) ->
                 timing=Timing(
                     lease_duration=options.lease_duration_seconds, status_sync=options.status_sync_seconds
                 ),
-                pod_timing=PodTiming(start=options.pod_start_seconds, stop=options.pod_stop_seconds),
+                pod_timing=PodTiming(
+                    start=options.pod_start_seconds,
+                    stop=options.pod_stop_seconds,
+                    time_scale=options.time_scale,
+                ),
+                detach_seconds=options.detach_seconds,
                 say=_say,
             ),
             endpoint=endpoint,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from testbed.winsim.endpoint.faults import EndpointName, FaultKind
-    from testbed.winsim.entries import Family, Outage
+    from testbed.winsim.entries import Family, Outage, Updates
 
 READY_TIMEOUT_SECONDS: Final = 180.0
 """A kubelet that starts is Ready within a second; the rest is for a machine under full load."""
@@ -122,6 +122,23 @@ class FleetControl:
         given = {"memory": memory, "reserved_memory": reserved_memory, "ready_after": ready_after}
         return self.act("replace", _selecting(nodes, os=os, seed=seed) | given)
 
+    def surge(
+        self,
+        nodes: int | str | Sequence[str],
+        *,
+        release: str | None = None,
+        revision: int | None = None,
+        ready_after: float = 0.0,
+        os: Family | None = None,
+        seed: int | str = 0,
+    ) -> tuple[str, ...]:
+        """Bring a new machine for each old one, which leaves once the new one is Ready.
+
+        Returns the names of the old ones, as soon as the new kubelets have begun; see ``join``.
+        """
+        given: dict[str, Any] = {"release": release, "revision": revision, "ready_after": ready_after}
+        return self.act("surge", _selecting(nodes, os=os, seed=seed) | given)
+
     def stop(
         self, nodes: int | str | Sequence[str], *, os: Family | None = None, seed: int | str = 0
     ) -> tuple[str, ...]:
@@ -177,6 +194,18 @@ class FleetControl:
         """Give Windows another revision, with a reboot; see there."""
         given: dict[str, Any] = {"revision": revision}
         return self.act("patch", _selecting(nodes, os=None, seed=seed) | given | asdict(outage))
+
+    def hotpatch(
+        self, nodes: int | str | Sequence[str], *, revision: int, seed: int | str = 0
+    ) -> tuple[str, ...]:
+        """Give Windows another revision without a reboot; nodes report it after a start of their kubelets."""
+        return self.act("hotpatch", _selecting(nodes, os=None, seed=seed) | {"revision": revision})
+
+    def set_updates(
+        self, nodes: int | str | Sequence[str], *, result: Updates, seed: int | str = 0
+    ) -> tuple[str, ...]:
+        """Have updates and new systems fail on machines from now on, or succeed again."""
+        return self.act("set_updates", _selecting(nodes, os=None, seed=seed) | {"result": result})
 
     def reimage(
         self,

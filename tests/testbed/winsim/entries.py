@@ -17,6 +17,9 @@ from testbed.winsim.samples import parse_sample
 Family = Literal["windows", "linux"]
 FAMILIES: Final[tuple[Family, ...]] = ("windows", "linux")
 NOTHING_INSTALLED: Final[Mapping[str, str]] = MappingProxyType({})
+Updates = Literal["succeed", "fail", "never_return"]
+"""What comes of updates and new systems on a machine: they are installed, or the old one is back after the
+start, or the machine does not start again."""
 LEAST_DOWN_SECONDS: Final = 1.0
 """What containers say of their start has whole seconds: in less, one that ran before could not be told."""
 
@@ -30,13 +33,19 @@ class Trouble(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """How long a machine takes to start again, in seconds: it is silent, and after that not Ready yet."""
+    """How long a machine takes to start again, in seconds: it is silent, and after that not Ready yet.
+
+    It may be Ready before pods have a network: ``network_after`` seconds before.
+    """
 
     down: float = 2.0
     ready_after: float = 2.0
+    network_after: float = 0.0
 
 
 USUAL_OUTAGE: Final = Outage()
+AT_ONCE: Final = Outage(down=0.0, ready_after=0.0)
+"""That of a machine which stands ready when the one before it goes."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,6 +58,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     It is Ready no sooner than ``ready_after`` seconds after its Node was created, and ``settling`` seconds
     after it was started again. ``unready_pods`` are the DaemonSets and pods, as NAMESPACE/NAME, whose
     containers are not Ready on it. ``faults`` are those of its endpoints, of which a new machine has none.
+    ``networked`` is when pods get a network on it, in seconds since the epoch; 0: they always do.
+    ``updates`` is what comes of updates on it. ``replaces`` names the machine that leaves once this one is
+    Ready; empty: none.
     """
 
     name: str
@@ -69,6 +81,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ready_after: float = 0.0
     unready_pods: frozenset[str] = frozenset()
     faults: dict[EndpointName, Fault] = msgspec.field(default_factory=dict)
+    networked: float = 0.0
+    updates: Updates = "succeed"
+    replaces: str = ""
 
     def __post_init__(self) -> None:
         if self.sample:
@@ -78,6 +93,17 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def healthy(self) -> bool:
         """Whether its node is to be Ready."""
         return self.running and self.trouble is None
+
+    def after_installing(self, kernels: Mapping[str, str]) -> tuple[str, bool]:
+        """Return its kernel once these have been installed, by machine, and whether it starts again.
+
+        A machine on which nothing is installed keeps its kernel, and starts.
+        """
+        if self.name not in kernels:
+            return self.kernel, True
+        if self.updates == "succeed":
+            return kernels[self.name], True
+        return self.kernel, self.updates == "fail"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from testbed.winsim import sight
 from testbed.winsim.census import Census
 from testbed.winsim.enrolment import enter_plan, free_addresses
-from testbed.winsim.entries import NOTHING_INSTALLED
+from testbed.winsim.entries import AT_ONCE, FAMILIES, NOTHING_INSTALLED
 from testbed.winsim.lives import Lives
 from testbed.winsim.memory import USUAL_MEMORY, Memory
 from testbed.winsim.parts import build_parts
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from testbed.winsim.endpoint.faults import EndpointName, Fault
     from testbed.winsim.endpoint.server import Endpoint
-    from testbed.winsim.entries import Arrival, Entry, Outage, Trouble
+    from testbed.winsim.entries import Arrival, Entry, Outage, Trouble, Updates
     from testbed.winsim.objects import Node
     from testbed.winsim.parts import Settings
     from testbed.winsim.plan import Plan
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # The watch is a few milliseconds behind the answer.
 _MIRROR_SECONDS: Final = 0.02
+# How often it is looked whether a new machine is Ready, whose predecessor then leaves.
+_SURGE_SECONDS: Final = 0.2
 
 
 class Fleet:
@@ -57,8 +59,16 @@ class Fleet:
         """Serves the endpoints of its Windows nodes; None: there are none."""
         self._census = Census()
         self._lives: Lives | None = None
-        parts = build_parts(settings, seed=self._seed, endpoint=endpoint, on_change=self._changed)
-        self._mirror, self._pods = parts.mirror, parts.pods
+        self._tasks: asyncio.TaskGroup | None = None
+        parts = build_parts(
+            settings,
+            seed=self._seed,
+            endpoint=endpoint,
+            on_change=self._changed,
+            is_ours=lambda name: name in roster.entries,
+            prefix=plan.prefix,
+        )
+        self._mirror, self._pods, self._attacher = parts.mirror, parts.pods, parts.attacher
         self._removal, self._environment = parts.removal, parts.environment
 
     async def run(self) -> None:
@@ -69,9 +79,12 @@ class Fleet:
 
         """
         async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
             tasks.create_task(self._mirror.run())
             await self._mirror.synced.wait()
             tasks.create_task(self._pods.run())
+            if self._attacher is not None:
+                tasks.create_task(self._attacher.run())
             self._lives = Lives(
                 self._environment,
                 census=self._census,
@@ -90,6 +103,8 @@ class Fleet:
             for entry in entries:
                 if entry.running:
                     self._lives.begin(entry)
+                if entry.replaces:
+                    tasks.create_task(self._retire(entry.name))
             self.open.set()
             tasks.create_task(self._announce())
 
@@ -143,21 +158,78 @@ class Fleet:
         names: tuple[str, ...],
         *,
         memory: Memory = USUAL_MEMORY,
-        ready_after: float = 0.0,
-        down: float = 0.0,
+        outage: Outage = AT_ONCE,
         kernels: Mapping[str, str] = NOTHING_INSTALLED,
     ) -> None:
-        """Delete Nodes and start new machines under their names, after ``down`` seconds.
+        """Delete Nodes and start new machines under their names.
 
         They have other memory and run other kernels where these are given.
         """
         self.roster.set_memory(names, memory)
-        self.roster.renew(names, booted=self._wall(after=down), ready_after=ready_after, kernels=kernels)
+        self.roster.renew(
+            names,
+            booted=self._wall(after=outage.down),
+            ready_after=outage.ready_after,
+            networked=self._networked(outage),
+            kernels=kernels,
+        )
         renewed = self._lines(names)
         self._census.excuse(names)
         await self._delete(names, unborn=self._unregistered(names))
         self._begin(renewed)
         self._say(f"{_count(names)} replaced")
+
+    def surge(
+        self,
+        names: tuple[str, ...],
+        *,
+        ready_after: float = 0.0,
+        kernels: Mapping[str, str] = NOTHING_INSTALLED,
+    ) -> None:
+        """Start new machines beside these, under other names; of these each leaves once its own is Ready."""
+        successors = dict(zip(names, self._new_names(names), strict=True))
+        self.roster.add_successors(
+            successors,
+            addresses=self._addresses(tuple(successors.values())),
+            ready_after=ready_after,
+            kernels=kernels,
+        )
+        new = tuple(successors.values())
+        self._begin(self._lines(new))
+        if self._tasks is not None:
+            for name in new:
+                self._tasks.create_task(self._retire(name))
+        self._say(f"{_count(new)} joined, and {_count(names)} to leave")
+
+    def _new_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        entries = self.roster.entries
+        by_os = {
+            os: iter(self.roster.new_names(os, sum(entries[name].os == os for name in names)))
+            for os in FAMILIES
+        }
+        return tuple(next(by_os[entries[name].os]) for name in names)
+
+    async def _retire(self, name: str) -> None:
+        """Have the predecessor of a machine leave once that is Ready."""
+        while name not in self._census.ready:
+            if name not in self.roster.entries:
+                return
+            await self._clock.sleep(_SURGE_SECONDS)
+        old = self.roster.entries[name].replaces
+        if old in self.roster.entries:
+            await self.leave((old,))
+        if name in self.roster.entries:
+            self.roster.set_replaced(name)
+
+    def hotpatch(self, kernels: Mapping[str, str]) -> None:
+        """Install kernels on machines that run on; their kubelets report them after their next start."""
+        self.roster.set_kernels(kernels)
+        self._say(f"{_count(tuple(kernels))} patched without a start")
+
+    def set_updates(self, names: tuple[str, ...], updates: Updates) -> None:
+        """Have updates of machines succeed from now on, or fail in one way."""
+        self.roster.set_updates(names, updates)
+        self._say(f"updates of {_count(names)}: {updates}")
 
     async def reboot(
         self,
@@ -169,7 +241,14 @@ class Fleet:
     ) -> None:
         """Start machines again, with other kernels where given; ``anew``: their system is installed anew."""
         booted = self._wall(after=outage.down)
-        self.roster.reboot(names, booted=booted, settling=outage.ready_after, kernels=kernels, anew=anew)
+        self.roster.reboot(
+            names,
+            booted=booted,
+            settling=outage.ready_after,
+            networked=self._networked(outage),
+            kernels=kernels,
+            anew=anew,
+        )
         changed = self._lines(names)
         self._census.excuse(names)
         await self._running_lives.end(names)
@@ -179,13 +258,18 @@ class Fleet:
     def _wall(self, *, after: float) -> float:
         return self._clock.now().timestamp() + after
 
+    def _networked(self, outage: Outage) -> float:
+        if not outage.network_after:
+            return 0.0
+        return self._wall(after=outage.down + outage.ready_after + outage.network_after)
+
     def _lines(self, names: tuple[str, ...]) -> dict[str, Entry]:
         return {name: self.roster.entries[name] for name in names}
 
     def _begin(self, entries: Mapping[str, Entry]) -> None:
         for name, entry in entries.items():
             # Unless something else has been done to it in the meantime.
-            if self.roster.entries.get(name) is entry:
+            if self.roster.entries.get(name) is entry and entry.running:
                 self._running_lives.begin(entry)
 
     async def _delete(self, names: tuple[str, ...], *, unborn: tuple[str, ...]) -> None:

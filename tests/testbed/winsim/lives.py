@@ -156,6 +156,7 @@ def machine(entry: Entry, *, kubelet_port: int = KUBELET_PORT) -> Machine:
         generation=entry.generation,
         boots=entry.boots,
         booted=timestamp(datetime.fromtimestamp(entry.booted, UTC)) if entry.booted else "",
+        networked=entry.networked,
         installed=system,
         memory=entry.memory,
     )

@@ -78,6 +78,8 @@ class Machine:
     boot_id: str
     booted: str = ""
     """When it was last started, as containers say times; empty: before its Node was made."""
+    networked: float = 0.0
+    """From when on pods get a network, in seconds since the epoch."""
     kubelet_version: str = KUBELET_VERSION
     kubelet_port: int = KUBELET_PORT
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -187,6 +189,7 @@ def build_machine(
     generation: int = 0,
     boots: int = 0,
     booted: str = "",
+    networked: float = 0.0,
     installed: OperatingSystem | None = None,
     memory: Memory = USUAL_MEMORY,
 ) -> Machine:
@@ -205,6 +208,7 @@ def build_machine(
         boots: how often its system has been started beyond the first time. Windows counts that, and makes
             it its boot ID; so a system that is installed anew may have the boot ID of the old one.
         booted: when that last was; empty: before its Node was made.
+        networked: from when on pods get a network, in seconds since the epoch.
         installed: what is installed on it; None: what ``index`` says.
         memory: how much it has and holds back, where that is not what others of its kind do.
 
@@ -224,6 +228,7 @@ def build_machine(
         system_uuid=str(system_uuid).upper() if windows else str(system_uuid),
         boot_id=str(1 + boots) if windows else str(uuid5(_NAMESPACE, boot)),
         booted=booted,
+        networked=networked,
         kubelet_version=kubelet_version,
         kubelet_port=kubelet_port,
         labels=labels,

@@ -38,6 +38,8 @@ class Options:
     status_sync_seconds: int
     pod_start_seconds: float
     pod_stop_seconds: float
+    time_scale: float
+    detach_seconds: float | None
     delete_on_exit: bool
     ready_file: Path | None
     control_socket: Path | None
@@ -75,6 +77,8 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
         status_sync_seconds=given.status_sync_seconds,
         pod_start_seconds=given.pod_start_seconds,
         pod_stop_seconds=given.pod_stop_seconds,
+        time_scale=given.time_scale,
+        detach_seconds=given.detach_seconds,
         delete_on_exit=given.delete_on_exit,
         ready_file=given.ready_file,
         control_socket=given.control_socket,
@@ -163,6 +167,20 @@ def _parser() -> argparse.ArgumentParser:
             metavar="N",
             help=f"how long the containers of a pod take {text} (default 0.3)",
         )
+    parser.add_argument(
+        "--time-scale",
+        type=_factor,
+        default=1.0,
+        metavar="N",
+        help="how many times as fast pulls of images and the pauses between them are (default 1)",
+    )
+    parser.add_argument(
+        "--detach-seconds",
+        type=_time,
+        metavar="N",
+        help="attach the volumes of these nodes, and detach them so long after they are to go (default: no "
+        "volume is attached)",
+    )
     parser.add_argument("--control-socket", type=Path, metavar="FILE", help="Unix socket for requests")
     parser.add_argument(
         "--roster",
@@ -197,6 +215,13 @@ def _time(text: str) -> float:
     if not (isfinite(seconds) and seconds >= 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds (0, 0.5, 2 ...)")
     return seconds
+
+
+def _factor(text: str) -> float:
+    factor = _time(text)
+    if factor == 0:
+        raise argparse.ArgumentTypeError("0 is not how many times as fast something is (0.5, 1, 60 ...)")
+    return factor
 
 
 def _file(text: str) -> Path:

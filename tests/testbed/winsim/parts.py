@@ -11,6 +11,7 @@ from testbed.winsim.mirror import Mirror
 from testbed.winsim.pods.keeper import Keeper
 from testbed.winsim.removal import Removal
 from testbed.winsim.troubles import Troubles
+from testbed.winsim.volumes import Attacher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,12 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the parts share: the API server, the time, and how long things take."""
+    """What the parts share: the API server, the time, and how long things take.
+
+    ``detach_seconds`` is how long volumes take to be detached; None: nobody attaches any.
+    """
 
     wire: Wire
     clock: Clock
     timing: Timing
     pod_timing: PodTiming
+    detach_seconds: float | None = None
     say: Callable[[str], None]
 
 
@@ -40,6 +45,7 @@ class Parts:
 
     mirror: Mirror
     pods: Keeper
+    attacher: Attacher | None
     removal: Removal
     environment: Environment
 
@@ -50,6 +56,8 @@ def build_parts(
     seed: str,
     endpoint: Endpoint | None,
     on_change: Callable[[str, Node | None], None],
+    is_ours: Callable[[str], bool],
+    prefix: str,
 ) -> Parts:
     """Build the parts.
 
@@ -58,6 +66,8 @@ def build_parts(
         seed: of everything that is random.
         endpoint: gets every change of a pod; None: there are no endpoints.
         on_change: gets every change of a Node, and None once it is gone.
+        is_ours: whether a node of this name is of this fleet.
+        prefix: of the names of the fleet.
 
     """
     wire, clock = settings.wire, settings.clock
@@ -72,9 +82,21 @@ def build_parts(
         seed=seed,
         on_pod=endpoint.tenants.note if endpoint is not None else None,
     )
+    attacher = None
+    if settings.detach_seconds is not None:
+        attacher = Attacher(
+            wire,
+            clock=clock,
+            random=Random(seed),
+            troubles=troubles,
+            is_ours=is_ours,
+            prefix=prefix,
+            detach_seconds=settings.detach_seconds,
+        )
     return Parts(
         mirror=mirror,
         pods=pods,
+        attacher=attacher,
         removal=Removal(wire, clock=clock, troubles=troubles),
         environment=Environment(
             wire=wire, mirror=mirror, clock=clock, timing=settings.timing, troubles=troubles

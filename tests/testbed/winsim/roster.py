@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from testbed.winsim.endpoint.faults import EndpointName, Fault
-    from testbed.winsim.entries import Trouble
+    from testbed.winsim.entries import Trouble, Updates
     from testbed.winsim.memory import Memory
     from testbed.winsim.objects import Taint
 
@@ -172,21 +172,39 @@ class Roster:
         settling: float,
         kernels: Mapping[str, str],
         anew: bool,
+        networked: float = 0.0,
     ) -> None:
         """Note that machines start again at a time, with other ``kernels`` from then on where given.
 
-        With ``anew``, the system is installed anew and counts its starts from the first.
+        With ``anew``, the system is installed anew and counts its starts from the first. What is installed
+        may fail (``Entry.updates``): then the system is the old one, or the machine stays off.
         """
         for name in names:
             old = self._entries[name]
+            kernel, running = old.after_installing(kernels)
             self._entries[name] = replace(
                 old,
-                running=True,
-                boots=0 if anew else old.boots + 1,
+                running=running,
+                boots=0 if anew and old.updates == "succeed" else old.boots + 1,
                 booted=booted,
                 settling=settling,
-                kernel=kernels.get(name, old.kernel),
+                networked=networked,
+                kernel=kernel,
             )
+        self._save()
+
+    def set_kernels(self, kernels: Mapping[str, str]) -> None:
+        """Note what has been installed on running machines; on those whose updates do not succeed nothing."""
+        for name in kernels:
+            old = self._entries[name]
+            kernel, _ = old.after_installing(kernels)
+            self._entries[name] = replace(old, kernel=kernel)
+        self._save()
+
+    def set_updates(self, names: Iterable[str], updates: Updates) -> None:
+        """Note what comes of updates on these machines from now on."""
+        for name in names:
+            self._entries[name] = replace(self._entries[name], updates=updates)
         self._save()
 
     def renew(
@@ -195,32 +213,72 @@ class Roster:
         *,
         booted: float = 0.0,
         ready_after: float = 0.0,
+        networked: float = 0.0,
         kernels: Mapping[str, str] = NOTHING_INSTALLED,
     ) -> None:
         """Put new machines in the place of these, healthy and switched on; ``unready_pods`` stay.
 
-        They are up at ``booted``, and run ``kernels`` where these are given.
+        They are up at ``booted``, and run ``kernels`` where these are given and installing succeeds.
         """
         for name in names:
             old = self._entries[name]
-            self._entries[name] = replace(
-                old,
-                generation=old.generation + 1,
-                kernel=kernels.get(name, old.kernel),
-                boots=0,
-                booted=booted,
-                settling=0.0,
-                running=True,
-                trouble=None,
-                faults={},
+            self._entries[name] = _new(
+                replace(old, generation=old.generation + 1, booted=booted, networked=networked),
+                kernels=kernels,
                 ready_after=ready_after,
             )
+        self._save()
+
+    def add_successors(
+        self,
+        successors: Mapping[str, str],
+        *,
+        addresses: Mapping[str, str],
+        ready_after: float,
+        kernels: Mapping[str, str],
+    ) -> None:
+        """Put new machines beside old ones that are to leave, of the same zone, labels, taints and memory.
+
+        Args:
+            successors: names of the new machines, by the old ones that they replace.
+            addresses: of the new ones.
+            ready_after: when these are Ready; see ``Entry``.
+            kernels: what they run, by the old ones, where that is something else.
+
+        """
+        for old, name in successors.items():
+            new = _new(self._entries[old], kernels=kernels, ready_after=ready_after)
+            address = addresses[name]
+            # The name is part of its identity, so that it may be the first of that name.
+            self._entries[name] = replace(
+                new, name=name, address=address, generation=0, booted=0.0, networked=0.0, replaces=old
+            )
+            self._counted[new.os] += 1
+        self._save()
+
+    def set_replaced(self, name: str) -> None:
+        """Note that a machine has nobody to replace any more."""
+        self._entries[name] = replace(self._entries[name], replaces="")
         self._save()
 
     def _save(self) -> None:
         if self._path is not None:
             file = _File(self.prefix, self._counted, tuple(self._entries.values()))
             write_atomically(self._path, msgspec.json.encode(file))
+
+
+def _new(old: Entry, *, kernels: Mapping[str, str], ready_after: float) -> Entry:
+    kernel, running = old.after_installing(kernels)
+    return replace(
+        old,
+        kernel=kernel,
+        running=running,
+        boots=0,
+        settling=0.0,
+        trouble=None,
+        faults={},
+        ready_after=ready_after,
+    )
 
 
 def _unused(stem: str, entries: Mapping[str, Entry], numbers: range, digits: int) -> Iterator[str]:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # Requests in flight, and so connections: more gained nothing on two cores (32 against 100: +9 %).
 IN_FLIGHT: Final = 32
-# One of the nodes and one of the pods.
-WATCHES: Final = 2
+# One of the nodes, one of the pods, and one of the VolumeAttachments.
+WATCHES: Final = 3
 # A kubelet's heartbeat client gives a request one status interval.
 REQUEST_SECONDS: Final = 10.0
 # Bookmarks come every 60 s, so that 70 s without a byte means that nobody is there.

@@ -96,15 +96,18 @@ def test_simulated_nodes_come_as_the_front_proxy() -> None:
     )
 
 
-def test_endpoints_of_kubelets_are_served_only_where_that_was_chosen() -> None:
+def test_what_is_beside_heartbeats_is_simulated_only_where_that_was_chosen() -> None:
     usual = components.winsim(LAYOUT, ports=PORTS, options=Options(windows=1)).argv
-    assert not any(argument.startswith(("--kubelet-port", "--exporter-port")) for argument in usual)
+    unusual = ("--kubelet-port", "--exporter-port", "--time-scale", "--detach-seconds")
+    assert not any(argument.startswith(unusual) for argument in usual)
     chosen = Options(
         windows=1,
         kubelet_endpoints=True,
         kubelet_trust_seconds=2,
         windows_page_file="8096Mi",
         further_pods=14,
+        time_scale=60,
+        detach_seconds=0,
     )
     argv = components.winsim(LAYOUT, ports=PORTS, options=chosen).argv
     assert {
@@ -113,4 +116,6 @@ def test_endpoints_of_kubelets_are_served_only_where_that_was_chosen() -> None:
         "--windows-page-file=8096Mi",
         "--kubelet-trust-seconds=2.0",
         "--further-pods=14",
+        "--time-scale=60.0",
+        "--detach-seconds=0.0",
     } <= set(argv)

@@ -92,18 +92,20 @@ def test_the_pace_of_nodes_and_pods_is_a_kubelets_unless_told_otherwise(tmp_path
     usual = parse_options(FILES)
     assert (usual.lease_duration_seconds, usual.pod_start_seconds, usual.pod_stop_seconds) == (40, 0.3, 0.3)
     assert usual.status_sync_seconds == 10
+    assert (usual.time_scale, usual.detach_seconds) == (1, None)
     assert (usual.control_socket, usual.roster) == (None, None)
     chosen = parse_options(
         [
             *FILES,
             *("--windows", "0", "--linux", "0", "--control-socket", str(tmp_path / "s")),
             *("--lease-duration-seconds", "200", "--pod-start-seconds", "0", "--pod-stop-seconds", "2.5"),
-            *("--status-sync-seconds", "1"),
+            *("--status-sync-seconds", "1", "--time-scale", "60", "--detach-seconds", "0"),
         ]
     )
     assert chosen.plan.names == ()
     assert (chosen.lease_duration_seconds, chosen.pod_start_seconds, chosen.pod_stop_seconds) == (200, 0, 2.5)
     assert chosen.status_sync_seconds == 1
+    assert (chosen.time_scale, chosen.detach_seconds) == (60, 0)
 
 
 def test_twelve_windows_and_two_linux_nodes_are_the_default() -> None:
@@ -123,6 +125,7 @@ def test_twelve_windows_and_two_linux_nodes_are_the_default() -> None:
         (["--lease-duration-seconds", "0"], "'0' is not a number of seconds (1, 2, 3 ...)"),
         (["--pod-stop-seconds", "-1"], "'-1' is not a number of seconds (0, 0.5, 2 ...)"),
         (["--pod-start-seconds", "inf"], "'inf' is not a number of seconds (0, 0.5, 2 ...)"),
+        (["--time-scale", "0"], "0 is not how many times as fast something is (0.5, 1, 60 ...)"),
         (["--taint", "os=windows"], "'os=windows' is not KEY[=VALUE]:EFFECT"),
         (["--taint", "os=windows:Never"], "NoSchedule, PreferNoSchedule, NoExecute"),
     ],

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from harness.every import every
 from testbed.winsim.clock import SystemClock
-from testbed.winsim.pods import containers, status
+from testbed.winsim.machines import Machine, build_machine
+from testbed.winsim.pods import containers, events, status
 from testbed.winsim.pods.addresses import PodAddresses
 from testbed.winsim.pods.agenda import Agenda
 from testbed.winsim.pods.objects import (
@@ -31,7 +32,7 @@ from testbed.winsim.pods.objects import (
     Waiting,
 )
 from testbed.winsim.pods.pulls import full_reference
-from testbed.winsim.pods.steps import Do, PodTiming, Step, next_step, refusal
+from testbed.winsim.pods.steps import NONE_YET, Do, Efforts, PodTiming, Step, next_step, refusal
 
 NOW = datetime(2026, 11, 21, 8, 0, 1, tzinfo=UTC)
 THEN = "2026-11-21T07:00:00Z"
@@ -57,6 +58,7 @@ def a_pod(
     policy: str = "Always",
     restarts: int = 0,
     ip: str = "",
+    host: bool = False,
 ) -> Pod:
     containers: tuple[ContainerStatus, ...] = ()
     if phase == "Running":
@@ -81,6 +83,7 @@ def a_pod(
             os=PodOS(os) if os else None,
             readiness_gates=tuple(ReadinessGate(gate) for gate in gates),
             restart_policy=policy,
+            host_network=host,
         ),
         status=PodStatus(
             phase=phase,
@@ -93,9 +96,15 @@ def a_pod(
 
 
 def step(
-    pod: Pod, *, family: str = "windows", timing: PodTiming = TIMING, ready: bool = True, booted: str = ""
+    pod: Pod,
+    *,
+    family: str = "windows",
+    timing: PodTiming = TIMING,
+    ready: bool = True,
+    booted: str = "",
+    efforts: Efforts = NONE_YET,
 ) -> Step | None:
-    return next_step(pod, family=family, timing=timing, now=NOW, ready=ready, booted=booted)
+    return next_step(pod, family=family, timing=timing, now=NOW, ready=ready, booted=booted, efforts=efforts)
 
 
 @every(
@@ -247,6 +256,129 @@ def test_a_pod_that_is_never_started_again_fails_with_its_machine() -> None:
     patch = status.lost(at_work(), now=NOW)["status"]
     assert patch["phase"] == "Failed"
     assert patch["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 255
+
+
+LARGE = {"winsim/image-size": "5Gi"}
+UNLUCKY = {**LARGE, "winsim/pull-failures": "3"}
+PULL = 640.0  # 5 GiB at 8 MiB a second
+
+
+@every(
+    ("pod", "failed", "expected"),
+    [
+        (a_pod(annotations=LARGE), 0, Step(Do.CREATE)),
+        (a_pod(annotations=LARGE, started=True), 0, Step(Do.RUN, 0.5 + PULL)),
+        (a_pod(annotations={"winsim/image-size": "5 GB"}, started=True), 0, Step(Do.RUN, 0.5)),
+        (a_pod(annotations=UNLUCKY, started=True), 0, Step(Do.FAIL_PULL, 0.5)),
+        (a_pod(annotations=UNLUCKY, started=True, waiting="ErrImagePull"), 1, Step(Do.BACK_OFF, 10)),
+        (a_pod(annotations=UNLUCKY, started=True, waiting="ImagePullBackOff"), 1, Step(Do.FAIL_PULL, 0.5)),
+        (a_pod(annotations=UNLUCKY, started=True, waiting="ImagePullBackOff"), 2, Step(Do.FAIL_PULL, 10.5)),
+        (a_pod(annotations=UNLUCKY, started=True, waiting="ErrImagePull"), 3, Step(Do.BACK_OFF, 10)),
+        (a_pod(annotations=UNLUCKY, started=True, waiting="ImagePullBackOff"), 3, Step(Do.RUN, 30.5 + PULL)),
+        (
+            a_pod(annotations={"winsim/pull-failures": "99"}, started=True, waiting="ImagePullBackOff"),
+            20,
+            Step(Do.FAIL_PULL, 290.5),
+        ),
+    ],
+)
+def test_a_pull_takes_as_long_as_its_images_are_large_and_is_tried_again_with_growing_pauses(
+    pod: Pod, failed: int, expected: Step
+) -> None:
+    assert step(pod, efforts=Efforts(failed_pulls=failed)) == expected
+
+
+def test_what_takes_minutes_is_faster_on_a_time_scale() -> None:
+    timing = PodTiming(start=0.5, time_scale=10)
+    waiting = a_pod(annotations=UNLUCKY, started=True, waiting="ImagePullBackOff")
+    assert step(waiting, timing=timing, efforts=Efforts(failed_pulls=3)) == Step(Do.RUN, 0.5 + 3 + 64)
+    failed = a_pod(annotations=UNLUCKY, started=True, waiting="ErrImagePull")
+    assert step(failed, timing=timing, efforts=Efforts(failed_pulls=3)) == Step(Do.BACK_OFF, 1)
+
+
+AWAY = Efforts(network_in=100.0)
+TOLD = Efforts(network_in=100.0, warned=True)
+
+
+@every(
+    ("pod", "efforts", "expected"),
+    [
+        (a_pod(), AWAY, Step(Do.CREATE)),
+        (a_pod(started=True), AWAY, Step(Do.FAIL_SANDBOX)),
+        (a_pod(started=True), TOLD, Step(Do.RUN, 100.5)),
+        (a_pod(started=True, annotations=LARGE), TOLD, Step(Do.RUN, 100.5 + PULL)),
+        (a_pod(started=True, annotations=FOR_LINUX), TOLD, Step(Do.FAIL_PULL, 100.5)),
+        (a_pod(started=True, host=True), AWAY, Step(Do.RUN, 0.5)),
+        (a_pod(started=True), Efforts(network_in=-1.0), Step(Do.RUN, 0.5)),
+        (a_pod(phase="Running", waiting="ContainerCreating"), AWAY, Step(Do.FAIL_SANDBOX)),
+        (a_pod(phase="Running", waiting="ContainerCreating"), TOLD, Step(Do.RUN, 100.5)),
+        (a_pod(phase="Running", conditions=READY), AWAY, None),
+    ],
+)
+def test_a_pod_starts_once_there_is_a_network_and_that_of_the_host_is_always_there(
+    pod: Pod, efforts: Efforts, expected: Step | None
+) -> None:
+    assert step(pod, efforts=efforts) == expected
+
+
+def test_a_kubelet_knows_what_it_has_tried() -> None:
+    tried = Efforts().after(Do.FAIL_SANDBOX).after(Do.FAIL_PULL).after(Do.FAIL_PULL).after(Do.RUN)
+    assert tried == Efforts(warned=True, failed_pulls=2)
+    assert tried.after(Do.LOSE) == Efforts(failed_pulls=2)
+
+
+def the_machine() -> Machine:
+    return build_machine(
+        "win-w01", index=0, windows=True, address="127.1.0.1", kubelet_version="v1.37.1", labels={}
+    )
+
+
+def test_an_event_says_that_there_is_no_network_for_a_pod() -> None:
+    event = events.no_sandbox(a_pod(), machine=the_machine(), now=NOW)
+    assert (event["reason"], event["type"], event["metadata"]["namespace"]) == (
+        "FailedCreatePodSandBox",
+        "Warning",
+        "default",
+    )
+    assert event["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "default",
+        "name": "p",
+        "uid": "u1",
+    }
+    assert event["message"].startswith(
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "
+    )
+
+
+STUCK = {"winsim/stuck-terminating": "true"}
+
+
+@every(
+    ("pod", "booted", "expected"),
+    [
+        (a_pod(phase="Running", conditions=READY, annotations=STUCK), "", None),
+        (a_pod(phase="Running", conditions=READY, annotations=STUCK, deleted=True, grace=1), "", None),
+        (a_pod(phase="Running", annotations=STUCK, deleted=True, grace=1), THEN, None),
+        (a_pod(phase="Running", annotations=STUCK, deleted=True, grace=1), LATER, Step(Do.STOP, 1)),
+        (
+            a_pod(phase="Running", waiting="ContainerCreating", annotations=STUCK, deleted=True, grace=1),
+            LATER,
+            Step(Do.STOP, 1),
+        ),
+        (a_pod(annotations=STUCK, deleted=True, grace=1, started=True), "", Step(Do.STOP)),
+        (
+            a_pod(phase="Running", annotations={"winsim/stuck-terminating": "no"}, deleted=True, grace=1),
+            "",
+            Step(Do.STOP, 1),
+        ),
+    ],
+)
+def test_a_pod_can_hang_when_it_is_deleted_until_its_machine_is_started_again(
+    pod: Pod, booted: str, expected: Step | None
+) -> None:
+    assert step(pod, booted=booted) == expected
 
 
 def test_where_starting_takes_no_time_a_pod_is_reported_once() -> None:
@@ -418,8 +550,10 @@ def test_a_pod_is_refused_in_the_words_of_a_kubelet() -> None:
     assert refusal(a_pod(os="windows"), family="windows") is None
 
 
-def unpulled(pod: Pod, *, back_off: bool = False) -> dict[str, Any]:
-    patch = status.unpulled(pod, host_ip="127.1.0.1", pod_ip="10.128.0.1", back_off=back_off, now=NOW)
+def unpulled(pod: Pod, *, fits: bool = False, back_off: bool = False) -> dict[str, Any]:
+    patch = status.unpulled(
+        pod, host_ip="127.1.0.1", pod_ip="10.128.0.1", fits=fits, back_off=back_off, now=NOW
+    )
     found: dict[str, Any] = patch["status"]
     return found
 
@@ -447,6 +581,16 @@ def test_between_two_pulls_the_kubelet_tells_what_was_wrong_with_the_last() -> N
         "message": 'Back-off pulling image "fluent:latest": ErrImagePull: rpc error: code = NotFound desc = '
         'failed to pull and unpack image "docker.io/library/fluent:latest": '
         "no match for platform in manifest: not found",
+    }
+
+
+def test_a_registry_that_is_busy_is_named_as_the_cause() -> None:
+    patch = unpulled(a_pod(started=True), fits=True)
+    assert patch["containerStatuses"][1]["state"]["waiting"] == {
+        "reason": "ErrImagePull",
+        "message": "rpc error: code = Unknown desc = failed to pull and unpack image "
+        '"docker.io/library/fluent:latest": failed to resolve reference "docker.io/library/fluent:latest": '
+        "503 Service Unavailable",
     }
 
 

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from testbed.winsim.entries import Family, Outage
+from testbed.winsim.entries import Family, Outage, Updates
 from testbed.winsim.lives import machine
+from testbed.winsim.memory import Memory
 from testbed.winsim.nodestatus import default_labels
 from testbed.winsim.releases import installed, kernel_of, patched
 from testbed.winsim.roster import Roster
-from testbed.winsim.verbs.machines import Patch, Reboot, Reimage
+from testbed.winsim.verbs.base import SelectingVerb
+from testbed.winsim.verbs.machines import Hotpatch, Patch, Reboot, Reimage, SetUpdates
+from testbed.winsim.verbs.membership import Surge
 
 if TYPE_CHECKING:
     from testbed.winsim.fleet import Fleet
 
+OLD = "10.0.20348.4052"
 BUILD = "node.kubernetes.io/windows-build"
 NOTHING: dict[str, str] = {}
 KINDS: tuple[tuple[Family, int], ...] = (("windows", 2), ("linux", 1))
@@ -115,10 +119,80 @@ def test_another_machine_under_the_name_runs_what_is_installed_on_it() -> None:
     assert after.system_uuid != before.system_uuid
 
 
+@pytest.mark.parametrize(
+    ("result", "kernel", "boots", "running"),
+    [("succeed", "10.0.26100.9", "1", True), ("fail", OLD, "2", True), ("never_return", OLD, "2", False)],
+)
+def test_a_new_system_is_there_after_the_start_or_the_old_one_or_no_machine(
+    result: Updates, kernel: str, boots: str, running: bool
+) -> None:
+    roster = filled()
+    roster.set_updates(["win-w01"], result)
+    reboot(roster, "win-w01", kernel="10.0.26100.9", anew=True)
+    after = machine(roster.entries["win-w01"])
+    assert (after.os.kernel, after.boot_id, roster.entries["win-w01"].running) == (kernel, boots, running)
+    # A start without an update always succeeds.
+    reboot(roster, "win-w01")
+    assert (machine(roster.entries["win-w01"]).os.kernel, roster.entries["win-w01"].running) == (kernel, True)
+
+
+@pytest.mark.parametrize(
+    ("result", "kernel", "running"),
+    [("succeed", "10.0.26100.9", True), ("fail", OLD, True), ("never_return", OLD, False)],
+)
+def test_a_new_machine_can_come_with_the_old_system_or_not_at_all(
+    result: Updates, kernel: str, running: bool
+) -> None:
+    roster = filled()
+    roster.set_updates(["win-w01"], result)
+    roster.renew(["win-w01"], kernels={"win-w01": "10.0.26100.9"})
+    roster.add_successors(
+        {"win-w01": "win-w03"},
+        addresses={"win-w03": "127.1.0.9"},
+        ready_after=0.0,
+        kernels={"win-w01": "10.0.26100.9"},
+    )
+    for name in ("win-w01", "win-w03"):
+        entry = roster.entries[name]
+        assert (machine(entry).os.kernel, entry.running) == (kernel, running)
+
+
+def test_an_update_without_a_start_changes_the_revision_and_not_the_boot_id() -> None:
+    roster = filled()
+    before = machine(roster.entries["win-w01"])
+    roster.set_updates(["win-w02"], "fail")
+    failing = roster.entries["win-w02"]
+    roster.set_kernels(dict.fromkeys(("win-w01", "win-w02"), "10.0.20348.9"))
+    after = machine(roster.entries["win-w01"])
+    assert (after.os.kernel, after.boot_id, after.booted) == ("10.0.20348.9", before.boot_id, "")
+    assert roster.entries["win-w02"] == failing
+
+
+def test_a_machine_that_comes_first_is_like_the_one_that_it_replaces() -> None:
+    roster = filled()
+    reboot(roster, "win-w02")
+    roster.set_memory(["win-w02"], Memory(size_ki=1024))
+    before, zone = roster.entries["win-w02"], machine(roster.entries["win-w02"]).zone
+    roster.add_successors(
+        {"win-w02": "win-w03"}, addresses={"win-w03": "127.1.0.9"}, ready_after=5.0, kernels={}
+    )
+    entry = roster.entries["win-w03"]
+    after = machine(entry)
+    assert (entry.replaces, entry.ready_after, entry.memory) == ("win-w02", 5.0, before.memory)
+    assert (after.name, after.address, after.zone, after.boot_id) == ("win-w03", "127.1.0.9", zone, "1")
+    assert after.os == machine(before).os
+    assert after.system_uuid != machine(before).system_uuid
+    assert roster.new_names("windows", 1) == ("win-w04",)
+    roster.remove(["win-w02"])
+    roster.set_replaced("win-w03")
+    assert roster.entries["win-w03"].replaces == ""
+
+
 def test_what_was_installed_and_started_outlives_the_process(tmp_path: Path) -> None:
     path = tmp_path / "roster.json"
     roster = filled(path)
     reboot(roster, "win-w01", kernel="10.0.20348.9")
+    roster.set_updates(["win-w02"], "never_return")
     later = Roster("win", path=path)
     later.load()
     assert later.entries == roster.entries
@@ -138,8 +212,17 @@ class Recorder:
     async def replace(self, names: tuple[str, ...], **how: Any) -> None:
         self.calls.append(("replace", names, how))
 
+    def hotpatch(self, kernels: dict[str, str]) -> None:
+        self.calls.append(("hotpatch", kernels))
 
-async def told(verb: Reboot | Patch | Reimage, *, roster: Roster | None = None) -> list[Any]:
+    def surge(self, names: tuple[str, ...], **how: Any) -> None:
+        self.calls.append(("surge", names, how))
+
+    def set_updates(self, names: tuple[str, ...], updates: Updates) -> None:
+        self.calls.append(("set_updates", names, updates))
+
+
+async def told(verb: SelectingVerb, *, roster: Roster | None = None) -> list[Any]:
     recorder = Recorder(roster or filled())
     fleet = cast("Fleet", recorder)
     await verb.act(fleet, verb.choose(fleet))
@@ -147,8 +230,8 @@ async def told(verb: Reboot | Patch | Reimage, *, roster: Roster | None = None) 
 
 
 async def test_what_is_asked_for_arrives_at_the_fleet() -> None:
-    all_of_them: Any = {"nodes": "all", "down": "5s", "ready_after": "1m"}
-    outage = Outage(down=5.0, ready_after=60.0)
+    all_of_them: Any = {"nodes": "all", "down": "5s", "ready_after": "1m", "network_after": "3m"}
+    outage = Outage(down=5.0, ready_after=60.0, network_after=180.0)
     windows = ("win-w01", "win-w02")
     assert await told(Reboot.model_validate(all_of_them)) == [("reboot", ("win-l01", *windows), outage, {})]
     kernels = dict.fromkeys(windows, "10.0.20348.9")
@@ -161,11 +244,33 @@ async def test_what_is_asked_for_arrives_at_the_fleet() -> None:
         ("reboot", windows, outage, {"kernels": kernels, "anew": True})
     ]
     assert await told(Reimage.model_validate(given)) == [
-        ("replace", windows, {"kernels": kernels, "down": 5.0, "ready_after": 60.0})
+        ("replace", windows, {"kernels": kernels, "outage": outage})
     ]
 
 
+async def test_updates_without_a_start_and_machines_that_come_first_arrive_at_the_fleet() -> None:
+    windows = ("win-w01", "win-w02")
+    every: Any = {"nodes": "all", "revision": 9}
+    assert await told(Hotpatch.model_validate(every)) == [
+        ("hotpatch", dict.fromkeys(windows, "10.0.20348.9"))
+    ]
+    assert await told(Surge.model_validate({**every, "release": 2025, "ready_after": "1m"})) == [
+        ("surge", windows, {"ready_after": 60.0, "kernels": dict.fromkeys(windows, "10.0.26100.9")})
+    ]
+    assert await told(Surge.model_validate({"nodes": "win-l01"})) == [
+        ("surge", ("win-l01",), {"ready_after": 0.0, "kernels": {}})
+    ]
+    roster = filled()
+    roster.set_updates(["win-w01"], "fail")
+    fail = SetUpdates.model_validate({"nodes": "all", "result": "fail"})
+    assert await told(fail, roster=roster) == [("set_updates", ("win-w02",), "fail")]
+
+
 async def test_what_needs_windows_is_refused_for_others() -> None:
+    with pytest.raises(ValueError, match="surge: win-l01 runs no Windows"):
+        await told(Surge.model_validate({"nodes": "win-l01", "release": "2022", "revision": 9}))
+    with pytest.raises(ValueError, match="give release and revision together"):
+        Surge.model_validate({"nodes": 1, "release": "2022"})
     with pytest.raises(ValueError, match="patch: win-l01 runs no Windows"):
         await told(Patch.model_validate({"nodes": "win-l01", "revision": 9}))
     with pytest.raises(ValueError, match="reimage: win-l01 runs no Windows"):

@@ -134,6 +134,11 @@ VERBS += "set_ready, set_pods_ready"
             "{at: 1s, reboot: {nodes: 1, down: 500ms}}",
             r"reboot\.down: a machine is down for 1s at least, not 0\.5s",
         ),
+        (
+            "{at: 1s, set_updates: {nodes: 1, result: explode}}",
+            r"set_updates\.result: 'explode': input should be 'succeed', 'fail' or 'never_return'",
+        ),
+        ("{at: 1s, surge: {nodes: 1, release: 2025}}", "surge: give release and revision together"),
         ("{at: 1s, patch: {nodes: 1}}", r"patch\.revision: is missing \(the revision that machines have"),
         (
             "{at: 1s, patch: {nodes: 1, revision: 65536}}",

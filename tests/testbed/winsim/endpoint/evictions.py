@@ -15,6 +15,7 @@ from testbed.winsim.clock import timestamp
 from testbed.winsim.endpoint.summary import COMMIT_CONTAINER_SINCE
 from testbed.winsim.identities import node_identity
 from testbed.winsim.nodestatus import binary_quantity, minor_of
+from testbed.winsim.pods.events import warning
 from testbed.winsim.wire import METADATA_ONLY, STRATEGIC_MERGE, ApiError, UnreachableError
 
 if TYPE_CHECKING:
@@ -184,25 +185,15 @@ def evicted(tenant: Tenant, *, message: str, moment: str) -> dict[str, Any]:
 
 def eviction_event(machine: Machine, tenant: Tenant, *, message: str, moment: str) -> dict[str, Any]:
     """Return the Event of an eviction."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"generateName": f"{tenant.name}.", "namespace": tenant.namespace},
-        "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": tenant.namespace,
-            "name": tenant.name,
-            "uid": tenant.uid,
-        },
-        "type": "Warning",
-        "reason": "Evicted",
-        "message": message,
-        "source": {"component": "kubelet", "host": machine.name},
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "count": 1,
-    }
+    return warning(
+        machine,
+        namespace=tenant.namespace,
+        name=tenant.name,
+        uid=tenant.uid,
+        reason="Evicted",
+        message=message,
+        moment=moment,
+    )
 
 
 def _known(tenant: Tenant) -> KubeletPod:

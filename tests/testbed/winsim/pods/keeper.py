@@ -8,7 +8,7 @@ costs its place in a table.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -17,12 +17,12 @@ import msgspec
 
 from testbed.winsim.clock import Backoff
 from testbed.winsim.identities import node_identity
-from testbed.winsim.pods import status
+from testbed.winsim.pods import events, status
 from testbed.winsim.pods.addresses import PodAddresses
 from testbed.winsim.pods.agenda import Agenda
 from testbed.winsim.pods.objects import Pod
 from testbed.winsim.pods.reports import WITH_ADDRESS, report, version_of
-from testbed.winsim.pods.steps import Do, next_step
+from testbed.winsim.pods.steps import NONE_YET, Do, Efforts, next_step
 from testbed.winsim.reflector import Reflector, list_all
 from testbed.winsim.wire import IN_FLIGHT, METADATA_ONLY, STRATEGIC_MERGE, ApiError, UnreachableError
 
@@ -55,6 +55,7 @@ class _Record:
     """Version that our last request made, or the least it can be: what is older is not worth looking at."""
     task: asyncio.Task[bool] | None = None
     backoff: Backoff | None = None
+    efforts: Efforts = NONE_YET
 
 
 class Keeper:
@@ -217,13 +218,15 @@ class Keeper:
         machine = self._attended.get(record.node)
         if record.pod is None or machine is None or record.task is not None or record.version < record.acted:
             return
+        now = self._clock.now()
         step = next_step(
             record.pod,
             family=machine.os.family,
             timing=self._timing,
-            now=self._clock.now(),
+            now=now,
             ready=self._is_to_be_ready(record.pod),
             booted=machine.booted,
+            efforts=replace(record.efforts, network_in=machine.networked - now.timestamp()),
         )
         if step is None:
             self._agenda.drop(uid)
@@ -246,7 +249,8 @@ class Keeper:
             if error.code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
                 self._troubles.report(machine.name, do, error)
             return False
-        return record.acted > int(pod.metadata.resource_version)
+        record.efforts = record.efforts.after(do)
+        return do is Do.FAIL_SANDBOX or record.acted > int(pod.metadata.resource_version)
 
     def _done(self, uid: str, do: Do, record: _Record, task: asyncio.Task[bool]) -> None:
         record.task = None
@@ -273,6 +277,11 @@ class Keeper:
             )
             # Either the pod is gone or its grace is 0 now: an event is certain to tell.
             return int(pod.metadata.resource_version) + 1
+        if do is Do.FAIL_SANDBOX:
+            body = events.no_sandbox(pod, machine=machine, now=self._clock.now())
+            path = f"/api/v1/namespaces/{pod.metadata.namespace}/events"
+            await self._wire.request("POST", path, identity=identity, body=body, accept=METADATA_ONLY)
+            return int(pod.metadata.resource_version)
         answer = await self._wire.request(
             "PATCH",
             f"{path}/status",

@@ -1,4 +1,4 @@
-"""Images that do not fit a node: what the kubelet says while it tries to pull one in vain.
+"""Pulls of images: how long they take, which fail, and what the kubelet says while it tries in vain.
 
 Pure. The words are those of a kubelet of 1.36 over containerd 2: ``EnsureImageExists`` and ``evalCRIPullErr``
 in ``pkg/kubelet/images/image_manager.go`` make reason and message of what containerd answers, which is
@@ -10,14 +10,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from testbed.memory.sizes import parse_size
+
 if TYPE_CHECKING:
     from testbed.winsim.pods.objects import Pod
 
 IMAGE_OS_ANNOTATION: Final = "winsim/image-os"
 """On a pod: the one operating system that its images are for. Without it they are for any."""
+IMAGE_SIZE_ANNOTATION: Final = "winsim/image-size"
+"""On a pod: how large its images are together, such as 5Gi. Without it a pull takes no time."""
 
 PULL_FAILED: Final = "ErrImagePull"
 BACK_OFF: Final = "ImagePullBackOff"
+
+_BYTES_PER_SECOND: Final = 8 * 1024 * 1024
+"""So that 5 GiB take eleven minutes: people report ten to twenty for Windows images
+(https://github.com/Azure/AKS/issues/4047)."""
+_FIRST_PAUSE_SECONDS: Final = 10.0
+_LONGEST_PAUSE_SECONDS: Final = 300.0
+"""``imageBackOffPeriod`` and ``MaxImageBackOff`` in pkg/kubelet/kubelet.go."""
+
+
+def pull_seconds(pod: Pod) -> float:
+    """Return how long it takes to pull the images of a pod."""
+    try:
+        size = parse_size(pod.metadata.annotations.get(IMAGE_SIZE_ANNOTATION, "0Mi"))
+    except ValueError:
+        return 0.0
+    return size / _BYTES_PER_SECOND
+
+
+def pause_seconds(failures: int) -> float:
+    """Return how long a kubelet waits after so many pulls that failed."""
+    return min(_FIRST_PAUSE_SECONDS * 2.0 ** max(0, failures - 1), _LONGEST_PAUSE_SECONDS)
 
 
 def fits(pod: Pod, *, family: str) -> bool:
@@ -25,13 +50,20 @@ def fits(pod: Pod, *, family: str) -> bool:
     return pod.metadata.annotations.get(IMAGE_OS_ANNOTATION, family) == family
 
 
-def failure(image: str, *, back_off: bool) -> dict[str, str]:
-    """Return why a container waits whose image has no manifest for the node."""
+def failure(image: str, *, fits: bool, back_off: bool) -> dict[str, str]:
+    """Return why a container waits: its image has no manifest for the node, or the registry is busy.
+
+    Of what is said about a busy registry, the URL is left out.
+    """
     reference = full_reference(image)
-    error = (
-        f'rpc error: code = NotFound desc = failed to pull and unpack image "{reference}": '
-        "no match for platform in manifest: not found"
-    )
+    failed = f'failed to pull and unpack image "{reference}"'
+    if fits:
+        error = (
+            f'rpc error: code = Unknown desc = {failed}: failed to resolve reference "{reference}": '
+            "503 Service Unavailable"
+        )
+    else:
+        error = f"rpc error: code = NotFound desc = {failed}: no match for platform in manifest: not found"
     if not back_off:
         return {"reason": PULL_FAILED, "message": error}
     message = f'Back-off pulling image "{_tagged(image)}": {PULL_FAILED}: {error}'

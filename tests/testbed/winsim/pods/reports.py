@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from testbed.winsim.pods import status
+from testbed.winsim.pods.pulls import fits
 from testbed.winsim.pods.steps import Do, refusal
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def report(do: Do, pod: Pod, *, machine: Machine, pod_ip: str, ready: bool, now:
     """Return the patch of a pod's status.
 
     Args:
-        do: anything but REMOVE, which is no patch.
+        do: anything but REMOVE and FAIL_SANDBOX, which are no patches.
         pod: as it stands.
         machine: the one that the pod is on.
         pod_ip: its address, for what is in ``WITH_ADDRESS``.
@@ -49,8 +50,14 @@ def report(do: Do, pod: Pod, *, machine: Machine, pod_ip: str, ready: bool, now:
         case Do.CREATE:
             return status.created(pod, host_ip=machine.address, now=now)
         case Do.FAIL_PULL | Do.BACK_OFF:
-            back_off = do is Do.BACK_OFF
-            return status.unpulled(pod, host_ip=machine.address, pod_ip=pod_ip, back_off=back_off, now=now)
+            return status.unpulled(
+                pod,
+                host_ip=machine.address,
+                pod_ip=pod_ip,
+                fits=fits(pod, family=machine.os.family),
+                back_off=do is Do.BACK_OFF,
+                now=now,
+            )
         case Do.RUN:
             return status.running(pod, host_ip=machine.address, pod_ip=pod_ip, ready=ready, now=now)
         case Do.LOSE:

@@ -37,15 +37,18 @@ def created(pod: Pod, *, host_ip: str, now: datetime) -> Patch:
     return _pending(pod, host_ip=host_ip, pod_ip="", now=now)
 
 
-def unpulled(pod: Pod, *, host_ip: str, pod_ip: str, back_off: bool, now: datetime) -> Patch:
-    """Report a pod that waits since its images have no manifest for the node: its network is there already.
+def unpulled(
+    pod: Pod, *, host_ip: str, pod_ip: str, fits: bool = False, back_off: bool, now: datetime
+) -> Patch:
+    """Report a pod that waits since its images cannot be pulled: its network is there already.
 
-    Of init containers the first is the one that is waited for.
+    They have no manifest for the node, or they fit and the registry does not serve them. Of init containers
+    the first is the one that is waited for.
     """
     patch = _pending(pod, host_ip=host_ip, pod_ip=pod_ip, now=now)
     init = patch["status"].get("initContainerStatuses")
     for container in init[:1] if init else patch["status"]["containerStatuses"]:
-        container["state"] = {"waiting": failure(container["image"], back_off=back_off)}
+        container["state"] = {"waiting": failure(container["image"], fits=fits, back_off=back_off)}
     return patch
 
 

@@ -6,13 +6,13 @@ what to do in what stands on the API server.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
-from testbed.winsim.pods.pulls import BACK_OFF, PULL_FAILED, fits
+from testbed.winsim.pods.pulls import BACK_OFF, PULL_FAILED, fits, pause_seconds, pull_seconds
 
 if TYPE_CHECKING:
     from testbed.winsim.pods.objects import Pod
@@ -21,6 +21,10 @@ START_ANNOTATION: Final = "winsim/start-seconds"
 STOP_ANNOTATION: Final = "winsim/stop-seconds"
 RUN_ANNOTATION: Final = "winsim/run-seconds"
 """On a pod that is not restarted always: how long its containers run until they end, all with exit code 0."""
+PULL_FAILURES_ANNOTATION: Final = "winsim/pull-failures"
+"""On a pod: how many times its images cannot be pulled before they can."""
+STUCK_ANNOTATION: Final = "winsim/stuck-terminating"
+"""On a pod, "true": it hangs once it is deleted, until this is gone or the machine has been started again."""
 UNMANAGED_ANNOTATION: Final = "winsim/unmanaged"
 """On a pod, "true": no kubelet reports about it, somebody else does."""
 
@@ -32,6 +36,7 @@ class Do(StrEnum):
 
     REFUSE = "refusing a pod"
     CREATE = "reporting a pod that is being created"
+    FAIL_SANDBOX = "reporting a pod for which there is no network"
     FAIL_PULL = "reporting a pod whose image cannot be pulled"
     BACK_OFF = "reporting a pod whose image is not pulled for a while"
     RUN = "reporting a pod that runs"
@@ -51,13 +56,44 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Efforts:
+    """What a kubelet knows of its efforts to start a pod, and the API server does not: it is lost with it.
+
+    ``network_in`` is in how many seconds pods get a network, ``warned`` whether the pod's Event is written.
+    """
+
+    network_in: float = 0.0
+    warned: bool = False
+    failed_pulls: int = 0
+
+    def after(self, do: Do) -> Efforts:
+        """Return what is known once something has been done."""
+        match do:
+            case Do.FAIL_SANDBOX:
+                return replace(self, warned=True)
+            case Do.FAIL_PULL:
+                return replace(self, failed_pulls=self.failed_pulls + 1)
+            case Do.LOSE:
+                return replace(self, warned=False)
+            case _:
+                return self
+
+
+NONE_YET: Final = Efforts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodTiming:
-    """How long containers take, in seconds. A pod may say otherwise by annotation."""
+    """How long containers take, in seconds. A pod may say otherwise by annotation.
+
+    What takes minutes, pulls and the pauses between them, is ``time_scale`` times as fast.
+    """
 
     start: float = 0.3
     stop: float = 0.3
     back_off: float = 10.0
     """From a pull that failed to the next look at the pod (``backOffPeriod`` of the kubelet)."""
+    time_scale: float = 1.0
 
     def start_of(self, pod: Pod) -> float:
         """Return how long the containers of a pod take to be Ready."""
@@ -76,41 +112,92 @@ class PodTiming:
         grace = pod.metadata.deletion_grace_period_seconds
         return wanted if grace is None else min(wanted, grace)
 
+    def failures_of(self, pod: Pod) -> float:
+        """Return how many times the images of a pod cannot be pulled, before they can."""
+        return _seconds(pod, PULL_FAILURES_ANNOTATION, default=0.0)
+
+    def pull_of(self, pod: Pod) -> float:
+        """Return how long it takes to pull the images of a pod."""
+        return pull_seconds(pod) / self.time_scale
+
+    def until_back_off(self) -> float:
+        """Return how long a kubelet says that a pull failed before it says that it waits."""
+        return self.back_off / self.time_scale
+
+    def until_pull(self, failures: int) -> float:
+        """Return how long it waits from then on, after so many pulls that failed."""
+        return max(0.0, pause_seconds(failures) - self.back_off) / self.time_scale
+
 
 def next_step(
-    pod: Pod, *, family: str, timing: PodTiming, now: datetime, ready: bool = True, booted: str = ""
+    pod: Pod,
+    *,
+    family: str,
+    timing: PodTiming,
+    now: datetime,
+    ready: bool = True,
+    booted: str = "",
+    efforts: Efforts = NONE_YET,
 ) -> Step | None:
     """Return what the kubelet of a node of this family does about a pod of its own; None: nothing.
 
     Where ``ready`` is False its containers are not to be Ready, though they run. ``booted`` is when the
     machine was last started, empty where that was before its Node was made: what says of itself that it
-    has run since before then does not run any more.
+    has run since before then does not run any more. ``efforts`` are those to start the pod.
     """
     if pod.metadata.annotations.get(UNMANAGED_ANNOTATION) == "true":
         return None
     if pod.terminal:
         return Step(Do.REMOVE) if _is_to_be_removed(pod) else None
     if pod.metadata.deletion_timestamp:
+        if _is_stuck(pod, booted=booted):
+            return None
         # What has not started has nothing to wait for.
         return Step(Do.STOP, timing.stop_of(pod) if pod.status.phase == "Running" else 0.0)
     if pod.status.phase == "Running":
-        return _while_running(pod, timing=timing, now=now, ready=ready, booted=booted)
+        return _while_running(pod, timing=timing, now=now, ready=ready, booted=booted, efforts=efforts)
     if refusal(pod, family=family):
         return Step(Do.REFUSE)
-    delay = timing.start_of(pod)
-    if delay and pod.status.start_time is None:
+    return _start(pod, family=family, timing=timing, efforts=efforts)
+
+
+def _start(pod: Pod, *, family: str, timing: PodTiming, efforts: Efforts) -> Step | None:
+    without = _without_network(pod, efforts)
+    delay = timing.start_of(pod) + without
+    pull = timing.pull_of(pod)
+    if (delay or pull) and pod.status.start_time is None:
         return Step(Do.CREATE)
+    if without and not efforts.warned:
+        return Step(Do.FAIL_SANDBOX)
     if not fits(pod, family=family):
-        return _pull(pod, delay=delay, timing=timing)
-    return Step(Do.RUN, delay)
+        return _pull_in_vain(pod, delay=delay, timing=timing)
+    if timing.failures_of(pod):
+        return _pull(pod, delay=delay, timing=timing, failed=efforts.failed_pulls)
+    return Step(Do.RUN, delay + pull)
 
 
-def _while_running(pod: Pod, *, timing: PodTiming, now: datetime, ready: bool, booted: str) -> Step | None:
+def _without_network(pod: Pod, efforts: Efforts) -> float:
+    """Return for how long there is no network for a pod; that of the host is always there."""
+    return 0.0 if pod.spec.host_network else max(0.0, efforts.network_in)
+
+
+def _is_stuck(pod: Pod, *, booted: str) -> bool:
+    """Whether the containers of a pod do not end: those of before the last start of the machine have."""
+    runs = pod.status.phase == "Running" and pod.status.running_since >= (booted or " ")
+    return runs and pod.metadata.annotations.get(STUCK_ANNOTATION) == "true"
+
+
+def _while_running(
+    pod: Pod, *, timing: PodTiming, now: datetime, ready: bool, booted: str, efforts: Efforts
+) -> Step | None:
     since = pod.status.running_since
     if since and since < booted:
         return Step(Do.LOSE)
     if not since and pod.waiting:
-        return Step(Do.RUN, timing.start_of(pod))
+        without = _without_network(pod, efforts)
+        if without and not efforts.warned:
+            return Step(Do.FAIL_SANDBOX)
+        return Step(Do.RUN, timing.start_of(pod) + without)
     if not is_told(pod, ready=ready):
         return Step(Do.MEND)
     lasts = timing.run_of(pod)
@@ -120,10 +207,23 @@ def _while_running(pod: Pod, *, timing: PodTiming, now: datetime, ready: bool, b
     return Step(Do.COMPLETE, max(0.0, lasts - has_run))
 
 
-def _pull(pod: Pod, *, delay: float, timing: PodTiming) -> Step | None:
+def _pull_in_vain(pod: Pod, *, delay: float, timing: PodTiming) -> Step | None:
     if BACK_OFF in pod.waiting:
         return None
-    return Step(Do.BACK_OFF, timing.back_off) if PULL_FAILED in pod.waiting else Step(Do.FAIL_PULL, delay)
+    if PULL_FAILED in pod.waiting:
+        return Step(Do.BACK_OFF, timing.until_back_off())
+    return Step(Do.FAIL_PULL, delay)
+
+
+def _pull(pod: Pod, *, delay: float, timing: PodTiming, failed: int) -> Step:
+    """Return what is done about a pod whose images cannot be pulled at first."""
+    if PULL_FAILED in pod.waiting:
+        return Step(Do.BACK_OFF, timing.until_back_off())
+    if BACK_OFF in pod.waiting:
+        delay += timing.until_pull(failed)
+    if failed < timing.failures_of(pod):
+        return Step(Do.FAIL_PULL, delay)
+    return Step(Do.RUN, delay + timing.pull_of(pod))
 
 
 def _is_to_be_removed(pod: Pod) -> bool:

@@ -8,8 +8,8 @@ from testbed.winsim.verbs.base import SelectingVerb, Verb
 from testbed.winsim.verbs.endpoints import SetEndpointFault
 from testbed.winsim.verbs.health import SetReady
 from testbed.winsim.verbs.kubelets import Restart, Start, Stop
-from testbed.winsim.verbs.machines import Patch, Reboot, Reimage
-from testbed.winsim.verbs.membership import Join, Leave, Replace
+from testbed.winsim.verbs.machines import Hotpatch, Patch, Reboot, Reimage, SetUpdates
+from testbed.winsim.verbs.membership import Join, Leave, Replace, Surge
 from testbed.winsim.verbs.memory import LoseMemory
 from testbed.winsim.verbs.pods import SetPodsReady
 
@@ -29,5 +29,8 @@ _ALL: Final = (
     SetPodsReady,
     SetEndpointFault,
     LoseMemory,
+    Hotpatch,
+    SetUpdates,
+    Surge,
 )
 VERBS: Final[Mapping[str, type[Verb]]] = MappingProxyType({each.verb: each for each in _ALL})

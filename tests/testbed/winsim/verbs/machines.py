@@ -1,4 +1,4 @@
-"""Machines are started again, get updates and other systems: reboot, patch, reimage.
+"""Machines are started again, get updates and other systems: reboot, patch, hotpatch, reimage, set_updates.
 
 None of it is announced to anyone: to whoever watches the nodes, each is a surprise. Who wants it announced
 says so in the cluster before.
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import AfterValidator, Field
 
 from testbed.winsim.durations import Seconds
-from testbed.winsim.entries import LEAST_DOWN_SECONDS, USUAL_OUTAGE, Outage
+from testbed.winsim.entries import LEAST_DOWN_SECONDS, USUAL_OUTAGE, Outage, Updates
 from testbed.winsim.lives import machine
 from testbed.winsim.releases import Release, Revision, kernel_of, patched
 from testbed.winsim.verbs.base import SelectingVerb
@@ -35,11 +35,15 @@ class _Booting(SelectingVerb):
         default=USUAL_OUTAGE.ready_after,
         description="how long its node is NotReady after that, in any case (30s)",
     )
+    network_after: Seconds = Field(
+        default=USUAL_OUTAGE.network_after,
+        description="how long its node is Ready before pods get a network there (3m)",
+    )
 
     @property
     def outage(self) -> Outage:
         """How long it takes."""
-        return Outage(down=self.down, ready_after=self.ready_after)
+        return Outage(down=self.down, ready_after=self.ready_after, network_after=self.network_after)
 
 
 class Reboot(_Booting):
@@ -57,7 +61,7 @@ class Reboot(_Booting):
         return names
 
 
-class _Installing(_Booting):
+class _Windows(SelectingVerb):
     """What needs Windows."""
 
     def concerns(self, entry: "Entry") -> bool:
@@ -72,10 +76,8 @@ class _Installing(_Booting):
         return names
 
 
-class Patch(_Installing):
-    """Install an update of Windows: another revision after a reboot, of the same build."""
-
-    verb: ClassVar = "patch"
+class _Updating(_Windows):
+    """What brings another revision of the same build."""
 
     revision: Revision = Field(description="the revision that machines have afterwards (4171)")
 
@@ -89,16 +91,37 @@ class Patch(_Installing):
                 raise ValueError(f"{self.verb}: {name}: {error}") from error
         return names
 
-    async def act(self, fleet: "Fleet", names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return when they are down; they come back by themselves."""
-        await fleet.reboot(names, self.outage, kernels={name: self._kernel(fleet, name) for name in names})
-        return names
+    def kernels(self, fleet: "Fleet", names: tuple[str, ...]) -> dict[str, str]:
+        """Return the kernel that each machine has afterwards."""
+        return {name: self._kernel(fleet, name) for name in names}
 
     def _kernel(self, fleet: "Fleet", name: str) -> str:
         return patched(machine(fleet.roster.entries[name]).os.kernel, self.revision)
 
 
-class Reimage(_Installing):
+class Patch(_Booting, _Updating):
+    """Install an update of Windows: another revision after a reboot, of the same build."""
+
+    verb: ClassVar = "patch"
+
+    async def act(self, fleet: "Fleet", names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return when they are down; they come back by themselves."""
+        await fleet.reboot(names, self.outage, kernels=self.kernels(fleet, names))
+        return names
+
+
+class Hotpatch(_Updating):
+    """Install an update without a reboot: kubelets report the revision after they have been started again."""
+
+    verb: ClassVar = "hotpatch"
+
+    async def act(self, fleet: "Fleet", names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return when it is installed; their nodes are as before until restart, reboot or patch."""
+        fleet.hotpatch(self.kernels(fleet, names))
+        return names
+
+
+class Reimage(_Booting, _Windows):
     """Install Windows anew, of any release, and so another build; on the same Node or as another one."""
 
     verb: ClassVar = "reimage"
@@ -117,7 +140,25 @@ class Reimage(_Installing):
         if self.keep_node:
             await fleet.reboot(names, self.outage, kernels=kernels, anew=True)
         else:
-            await fleet.replace(
-                names, ready_after=self.outage.ready_after, down=self.outage.down, kernels=kernels
-            )
+            await fleet.replace(names, outage=self.outage, kernels=kernels)
+        return names
+
+
+class SetUpdates(SelectingVerb):
+    """Have updates and new systems fail on machines from now on, or succeed again."""
+
+    verb: ClassVar = "set_updates"
+
+    result: Updates = Field(
+        description="what comes of them: succeed; fail: the old system is back after the start; or "
+        "never_return: the machine is down until `start` or `reboot`"
+    )
+
+    def concerns(self, entry: "Entry") -> bool:
+        """Only a Windows machine of which it would be another."""
+        return entry.os == "windows" and entry.updates != self.result
+
+    async def act(self, fleet: "Fleet", names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return at once; it counts for the next update."""
+        fleet.set_updates(names, self.result)
         return names

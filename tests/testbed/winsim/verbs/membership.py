@@ -1,12 +1,13 @@
-"""Machines come and go: join, leave, replace."""
+"""Machines come and go: join, leave, replace, surge."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from testbed.winsim.conditions import NOT_READY_REASON, STARTING
 from testbed.winsim.durations import Seconds
-from testbed.winsim.entries import Arrival, Family, Trouble
+from testbed.winsim.entries import AT_ONCE, NOTHING_INSTALLED, Arrival, Family, Trouble
 from testbed.winsim.memory import Memory, Size
 from testbed.winsim.releases import Release, Revision, kernel_of
 from testbed.winsim.spelling import parse_taint
@@ -133,5 +134,46 @@ class Replace(SelectingVerb):
     async def act(self, fleet: "Fleet", names: tuple[str, ...]) -> tuple[str, ...]:
         """Switch off, delete the old Nodes, start new kubelets; return when these have begun."""
         memory = Memory(size_ki=self.memory, reserved_ki=self.reserved_memory)
-        await fleet.replace(names, memory=memory, ready_after=self.ready_after)
+        outage = replace(AT_ONCE, ready_after=self.ready_after)
+        await fleet.replace(names, memory=memory, outage=outage)
+        return names
+
+
+class Surge(SelectingVerb):
+    """Bring a new machine for each old one, under another name; once it is Ready, the old one leaves."""
+
+    verb: ClassVar = "surge"
+
+    release: Release | None = Field(
+        default=None,
+        description="the Windows of the new machines: 2019, 2022 or 2025; default: as before",
+    )
+    revision: Revision | None = Field(default=None, description="its revision (4171), together with release")
+    ready_after: Seconds = Field(
+        default=0.0, description="a length of time after registration, before which no node is Ready (30s)"
+    )
+
+    @model_validator(mode="after")
+    def _both(self) -> Self:
+        if (self.release is None) != (self.revision is None):
+            raise ValueError("give release and revision together")
+        return self
+
+    def concerns(self, entry: "Entry") -> bool:
+        """Any machine can be replaced: of one that runs Linux, no Windows can take the place."""
+        return self.release is None or entry.os == "windows"
+
+    def choose(self, fleet: "Fleet") -> tuple[str, ...]:
+        """Draw machines, and refuse those that could not run what is to be installed."""
+        names = super().choose(fleet)
+        entries = fleet.roster.entries
+        if foreign := [name for name in names if not self.concerns(entries[name])]:
+            raise ValueError(f"{self.verb}: {', '.join(foreign)} runs no Windows")
+        return names
+
+    async def act(self, fleet: "Fleet", names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return when the new kubelets have begun; the old machines leave by themselves."""
+        installed = kernel_of(self.release, self.revision) if self.release and self.revision else ""
+        kernels = dict.fromkeys(names, installed) if installed else NOTHING_INSTALLED
+        fleet.surge(names, ready_after=self.ready_after, kernels=kernels)
         return names
