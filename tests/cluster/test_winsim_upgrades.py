@@ -1,7 +1,11 @@
-"""What goes wrong while machines are upgraded, as the API server sees it."""
+"""What goes wrong while machines are upgraded, and an actor that upgrades them, on the API server."""
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +15,7 @@ from typing import Any
 import pytest
 
 from cluster.simulated import condition, simulated
+from testbed.actuator import Actuator
 from testbed.api import Api, ApiError
 from testbed.cluster import Testbed
 from testbed.waiting import wait_until
@@ -330,3 +335,101 @@ def test_a_hotpatch_shows_only_after_a_start_of_the_kubelet(ground: Ground) -> N
     assert ground.info(node) == ("1", OLD)
     ground.fleet.restart(node)
     until(lambda: ground.info(node) == ("1", NEW), "the revision to show")
+
+
+def hand_over(ground: Ground, node: str, *, claim: str) -> None:
+    """Do what winpool does to a node that is the actor's."""
+    target = json.dumps({"claim": claim, "target": {"version": "2022", "revision": 4171}, "since": "…"})
+    ground.api.merge(
+        f"/api/v1/nodes/{node}",
+        {
+            "metadata": {
+                "labels": {"winpool.dev/upgrade-state": "Upgrading"},
+                "annotations": {"winpool.dev/upgrade": target},
+            }
+        },
+    )
+
+
+def done(ground: Ground, node: str) -> str | None:
+    annotations: dict[str, str] = ground.node(node)["metadata"]["annotations"]
+    return annotations.get("winpool.dev/upgrade-done")
+
+
+def test_an_actor_upgrades_a_node_that_is_handed_over_cordoned_and_drained_once(ground: Ground) -> None:
+    node, other = ground.join(2)
+    actor = Actuator(api=ground.api, fleet=ground.fleet, outage=QUICK)
+    pod = ground.run(node, "last")
+    assert actor.look() == {}
+    hand_over(ground, node, claim="c1")
+    assert actor.look() == {node: "not cordoned"}
+    ground.api.merge(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    assert actor.look() == {node: f"not drained: default/{pod}"}
+    ground.api.delete(f"{PODS}/{pod}")
+    until(lambda: not ground.is_there(f"{PODS}/{pod}"), "the node to be drained")
+    assert actor.look() == {node: "patch"}
+    assert Actuator(api=ground.api, fleet=ground.fleet, outage=QUICK).look() == {}
+    until(lambda: ground.info(node) == ("2", NEW), "the machine to be upgraded")
+    ground.fleet.wait_ready([node])
+    # The boot ID proves it: nothing is to be acknowledged.
+    assert actor.look() == {}
+    assert (ground.info(node), done(ground, node)) == (("2", NEW), None)
+    assert ground.info(other) == ("1", OLD)
+    ground.fleet.leave([node, other])
+
+
+def test_an_actor_acknowledges_what_nothing_on_the_node_proves(ground: Ground) -> None:
+    (node,) = ground.join()
+    ground.fleet.set_updates(node, result="fail")
+    actor = Actuator(api=ground.api, fleet=ground.fleet, method="hotpatch")
+    hand_over(ground, node, claim="c2")
+    ground.api.merge(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    assert actor.look() == {node: "hotpatch"}
+    ground.fleet.wait_ready([node])
+    assert actor.look() == {node: "done"}
+    assert (ground.info(node), done(ground, node)) == (("1", OLD), "c2")
+    assert actor.look() == {}
+    # Another claim is another upgrade.
+    ground.fleet.set_updates(node, result="succeed")
+    hand_over(ground, node, claim="c3")
+    assert actor.look() == {node: "hotpatch"}
+    until(lambda: ground.info(node) == ("1", NEW), "the revision to show")
+    ground.fleet.wait_ready([node])
+    assert (actor.look(), done(ground, node)) == ({}, "c2")
+
+
+@pytest.mark.parametrize("method", ["reimage", "replace", "surge"])
+def test_an_actor_has_other_ways_to_bring_a_machine_to_its_target(ground: Ground, method: Any) -> None:
+    (node,) = ground.join()
+    known = {each.name: each.uid for each in ground.fleet.status()}
+    hand_over(ground, node, claim="c4")
+    ground.api.merge(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    actor = Actuator(api=ground.api, fleet=ground.fleet, method=method, outage=QUICK)
+    assert actor.look() == {node: method}
+    if method == "surge":
+        until(lambda: not ground.is_there(f"/api/v1/nodes/{node}"), "the old node to leave")
+    else:
+        ground.fleet.wait_ready([node])
+        assert ground.info(node)[1] == NEW
+    new = {each.name: each.uid for each in ground.fleet.status()}
+    assert (node in new, new.get(node) == known[node]) == {
+        "reimage": (True, True),
+        "replace": (True, False),
+        "surge": (False, False),
+    }[method]
+    assert actor.look() == {}
+
+
+@pytest.mark.nightly
+def test_a_person_starts_the_actor_and_reads_why_it_waits(hasty: Testbed) -> None:
+    names = hasty.fleet.join(1)
+    hasty.fleet.wait_ready(names)
+    ground = Ground(hasty.api(), hasty.fleet)
+    hand_over(ground, names[0], claim="c5")
+    command = [sys.executable, "-m", "testbed", "actuator", "--dir", str(hasty.directory), "--down", "1m"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as actor:
+        assert actor.stderr is not None
+        assert actor.stderr.readline().endswith(f"{names[0]}: not cordoned\n")
+        actor.send_signal(signal.SIGINT)
+        assert actor.wait(GUARD_SECONDS) == 130
+    hasty.fleet.leave(names)

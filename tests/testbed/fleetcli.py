@@ -1,8 +1,10 @@
-"""``python -m testbed fleet`` and ``python -m testbed scenario``: simulated nodes in a person's hands."""
+"""Simulated nodes in a person's hands: the commands ``fleet``, ``scenario`` and ``actuator``."""
 
 import argparse
 import json
+import time
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,10 +12,13 @@ from pydantic import BaseModel, ValidationError
 from rich.console import Console
 from rich.table import Table
 
+from testbed.actuator import METHODS, Actuator
 from testbed.cluster import Testbed
 from testbed.errors import TestbedError
 from testbed.progress import say
 from testbed.winsim.control import FleetControl
+from testbed.winsim.durations import parse_duration
+from testbed.winsim.entries import Outage
 from testbed.winsim.mistakes import sentences
 from testbed.winsim.player import in_words, play
 from testbed.winsim.scenario import Scenario
@@ -31,10 +36,12 @@ _SINGULAR: Final = {
     "unready_pods": "unready-pod",
 }
 """Fields that hold many are options that may be repeated, and are called after one."""
+_LOOK_SECONDS: Final = 1.0
+"""Between two looks of an actuator."""
 
 
 def add_commands(add: AddCommand) -> None:
-    """Put the two commands into the command line of the testbed."""
+    """Put the three commands into the command line of the testbed."""
     fleet = add("fleet", _fleet, "show the simulated nodes, or change them")
     verbs = fleet.add_subparsers(required=True, metavar="VERB", dest="verb")
     status = verbs.add_parser("status", help="show the nodes", description="Show the nodes.")
@@ -45,6 +52,18 @@ def add_commands(add: AddCommand) -> None:
     scenario = add("scenario", _scenario, "run a file of timed steps on the simulated nodes")
     scenario.add_argument("file", type=Path, help="YAML file; tests/testbed/winsim/README.md has its format")
     scenario.add_argument("--check", action="store_true", help="only check the file; needs no testbed")
+    actuator = add(
+        "actuator", _actuator, "upgrade the machines of nodes that winpool hands over, until Ctrl-C"
+    )
+    actuator.add_argument("--method", choices=METHODS, default="patch", help="how (default %(default)s)")
+    for field in fields(Outage):
+        actuator.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            type=_seconds,
+            default=field.default,
+            metavar="TIME",
+            help="as of fleet reboot (default %(default)ss)",
+        )
 
 
 def _add_fields(command: argparse.ArgumentParser, model: type[BaseModel]) -> None:
@@ -111,3 +130,24 @@ def _scenario(parsed: argparse.Namespace) -> int:
         return 0
     play(scenario, fleet=Testbed.attach(parsed.dir).fleet, say=say)
     return 0
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _actuator(parsed: argparse.Namespace) -> int:
+    testbed = Testbed.attach(parsed.dir)
+    outage = Outage(**{field.name: getattr(parsed, field.name) for field in fields(Outage)})
+    actuator = Actuator(api=testbed.api(), fleet=testbed.fleet, method=parsed.method, outage=outage)
+    told: dict[str, str] = {}
+    while True:
+        found = actuator.look()
+        for name, what in found.items():
+            if told.get(name) != what:
+                say(f"{name}: {what}")
+        told = found
+        time.sleep(_LOOK_SECONDS)

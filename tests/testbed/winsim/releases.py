@@ -30,6 +30,12 @@ def kernel_of(release: str, revision: int) -> str:
     return f"{BUILDS[release]}.{revision}"
 
 
+def release_of(kernel: str) -> str:
+    """Return the release whose build a ``kernelVersion`` has; empty where none of them has it."""
+    build = kernel.rpartition(".")[0]
+    return next((release for release, known in BUILDS.items() if known == build), "")
+
+
 def patched(kernel: str, revision: int) -> str:
     """Return the ``kernelVersion`` of the same build at another revision.
 

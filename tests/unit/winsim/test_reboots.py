@@ -11,7 +11,7 @@ from testbed.winsim.entries import Family, Outage, Updates
 from testbed.winsim.lives import machine
 from testbed.winsim.memory import Memory
 from testbed.winsim.nodestatus import default_labels
-from testbed.winsim.releases import installed, kernel_of, patched
+from testbed.winsim.releases import installed, kernel_of, patched, release_of
 from testbed.winsim.roster import Roster
 from testbed.winsim.verbs.base import SelectingVerb
 from testbed.winsim.verbs.machines import Hotpatch, Patch, Reboot, Reimage, SetUpdates
@@ -107,6 +107,7 @@ def test_a_build_that_nobody_knows_keeps_its_name() -> None:
     assert installed("10.0.99999.1", before=before).image == before.image
     with pytest.raises(ValueError, match=r"'10\.0\.\?' names no build"):
         patched("10.0.?", 1)
+    assert (release_of("10.0.26100.4652"), release_of("10.0.99999.1"), release_of("?")) == ("2025", "", "")
 
 
 def test_another_machine_under_the_name_runs_what_is_installed_on_it() -> None:
