@@ -25,7 +25,13 @@ AHEAD: Final = 99_999
 UPGRADED: Final[Object] = {"os": {"version": "2022", "targetRevision": AHEAD}, "upgrade": {}}
 
 
-RESOURCES: Final = ("windowsnodepools.winpool.dev", "nodes", "pods", "poddisruptionbudgets.policy")
+RESOURCES: Final = (
+    "windowsnodepools.winpool.dev",
+    "nodes",
+    "pods",
+    "poddisruptionbudgets.policy",
+    "runtimeclasses.node.k8s.io",
+)
 """What the pages say that one needs the right to list."""
 
 

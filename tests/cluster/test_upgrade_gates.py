@@ -259,3 +259,52 @@ def test_a_pool_of_which_each_due_node_is_blocked_by_its_own_says_so_until_one_i
         assert issues(world.status(pool), "UpgradeRequested") == []
         assert not any("winpool" in taint for node in world.nodes().values() for taint in taints_of(node))
         world.delete(pool)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)  # a guard: it waits for labels, which gates change once in a while only
+def test_a_pod_is_judged_by_its_runtime_class_as_that_is_now(world: World) -> None:
+    with ground_in(world) as ground:
+        other = ground.join("2022", 4052)
+        ground.wait_settled()
+        name = f"windows-{world.suffix}"
+        world.kubectl("create", "-f", "-", stdin=json.dumps(runtime_class(name, build="10.0.20348")))
+        try:
+            pod = ground.pods.bind("web", ground.first, runtimeClassName=name)
+            ground.pods.wait_running(count=1)
+            assert ground.pods.all()[pod]["spec"]["nodeSelector"]["node.kubernetes.io/windows-build"]
+            asked = upgrade(world, method="Replace", maxUnavailable=2)
+            pool = world.apply(world.pool(os={"version": "2025"}, upgrade=asked))
+            world.operator.start()
+            expect_plan(world, pool, Stand(nodes={ground.first: {"Images"}, other: set()}))
+            expect_states(world, {ground.first: "Gated", other: "Required"})
+
+            # The pod stays as it is. The one that a drain makes of it would get the build of the target.
+            patch = {"scheduling": {"nodeSelector": {"node.kubernetes.io/windows-build": "10.0.26100"}}}
+            world.kubectl("patch", "runtimeclass", name, "--type=merge", "-p", json.dumps(patch))
+            expect_plan(world, pool, Stand(nodes={ground.first: set(), other: set()}))
+            expect_states(world, {ground.first: "Required", other: "Required"})
+
+            world.kubectl("delete", "runtimeclass", name)
+            planned = expect_plan(
+                world, pool, Stand(nodes={ground.first: {"Capacity", "Images"}, other: set()})
+            )
+            [step] = [each for each in planned["steps"] if each["node"] == ground.first]
+            [said] = [each["message"] for each in step["closedGates"] if each["gate"] == "Capacity"]
+            assert f"a RuntimeClass that does not exist ({name})" in said
+            expect_states(world, {ground.first: "Gated", other: "Required"})
+        finally:
+            world.kubectl("delete", "runtimeclass", name, "--ignore-not-found")
+        world.delete(pool)
+
+
+def runtime_class(name: str, *, build: str) -> Object:
+    """Return the RuntimeClass of one Windows build, as the documentation of Kubernetes has it."""
+    selector = {"kubernetes.io/os": "windows", "node.kubernetes.io/windows-build": build}
+    return {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": name},
+        "handler": "runhcs-wcow-process",
+        "scheduling": {"nodeSelector": selector},
+    }

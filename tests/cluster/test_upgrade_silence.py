@@ -58,8 +58,10 @@ def test_gates_are_judged_in_silence_and_a_killed_operator_says_the_same_again(w
                 for verb in ("watch", "list")
             }
             assert {each: n for each, n in verbs["watch"].items() if n > WATCHES.get(each, 0)} == {}
-            # Beside each pass over all pods, one list of all PodDisruptionBudgets.
+            # Before each pass over all pods, one list of all RuntimeClasses, and of all PodDisruptionBudgets,
+            # which passes within five seconds share.
             pods, budgets = verbs["list"].pop("pods"), verbs["list"].pop("poddisruptionbudgets")
+            assert abs(verbs["list"].pop("runtimeclasses") - pods) <= 1
             assert "daemonsets" not in verbs["list"], "the pool has no taints"
             assert 1 <= budgets <= pods <= SILENCE.total_seconds() / POD_PASS_SECONDS + 1
             assert {each: n for each, n in verbs["list"].items() if n > LISTS.get(each, 0)} == {}

@@ -43,6 +43,7 @@ from winpool.loops import Clock
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
 from winpool.model.pods import DaemonSet, Pod
+from winpool.model.runtime_classes import RuntimeClasses
 from winpool.model.survey import PoolQuestion
 
 NEVER = 1e9
@@ -317,6 +318,10 @@ async def _no_daemon_sets() -> tuple[DaemonSet, ...]:
     return ()
 
 
+async def _no_runtime_classes() -> RuntimeClasses:
+    return {}
+
+
 async def _no_strays() -> tuple[Node, ...]:
     return ()
 
@@ -382,6 +387,7 @@ class MemoryOperator:
         self.pod_pass = PodPass(
             list_pods=self._list_pods,
             list_budgets=self._list_budgets,
+            list_runtime_classes=_no_runtime_classes,
             list_daemon_sets=_no_daemon_sets,
             questions=self._questions,
             on_surveyed=self._wake_all,

@@ -125,6 +125,17 @@ RIGHTS: Final = (
     ),
     Right(
         role=CLUSTER,
+        group="node.k8s.io",
+        resources=("runtimeclasses",),
+        verbs=("list",),
+        reason=(
+            "Know on which nodes the pods that replace those of a drained node may run, for pools with"
+            " `upgrade`."
+        ),
+        used_by=("kube/runtime_classes.py",),
+    ),
+    Right(
+        role=CLUSTER,
         group="apps",
         resources=("daemonsets",),
         verbs=("list",),

@@ -67,7 +67,7 @@ def notes(cluster: Cluster, judged: Judged) -> Iterator[str]:
             f"{Gate.CONTROL_PLANE}), and no pool reports it. Here it counts as unchanged."
         )
     if cluster.pods_problem:
-        yield f"Pods or PodDisruptionBudgets are not known: {clipped(cluster.pods_problem)}"
+        yield f"Pods, PodDisruptionBudgets or RuntimeClasses are not known: {clipped(cluster.pods_problem)}"
 
 
 def misfits(fit: Fit) -> Iterator[str]:

@@ -1,10 +1,10 @@
 """Reads through kubectl what upgrades depend on, and judges them by the rules of the operator.
 
 It reads the pools, all Windows nodes and the version of the API server; where a pool has ``spec.upgrade``,
-also all pods and PodDisruptionBudgets. Two things only the operator knows, and they are taken from what it
-reports. One is why it refuses a spec. The other is since when the version of the API server is unchanged:
-from ``status.controlPlane``, or from a condition UpgradeAllowed about the newest spec that has the gate
-ControlPlane as closed. Where no pool reports it, the version counts as unchanged.
+also all pods, PodDisruptionBudgets and RuntimeClasses. Two things only the operator knows, and they are taken
+from what it reports. One is why it refuses a spec. The other is since when the version of the API server is
+unchanged: from ``status.controlPlane``, or from a condition UpgradeAllowed about the newest spec that has the
+gate ControlPlane as closed. Where no pool reports it, the version counts as unchanged.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stand, Up
 from winpool.kube.budgets import BUDGETS_PATH, decode_budgets
 from winpool.kube.nodes import WINDOWS_SELECTOR
 from winpool.kube.pods import BOUND, PODS_PATH, decode_pod_page
+from winpool.kube.runtime_classes import RUNTIME_CLASSES_PATH, decode_runtime_classes
 from winpool.model.budgets import BudgetIndex
 from winpool.model.pool import GuardState, KnownUpgrades, OtherPools, Pool, read_pool
 from winpool.model.snapshot import Snapshot
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
     from winpool.api.status import Condition, ControlPlaneSeen
     from winpool.model.node import Node
+    from winpool.model.runtime_classes import RuntimeClasses
 
 UNCHANGED: Final = timedelta(days=1)
 """For how long the version of the API server counts as unchanged where that is not known: longer than any
@@ -167,20 +169,29 @@ def _leader_problem(kubectl: Kubectl) -> str:
 
 def _with_pods(kubectl: Kubectl, cluster: Cluster, questions: Sequence[PoolQuestion]) -> Cluster:
     """Return ``cluster`` with what runs on its nodes, or with why that is not known."""
+    listing = kubectl.begin(lambda: _runtime_classes(kubectl))
     budgets, problem = _budgets(kubectl)
+    runtime_classes, unlisted = listing.result()
     try:
-        surveys = complete(lambda: _surveys(kubectl, questions, budgets))
+        surveys = complete(lambda: _surveys(kubectl, questions, budgets, runtime_classes))
     except NotAskedError as error:
         is_forbidden = isinstance(error, KubectlError) and error.reason == "Forbidden"
         return replace(cluster, pods_problem=str(error), forbidden=is_forbidden)
+    workloads = [each for survey in surveys.values() for each in (survey.workloads or {}).values()]
+    if not all(each.runtime_classes_known for each in workloads):
+        problem = problem or unlisted
     return replace(cluster, surveys=surveys, now=datetime.now(UTC), pods_problem=problem)
 
 
 def _surveys(
-    kubectl: Kubectl, questions: Sequence[PoolQuestion], budgets: BudgetIndex | None
+    kubectl: Kubectl,
+    questions: Sequence[PoolQuestion],
+    budgets: BudgetIndex | None,
+    runtime_classes: RuntimeClasses | None,
 ) -> Mapping[str, Survey]:
     """Return what runs on the nodes of each pool, by its UID. No pod is kept. Raises NotAskedError."""
-    surveyor, started = Surveyor(questions, budgets=budgets), datetime.now(UTC)
+    surveyor = Surveyor(questions, budgets=budgets, runtime_classes=runtime_classes)
+    started = datetime.now(UTC)
     work, unreadable = work_nodes(questions), set[str]()
     pages = kubectl.pages(PODS_PATH, lambda body: decode_pod_page(body, with_work=work), fieldSelector=BOUND)
     for page in pages:
@@ -200,6 +211,15 @@ def _budgets(kubectl: Kubectl) -> tuple[BudgetIndex | None, str]:
     except NotAskedError as error:
         return None, str(error)
     return BudgetIndex(each for page in pages for each in page.items), ""
+
+
+def _runtime_classes(kubectl: Kubectl) -> tuple[RuntimeClasses | None, str]:
+    """Return all RuntimeClasses, or None and why they are not known."""
+    try:
+        pages = kubectl.whole(RUNTIME_CLASSES_PATH, decode_runtime_classes)
+    except NotAskedError as error:
+        return None, str(error)
+    return dict(each for page in pages for each in page.items), ""
 
 
 def snapshot_of(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> Snapshot:

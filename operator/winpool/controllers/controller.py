@@ -36,6 +36,7 @@ from winpool.kube.leader_election import Elector
 from winpool.kube.nodes import WINDOWS_NODES, list_labelled, list_strays
 from winpool.kube.pods import PodLister
 from winpool.kube.pools import PoolKind
+from winpool.kube.runtime_classes import RuntimeClassLister
 from winpool.kube.watch import ListWatch
 from winpool.kube.writer import Writer
 from winpool.loops import Clock
@@ -106,6 +107,7 @@ class Controller:
             list_pods=pods.list_all,
             list_budgets=budgets.get,
             list_daemon_sets=DaemonSetLister(transport.request).list,
+            list_runtime_classes=RuntimeClassLister(transport.request).list,
             questions=self._ask_of_pods,
             on_surveyed=self.all_changed,
             period_seconds=settings.pod_pass_seconds,

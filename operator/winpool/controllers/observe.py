@@ -82,6 +82,7 @@ class Observer:
                 taint_absent_since=services.taint_absent_since.moments(),
                 budgets_forbidden=services.pod_pass.budgets_forbidden,
                 daemon_sets_forbidden=services.pod_pass.daemon_sets_forbidden,
+                runtime_classes_forbidden=services.pod_pass.runtime_classes_forbidden,
             ),
             support=Basis(control_plane=services.control_plane.version, cluster_rows=services.cluster_rows),
             guard=GuardState(

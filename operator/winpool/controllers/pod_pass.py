@@ -6,10 +6,11 @@ last one took, so that the API server and the loop spend at most a fifth of thei
 the very same again and again (agents that do not get ready), the pauses grow. Without pools there is none.
 
 Where a pool has taints, all DaemonSets are listed once beside the pods, and where a pool asks for workloads,
-all PodDisruptionBudgets before them. That this fails is a part of the answers, and fails no pass. In place of
-DaemonSets that cannot be listed those of the pass before count, since they only warn. Budgets are then asked
-for again by themselves, once a minute at most, and when they can be listed there is another pass: until then
-no node may be upgraded.
+all PodDisruptionBudgets and RuntimeClasses before them. That this fails is a part of the answers, and fails
+no pass. In place of DaemonSets that cannot be listed those of the pass before count, since they only warn.
+Budgets are then asked for again by themselves, once a minute at most, and when they can be listed there is
+another pass: until then no node may be upgraded. Pods whose RuntimeClass is not known are judged by what they
+have.
 
 A pass that fails gives no surveys, and those of the last successful one remain. Each has the time at which it
 was made; the reader decides how old is too old.
@@ -34,6 +35,7 @@ from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Node
 from winpool.model.pods import DaemonSet, Pod
 from winpool.model.pool import Pool
+from winpool.model.runtime_classes import RuntimeClasses
 from winpool.model.survey import PoolQuestion, Survey
 from winpool.model.surveyor import Surveyor, work_nodes
 
@@ -104,14 +106,15 @@ class PodPass:
     """Surveys all pods until cancelled.
 
     ``questions`` returns what the pools want to know, at the beginning of a pass; none means no pass.
-    ``list_budgets`` returns all PodDisruptionBudgets, ``list_daemon_sets`` the DaemonSets that are made for
-    Windows nodes; both raise ApiErrors.
+    ``list_budgets`` returns all PodDisruptionBudgets, ``list_runtime_classes`` all RuntimeClasses,
+    ``list_daemon_sets`` the DaemonSets that are made for Windows nodes; they raise ApiErrors.
     ``on_surveyed`` is called when there are new surveys, and when ``problem`` or ``forbidden`` has begun or
     ended: a pool that waits for a survey then knows why there is none. It may call ``ask``.
     """
 
     list_pods: ListPods
     list_budgets: Callable[[], Awaitable[BudgetIndex]]
+    list_runtime_classes: Callable[[], Awaitable[RuntimeClasses]]
     list_daemon_sets: Callable[[], Awaitable[Sequence[DaemonSet]]]
     questions: Callable[[], Sequence[PoolQuestion]]
     on_surveyed: Callable[[], None]
@@ -124,6 +127,8 @@ class PodPass:
     """Which right to list pods is missing, as a text for people; empty where none is known to be."""
     budgets_forbidden: str = field(default="", init=False)
     """Which right to list PodDisruptionBudgets is missing, likewise."""
+    runtime_classes_forbidden: str = field(default="", init=False)
+    """Which right to list RuntimeClasses is missing, likewise."""
     daemon_sets_forbidden: str = field(default="", init=False)
     """Which right to list DaemonSets is missing, as a text for people."""
     _daemon_sets: Sequence[DaemonSet] = field(default=(), init=False)
@@ -144,6 +149,7 @@ class PodPass:
         meanwhile = "no node counts as one whose pods can be evicted, and the operator tries again"
         self._outage = Outage("pods", log, self.clock.monotonic)
         self._budget_outage = Outage("poddisruptionbudgets", log, self.clock.monotonic, meanwhile)
+        self._runtime_class_outage = Outage("runtimeclasses", log, self.clock.monotonic)
         self._daemon_set_outage = Outage("daemonsets", log, self.clock.monotonic)
         self._wake.set()
 
@@ -212,6 +218,19 @@ class PodPass:
         self._budget_outage.ended()
         return found
 
+    async def _runtime_classes(self) -> RuntimeClasses | None:
+        """Return all RuntimeClasses; None, with a line in the log, where they cannot be listed."""
+        try:
+            found = await self.list_runtime_classes()
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the passes
+            failure = _as_api_error(error, "runtimeclasses")
+            self._runtime_class_outage.failed(failure)
+            self.runtime_classes_forbidden = _forbidden_by(failure, before=self.runtime_classes_forbidden)
+            return None
+        self.runtime_classes_forbidden = ""
+        self._runtime_class_outage.ended()
+        return found
+
     async def _list_daemon_sets(self, questions: Iterable[PoolQuestion]) -> None:
         if not any(each.taints for each in questions):
             self._daemon_sets, self.daemon_sets_forbidden = (), ""
@@ -235,9 +254,11 @@ class PodPass:
 
     async def _pass(self, questions: tuple[PoolQuestion, ...]) -> None:
         with_work = work_nodes(questions)
-        budgets = await self._budgets() if with_work else None
+        budgets, runtime_classes = None, None
+        if with_work:
+            budgets, runtime_classes = await asyncio.gather(self._budgets(), self._runtime_classes())
         self._lacks_budgets = bool(with_work) and budgets is None
-        surveyor = Surveyor(questions, budgets=budgets)
+        surveyor = Surveyor(questions, budgets=budgets, runtime_classes=runtime_classes)
         started, began = self.clock.now(), self.clock.monotonic()
         # Beside the pods, so that lists of single nodes do not come first: people read what taints meet
         # anywhere before the first is written.

@@ -341,6 +341,7 @@ def _work(found: wire.PodObject, tolerations: tuple[Toleration, ...]) -> PodWork
         affinity = _read(_affinity, spec.affinity) or wire.Affinity()
         pairs, has_labels_only = _required_labels(spec, affinity)
         grace = _read(_number, spec.termination_grace_period_seconds)
+        runtime_class = _read(_name, spec.runtime_class_name) or ""
         requests, unclear = _requests(spec)
         checks = {
             Unclear.NODE_AFFINITY: not has_labels_only,
@@ -371,6 +372,7 @@ def _work(found: wire.PodObject, tolerations: tuple[Toleration, ...]) -> PodWork
         is_bound=bool(bound),
         is_local=any(_EMPTY_DIR in each for each in volumes),
         grace_seconds=DEFAULT_GRACE_SECONDS if grace is None else min(max(0, grace), MOST_GRACE_SECONDS),
+        runtime_class=runtime_class,
     )
 
 

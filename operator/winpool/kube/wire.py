@@ -267,6 +267,7 @@ class PodSpec(Base):
     overhead: msgspec.Raw = ABSENT
     resource_claims: msgspec.Raw = ABSENT
     scheduler_name: msgspec.Raw = ABSENT
+    runtime_class_name: msgspec.Raw = ABSENT
     security_context: msgspec.Raw = ABSENT
     termination_grace_period_seconds: msgspec.Raw = ABSENT
     restart_policy: str = ""

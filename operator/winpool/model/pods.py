@@ -98,6 +98,9 @@ class Workload:
     list of budgets failed or was forbidden. ``unmanaged`` pods have no controller and ``local`` ones use an
     emptyDir: both are lost by a drain. ``longest_grace`` is the longest grace of a moving pod in seconds.
     ``is_complete`` is False where a pod of the node could not be read, or there are more shapes than kept.
+    Shapes and builds are those of the pods that would replace the moving ones, by their RuntimeClasses.
+    ``runtime_classes_known`` is False where one of these is not known; ``missing_runtime_classes`` are the
+    first that moving pods name and the cluster does not have.
     """
 
     used: Requests = NOTHING_REQUESTED
@@ -111,6 +114,8 @@ class Workload:
     local: int = 0
     longest_grace: int = 0
     is_complete: bool = True
+    runtime_classes_known: bool = True
+    missing_runtime_classes: tuple[str, ...] = ()
 
     @property
     def moving_pods(self) -> int:
@@ -153,7 +158,8 @@ class PodWork:
 
     ``build`` is the Windows that it declares to be made for, such as 10.0.17763, empty where it declares
     none; ``is_bound``: it can only be scheduled to nodes of that build. ``is_local``: it has an emptyDir.
-    ``grace_seconds`` is its grace, at most MOST_GRACE_SECONDS.
+    ``grace_seconds`` is its grace, at most MOST_GRACE_SECONDS. ``runtime_class`` is the RuntimeClass that it
+    names, empty where it names none.
     """
 
     shape: PodShape
@@ -161,6 +167,7 @@ class PodWork:
     is_bound: bool = False
     is_local: bool = False
     grace_seconds: int = DEFAULT_GRACE_SECONDS
+    runtime_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)

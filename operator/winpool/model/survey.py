@@ -183,7 +183,8 @@ class KnownPods:
     ``survey`` is what the last list of all pods found about this pool, None where there was none yet;
     ``problem`` is why there is none newer, and ``forbidden`` which right is missing to list pods.
     ``budgets_forbidden`` says which right is missing to list PodDisruptionBudgets, empty where none is known
-    to be, and ``daemon_sets_forbidden`` which one to list DaemonSets.
+    to be, ``daemon_sets_forbidden`` which one to list DaemonSets, and ``runtime_classes_forbidden`` which one
+    to list RuntimeClasses.
     ``node_surveys`` are later ones of single nodes, by the name of the node, and ``pod_list_problems`` says,
     by UID, why the last one of a node failed. ``taint_absent_since`` says, by UID, since when a node lacks
     the NoExecute taints that it lacks, as far as seen, in the monotonic seconds of ``Survey.began``.
@@ -197,3 +198,4 @@ class KnownPods:
     taint_absent_since: Mapping[str, float] = field(default_factory=dict)
     budgets_forbidden: str = ""
     daemon_sets_forbidden: str = ""
+    runtime_classes_forbidden: str = ""

@@ -36,6 +36,7 @@ from winpool.model.pods import (
     misplaced_because,
     tolerates,
 )
+from winpool.model.runtime_classes import RuntimeClasses, replacement_of
 from winpool.model.survey import (
     DAEMON_SETS_KEPT,
     EXAMPLES_KEPT,
@@ -144,10 +145,13 @@ incomplete."""
 
 
 class WorkloadTally:
-    """Counts the pods of ``nodes``. ``budgets`` is None where they are not known."""
+    """Counts the pods of ``nodes``. ``budgets`` and ``runtime_classes`` are None where they are not known."""
 
-    def __init__(self, nodes: Iterable[str], budgets: BudgetIndex | None) -> None:
+    def __init__(
+        self, nodes: Iterable[str], budgets: BudgetIndex | None, runtime_classes: RuntimeClasses | None
+    ) -> None:
         self._budgets = budgets
+        self._runtime_classes = runtime_classes
         self._nodes = {name: _NodeTally() for name in nodes}
         self._shapes: dict[PodShape, int] = {}
 
@@ -162,7 +166,20 @@ class WorkloadTally:
         tally.used += pod.work.shape.requests
         if pod.is_evicted_by_drain:
             block = None if self._budgets is None else self._budgets.block_of(pod)
-            tally.move(pod, pod.work, shape=self._number(pod.work.shape), block=block)
+            work = self._replacement(pod.work, tally) if pod.work.runtime_class else pod.work
+            tally.move(pod, work, shape=self._number(work.shape), block=block)
+
+    def _replacement(self, work: PodWork, tally: _NodeTally) -> PodWork:
+        """Return what the pod that replaces one with ``work`` has; where that is not known, what it has."""
+        name = work.runtime_class
+        if self._runtime_classes is not None and name not in self._runtime_classes:
+            keep_first(tally.missing_runtime_classes, name, limit=EXAMPLES_KEPT)
+            return work
+        added = None if self._runtime_classes is None else self._runtime_classes[name]
+        if added is None:
+            tally.runtime_classes_known = False
+            return work
+        return replacement_of(work, added)
 
     def _number(self, shape: PodShape) -> int | None:
         """Return the number of ``shape``; None where it is one too many."""
@@ -206,6 +223,8 @@ class _NodeTally:
     local: int = 0
     longest_grace: int = 0
     is_complete: bool = True
+    runtime_classes_known: bool = True
+    missing_runtime_classes: list[str] = field(default_factory=list)
 
     def move(self, pod: Pod, work: PodWork, *, shape: int | None, block: Block | None) -> None:
         """Count a pod that a drain moves."""
@@ -248,6 +267,8 @@ class _NodeTally:
             local=self.local,
             longest_grace=self.longest_grace,
             is_complete=self.is_complete and is_readable,
+            runtime_classes_known=self.runtime_classes_known,
+            missing_runtime_classes=tuple(self.missing_runtime_classes),
         )
 
 
@@ -275,11 +296,17 @@ _LONGEST_SET_KEPT: Final = 32
 class Surveyor:
     """Gets every pod once, returns one survey for each question.
 
-    ``budgets`` are all PodDisruptionBudgets of the cluster, None where they are not known: they matter to
-    questions that ask for workloads.
+    ``budgets`` are all PodDisruptionBudgets of the cluster, and ``runtime_classes`` all RuntimeClasses, None
+    where they are not known: they matter to questions that ask for workloads.
     """
 
-    def __init__(self, questions: Iterable[PoolQuestion], *, budgets: BudgetIndex | None = None) -> None:
+    def __init__(
+        self,
+        questions: Iterable[PoolQuestion],
+        *,
+        budgets: BudgetIndex | None = None,
+        runtime_classes: RuntimeClasses | None = None,
+    ) -> None:
         self._tallies = [_PoolTally(question) for question in questions]
         # The names are those of the questions, not of the pods: one string for all pods of a node.
         self._by_node: dict[str, tuple[str, tuple[_PoolTally, ...]]] = {}
@@ -288,7 +315,7 @@ class Surveyor:
                 _, others = self._by_node.get(node, (node, ()))
                 self._by_node[node] = (node, (*others, tally))
         worked = work_nodes(tally.question for tally in self._tallies)
-        self._workloads = WorkloadTally(worked, budgets) if worked else None
+        self._workloads = WorkloadTally(worked, budgets, runtime_classes) if worked else None
         self._taints: frozenset[TaintKey] = frozenset().union(*(tally.intolerant for tally in self._tallies))
         self._judge = partial(_not_tolerated, self._taints)
         self._judge_once = lru_cache(maxsize=_SETS_KEPT)(self._judge)

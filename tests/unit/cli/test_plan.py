@@ -144,7 +144,7 @@ def test_nodes_of_another_release_are_planned_too() -> None:
         ),
         (
             a_cluster(upgrade_pool(), nodes=[a_machine("w1")], pods_known=False, pods_problem="no right"),
-            "Pods or PodDisruptionBudgets are not known: no right",
+            "Pods, PodDisruptionBudgets or RuntimeClasses are not known: no right",
         ),
         (fleet(2, upgrade={"maxUnavailable": 0}), "In no batch"),
     ],

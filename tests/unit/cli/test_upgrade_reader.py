@@ -43,10 +43,10 @@ def a_node(name: str, **labels: str) -> Object:
     return {"metadata": metadata, "spec": {}, "status": {"nodeInfo": {"kernelVersion": "10.0.20348.4052"}}}
 
 
-def a_pod(name: str, node: str) -> Object:
+def a_pod(name: str, node: str, **spec: Any) -> Object:
     return {
         "metadata": {"name": name, "namespace": "shop", "uid": f"uid-of-{name}"},
-        "spec": {"nodeName": node, "containers": []},
+        "spec": {"nodeName": node, "containers": [], **spec},
         "status": {"phase": "Running"},
     }
 
@@ -66,6 +66,7 @@ class Server(Kubectl):
         nodes: Sequence[Object] = (),
         pods: Sequence[Object | KubectlError] = (listed("Pod"),),
         budgets: Object | KubectlError | None = None,
+        runtime_classes: Object | KubectlError | None = None,
         leases: Sequence[Object | KubectlError] = (),
     ) -> None:
         super().__init__()
@@ -73,6 +74,7 @@ class Server(Kubectl):
         self.asked: list[str] = []
         self._pools, self._nodes, self._pods = pools, nodes, pods
         self._budgets = budgets or listed("PodDisruptionBudget", version="policy/v1")
+        self._runtime_classes = runtime_classes or listed("RuntimeClass", version="node.k8s.io/v1")
 
     def get(self, path: str, **query: str) -> bytes:
         kind = path.rpartition("/")[2]
@@ -98,6 +100,8 @@ class Server(Kubectl):
             case "pods":
                 answer, *rest = self._pods
                 self._pods = rest or self._pods
+            case "runtimeclasses":
+                answer = self._runtime_classes
             case _:
                 answer = self._budgets
         if isinstance(answer, KubectlError):
@@ -167,12 +171,13 @@ def test_who_leads_is_known_by_renewals_and_not_by_the_clock_here(
     assert slept == [RENEWALS_SECONDS] * pauses
 
 
-def test_pods_and_budgets_are_read_where_a_pool_has_an_upgrade_block() -> None:
+def test_pods_budgets_and_runtime_classes_are_read_where_a_pool_has_an_upgrade_block() -> None:
     server = Server(
         pools=[upgraded()], nodes=[a_node("w1")], pods=[listed("Pod", a_pod("web", "w1"), a_pod("x", "l1"))]
     )
     cluster = read(server)
-    assert server.asked[-2:] == ["poddisruptionbudgets", "pods"]
+    assert sorted(server.asked[-3:-1]) == ["poddisruptionbudgets", "runtimeclasses"]
+    assert server.asked[-1] == "pods"
     workloads = cluster.surveys["uid-of-win"].workloads
     assert workloads is not None
     assert workloads["w1"].moving_pods == 1
@@ -222,6 +227,41 @@ def test_without_the_right_to_list_budgets_only_these_are_unknown() -> None:
     assert workloads is not None
     assert not workloads["w1"].budgets_known
     assert "jane may not" in cluster.pods_problem
+
+
+def test_without_the_right_to_list_runtime_classes_that_is_said_where_a_pod_has_one() -> None:
+    refused = KubectlError("Error from server (Forbidden): jane may not")
+    for spec, is_known in (({}, True), ({"runtimeClassName": "windows"}, False)):
+        server = Server(
+            pools=[upgraded()],
+            nodes=[a_node("w1")],
+            pods=[listed("Pod", a_pod("web", "w1", **spec))],
+            runtime_classes=refused,
+        )
+        cluster = read(server)
+        workloads = cluster.surveys["uid-of-win"].workloads
+        assert workloads is not None
+        assert workloads["w1"].runtime_classes_known is is_known
+        assert ("jane may not" in cluster.pods_problem) is not is_known
+
+
+def test_pods_are_judged_by_their_runtime_classes() -> None:
+    server = Server(
+        pools=[upgraded()],
+        nodes=[a_node("w1")],
+        pods=[
+            listed("Pod", a_pod("a", "w1", runtimeClassName="new"), a_pod("b", "w1", runtimeClassName="old"))
+        ],
+        runtime_classes=listed(
+            "RuntimeClass",
+            {"metadata": {"name": "new"}, "scheduling": {"nodeSelector": {"disk": "ssd"}}},
+            version="node.k8s.io/v1",
+        ),
+    )
+    workloads = read(server).surveys["uid-of-win"].workloads
+    assert workloads is not None
+    assert workloads["w1"].missing_runtime_classes == ("old",)
+    assert {shape.selector for shape, _ in workloads["w1"].moving} == {(), (("disk", "ssd"),)}
 
 
 def test_a_list_of_pods_that_expires_is_begun_again_a_few_times() -> None:

@@ -427,7 +427,9 @@ def test_without_the_right_to_list_pods_it_says_so() -> None:
     cluster = a_cluster(
         upgrade_pool(), nodes=[a_machine("w1")], pods_known=False, pods_problem="jane may not list pods"
     )
-    assert "Pods or PodDisruptionBudgets are not known: jane may not list pods" in squeezed(cluster)
+    assert "Pods, PodDisruptionBudgets or RuntimeClasses are not known: jane may not list pods" in squeezed(
+        cluster
+    )
 
 
 def test_a_spec_that_is_not_accepted_says_why() -> None:

@@ -33,6 +33,7 @@ from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import Node
 from winpool.model.pods import DaemonSet, Pod
 from winpool.model.pool import Pool
+from winpool.model.runtime_classes import RuntimeClass, RuntimeClasses
 from winpool.model.survey import PoolQuestion, Survey
 
 about = pytest.approx
@@ -79,6 +80,9 @@ class Stage:
         self.budgets: tuple[Budget, ...] = ()
         self.budget_errors: list[Exception] = []
         self.budget_lists: list[float] = []
+        self.runtime_classes: RuntimeClasses = {}
+        self.runtime_class_errors: list[Exception] = []
+        self.runtime_class_lists: list[float] = []
         self.daemon_sets: tuple[DaemonSet, ...] = ()
         self.daemon_set_errors: list[Exception] = []
         self.daemon_set_lists: list[float] = []
@@ -91,6 +95,7 @@ class Stage:
         self.passes = PodPass(
             list_pods=self._list,
             list_budgets=self._list_budgets,
+            list_runtime_classes=self._list_runtime_classes,
             list_daemon_sets=self._list_daemon_sets,
             questions=lambda: self.questions,
             on_surveyed=self._surveyed,
@@ -109,6 +114,12 @@ class Stage:
         if self.budget_errors:
             raise self.budget_errors.pop(0)
         return BudgetIndex(self.budgets)
+
+    async def _list_runtime_classes(self) -> RuntimeClasses:
+        self.runtime_class_lists.append(self.time())
+        if self.runtime_class_errors:
+            raise self.runtime_class_errors.pop(0)
+        return self.runtime_classes
 
     async def _list_daemon_sets(self) -> tuple[DaemonSet, ...]:
         self.daemon_set_lists.append(self.time())
@@ -504,11 +515,11 @@ def worker(full_name: str = "shop/web-1") -> Pod:
     return a_pod(full_name, labels={"app": "web"}, work=some_work())
 
 
-def test_where_no_pool_asks_for_workloads_no_budgets_are_listed() -> None:
+def test_where_no_pool_asks_for_workloads_no_budgets_and_runtime_classes_are_listed() -> None:
     async def scene(stage: Stage) -> None:
         await stage.play(3600)
         assert len(stage.lists) == 6
-        assert stage.budget_lists == []
+        assert stage.budget_lists == stage.runtime_class_lists == []
         assert stage.with_work == [set()] * 6
         assert stage.survey().workloads is None
 
@@ -520,7 +531,7 @@ def test_where_one_does_they_are_listed_once_before_each_list_of_pods() -> None:
         stage.pods = [worker()]
         stage.budgets = (Budget("shop", "web", labels={"app": "web"}),)
         await stage.play(3600)
-        assert stage.budget_lists == stage.lists
+        assert stage.budget_lists == stage.runtime_class_lists == stage.lists
         assert stage.with_work == [{"w1", "w2"}] * 6
         workloads = stage.survey("asks").workloads
         assert workloads is not None
@@ -647,3 +658,37 @@ def test_pools_with_upgrades_ask_for_workloads() -> None:
         "uid-of-plain": False,
         "uid-of-upgrading": True,
     }
+
+
+def test_runtime_classes_that_cannot_be_listed_fail_no_pass_and_their_pods_are_judged_by_what_they_have(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = SAID.replace("poddisruptionbudgets.policy", "runtimeclasses.node.k8s.io")
+    said = said.replace('"poddisruptionbudgets"', '"runtimeclasses"').replace('"policy"', '"node.k8s.io"')
+    error = Forbidden(f"list runtimeclasses: 403 {said}", status=403, reason="Forbidden")
+    error.permission = parse_permission(said)
+
+    async def scene(stage: Stage) -> None:
+        stage.pods = [a_pod("shop/web-1", work=some_work(runtime_class="windows-2022"))]
+        stage.runtime_classes = {"windows-2022": RuntimeClass(selector=(("disk", "ssd"),))}
+        stage.runtime_class_errors = [error, DOWN, ValueError("a bug")]
+        for selector, is_known, is_forbidden in (
+            ((), False, True),
+            ((), False, True),
+            ((), False, True),
+            ((("disk", "ssd"),), True, False),
+        ):
+            stage.passes.ask()
+            await stage.play(3)
+            workloads = stage.survey().workloads
+            assert workloads is not None
+            [(shape, _)] = workloads["w1"].moving
+            assert (shape.selector, workloads["w1"].runtime_classes_known) == (selector, is_known)
+            missing = stage.passes.runtime_classes_forbidden
+            assert ("may not list runtimeclasses.node.k8s.io" in missing) is is_forbidden
+        assert dict(stage.passes.stats.passes) == {"Success": 4}
+        assert len(stage.runtime_class_lists) == len(stage.lists) == 4
+
+    played(scene, a_question(TAINT, workloads=True))
+    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert [each.partition(":")[0] for each in told] == ["runtimeclasses"] * 3

@@ -93,6 +93,7 @@ POD: Final = partial(
         ".spec.overhead": wire.Amounts,
         ".spec.resourceClaims": list[dict[str, str]],
         ".spec.schedulerName": str,
+        ".spec.runtimeClassName": str,
         ".spec.securityContext": wire.SecurityContext,
         ".spec.terminationGracePeriodSeconds": int,
         ".spec.resources": wire.ContainerResources,
@@ -180,6 +181,7 @@ OF_ADMINS: Final = {
     "validatingadmissionpolicies": "one name, of an admin",
     "validatingadmissionpolicybindings": "one name, of an admin",
     "leases": "one name, in the namespace of the operator",
+    "runtimeclasses": "of admins, and test_runtime_classes.py has that of a long one nothing is kept",
     "windowsnodepools": "the CRD bounds spec and status, test_pools.py has the bound of all specs; "
     "finalizers are kept whole, to be written back",
 }

@@ -65,14 +65,18 @@ def label_in(key: str, *values: str) -> Object:
 def test_a_plain_pod_is_read() -> None:
     tolerations = [{"key": "os", "operator": "Exists"}]
     found = work(
-        nodeSelector={"disk": "ssd", "a": "b"}, tolerations=tolerations, schedulerName="default-scheduler"
+        nodeSelector={"disk": "ssd", "a": "b"},
+        tolerations=tolerations,
+        schedulerName="default-scheduler",
+        runtimeClassName="windows-2022",
     )
     assert found == PodWork(
         PodShape(
             Requests(250, GIB, 1),
             selector=(("a", "b"), ("disk", "ssd")),
             tolerations=(Toleration("os", "Exists"),),
-        )
+        ),
+        runtime_class="windows-2022",
     )
 
 

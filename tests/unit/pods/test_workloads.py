@@ -12,6 +12,7 @@ import pytest
 
 from harness.builders import NOON
 from harness.pods import a_pod, a_question, an_agent, some_work
+from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.model import surveyor as workload_tally
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.pods import (
@@ -28,6 +29,7 @@ from winpool.model.pods import (
     Unclear,
     Workload,
 )
+from winpool.model.runtime_classes import RuntimeClass, RuntimeClasses
 from winpool.model.survey import PoolQuestion, Survey
 from winpool.model.surveyor import BUILDS_KEPT, Surveyor, work_nodes
 
@@ -39,10 +41,13 @@ def surveyed(
     pods: Iterable[Pod],
     *questions: PoolQuestion,
     budgets: Sequence[Budget] | None = (),
+    runtime_classes: RuntimeClasses | None = None,
     unreadable: Iterable[str] = (),
 ) -> dict[str, Survey]:
     surveyor = Surveyor(
-        questions or [a_question(workloads=True)], budgets=None if budgets is None else BudgetIndex(budgets)
+        questions or [a_question(workloads=True)],
+        budgets=None if budgets is None else BudgetIndex(budgets),
+        runtime_classes=runtime_classes,
     )
     for pod in pods:
         surveyor.see(pod)
@@ -246,3 +251,85 @@ def test_what_a_pool_of_many_nodes_keeps_is_a_few_kilobytes_for_each() -> None:
         tracemalloc.stop()
     assert surveys
     assert kept < 1000 * 2048
+
+
+# RuntimeClasses
+
+BUILD = WINDOWS_BUILD_LABEL
+OS = ("kubernetes.io/os", "windows")
+OF_2022 = RuntimeClass(((OS[0], OS[1]), (BUILD, "10.0.20348")), (Toleration("os", "Exists"),))
+MERGED = PodShape(Requests(), selector=OF_2022.selector, tolerations=OF_2022.tolerations)
+
+
+def named(shape: PodShape = MERGED, **work: Any) -> Pod:
+    """Return a pod that names a RuntimeClass, and has of it what ``shape`` says."""
+    return working(work=some_work(shape=shape, runtime_class="windows", **work))
+
+
+def moved(pod: Pod, now: RuntimeClass) -> tuple[PodShape, Sequence[DeclaredBuild], int]:
+    found = workload(pod, runtime_classes={"windows": now})
+    [(shape, _)] = found.moving
+    return replace(shape, requests=Requests()), found.declared, found.undeclared
+
+
+def test_a_pod_whose_runtime_class_is_what_it_was_is_what_it_is() -> None:
+    pod = named(build="10.0.20348", is_bound=True)
+    assert workload(pod, runtime_classes={"windows": OF_2022}) == workload(
+        working(work=some_work(shape=MERGED, build="10.0.20348", is_bound=True))
+    )
+
+
+def test_the_pod_that_replaces_another_has_what_its_runtime_class_adds_now() -> None:
+    class_now = RuntimeClass((("a", "b"), (BUILD, "10.0.26100")), (Toleration("gpu", "Exists"),))
+    found, declared, undeclared = moved(named(build="10.0.20348", is_bound=True), class_now)
+    assert found == PodShape(
+        Requests(),
+        selector=(("a", "b"), OS, (BUILD, "10.0.26100")),
+        tolerations=(*OF_2022.tolerations, *class_now.tolerations),
+    )
+    assert (declared, undeclared) == ((DeclaredBuild("10.0.26100", is_bound=True),), 0)
+
+
+def test_a_pod_of_before_its_runtime_class_named_a_build_declares_it() -> None:
+    _, declared, undeclared = moved(named(PodShape(Requests())), OF_2022)
+    assert (declared, undeclared) == ((DeclaredBuild("10.0.20348", is_bound=True),), 0)
+
+
+def test_what_a_runtime_class_no_longer_adds_stays() -> None:
+    """It looks the same as what the pod has by itself."""
+    assert moved(named(build="10.0.20348"), RuntimeClass()) == (MERGED, (DeclaredBuild("10.0.20348"),), 0)
+
+
+def test_a_runtime_class_without_a_build_leaves_what_the_pod_declares() -> None:
+    tolerating = RuntimeClass(tolerations=(Toleration("gpu", "Exists"),))
+    _, declared, _ = moved(named(build="10.0.17763", is_bound=True), tolerating)
+    assert declared == (DeclaredBuild("10.0.17763", is_bound=True),)
+
+
+def test_the_first_runtime_classes_that_do_not_exist_are_named_once() -> None:
+    pods = [
+        working(f"shop/{number}-{name}", work=some_work(runtime_class=name))
+        for number in range(2)
+        for name in "edcba"
+    ]
+    found = workload(*pods, named(), runtime_classes={"windows": OF_2022})
+    assert (found.missing_runtime_classes, found.runtime_classes_known) == (("a", "b", "c"), True)
+    assert found.moving_pods == 11
+
+
+def test_the_runtime_class_of_a_pod_that_does_not_move_does_not_matter() -> None:
+    """Its DaemonSet does not read it, and no one replaces a mirror pod."""
+    agent = an_agent(work=some_work(runtime_class="gone"))
+    assert workload(agent, runtime_classes={}).missing_runtime_classes == ()
+    assert workload(agent).runtime_classes_known
+
+
+@pytest.mark.parametrize("runtime_classes", [None, {"windows": None}], ids=["not listed", "too long"])
+def test_of_a_pod_whose_runtime_class_is_not_known_that_is_noted(
+    runtime_classes: RuntimeClasses | None,
+) -> None:
+    found = workload(named(), runtime_classes=runtime_classes)
+    assert (found.runtime_classes_known, found.missing_runtime_classes) == (False, ())
+    [(shape, _)] = found.moving
+    assert shape.selector == MERGED.selector
+    assert workload(working(), runtime_classes=runtime_classes).runtime_classes_known

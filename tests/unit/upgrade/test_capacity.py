@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from harness.builders import a_node
+from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.quantity import GIB
 from winpool.features.upgrade.capacity import FITS, NOT_KNOWN, CapacityJudge, Fit, Need, _attempt
 from winpool.features.upgrade.eligible import EligibleNodes, FreeCapacity
@@ -146,6 +147,17 @@ def test_a_selector_is_compared_with_labels() -> None:
         0,
         ("requests 1000m CPU and 2Gi memory, on nodes with disk=ssd, kubernetes.io/os=windows",),
     )
+
+
+def test_pods_that_ask_for_another_build_are_unclear() -> None:
+    """By a RuntimeClass that has changed since they were created: nodes of that build are not looked at."""
+    newer = replace(POD, selector=((WINDOWS_BUILD_LABEL, "10.0.26100"),))
+    same = replace(POD, selector=((WINDOWS_BUILD_LABEL, BUILD),))
+    labelled = host("w1", labels={WINDOWS_BUILD_LABEL: BUILD})
+    assert judged(runs((newer, 3), (same, 1)), (labelled, EMPTY)) == Fit(0, 3)
+    assert judged(runs((newer, 3), (same, 5)), (labelled, EMPTY)).unfit == 1
+    nonsense = replace(POD, selector=((WINDOWS_BUILD_LABEL, "newest"),))
+    assert judged(runs((nonsense, 1)), (labelled, EMPTY)).unfit == 1
 
 
 def test_pods_of_two_selectors_share_the_room_of_a_node() -> None:

@@ -283,6 +283,43 @@ def test_images_are_judged_by_what_pods_declare(workload: Workload, stand: Stand
     assert in_place.stand is Stand.OPEN, "it keeps the release"
 
 
+@pytest.mark.parametrize(
+    ("workload", "name", "stand"),
+    [
+        (
+            Workload(missing_runtime_classes=("old",), runtime_classes_known=False),
+            Gate.CAPACITY,
+            Stand.CLOSED,
+        ),
+        (Workload(missing_runtime_classes=("old",)), Gate.IMAGES, Stand.OPEN),
+        (Workload(runtime_classes_known=False), Gate.CAPACITY, Stand.UNKNOWN),
+        (Workload(runtime_classes_known=False), Gate.IMAGES, Stand.UNKNOWN),
+        # What pods have was added when they were created, and closes as ever.
+        (replace(large(5), runtime_classes_known=False), Gate.CAPACITY, Stand.CLOSED),
+        (replace(declares("10.0.17763"), runtime_classes_known=False), Gate.IMAGES, Stand.CLOSED),
+    ],
+)
+def test_a_runtime_class_that_does_not_exist_closes_and_one_that_is_not_known_is_unknown(
+    workload: Workload, name: Gate, stand: Stand
+) -> None:
+    nodes = settled_nodes(2)
+    assert gate(name, nodes=nodes, os=NEWER, upgrade=REPLACE, workloads={"w1": workload}).stand is stand
+
+
+def test_runtime_classes_are_named_and_a_missing_right_to_list_them_is_said() -> None:
+    missing = gate(Gate.CAPACITY, workloads={"w1": Workload(missing_runtime_classes=("a", "b"))})
+    assert "a RuntimeClass that does not exist (a, b)" in missing.message
+    snapshot = upgrade_snapshot(
+        upgrade_pool(REPLACE, os=NEWER),
+        settled_nodes(),
+        workloads={"w1": Workload(runtime_classes_known=False)},
+    )
+    assert "Wait for the next list" in gates_of(snapshot)[Gate.CAPACITY].opens
+    forbidden = with_pods(snapshot, runtime_classes_forbidden="Allow the operator to list RuntimeClasses.")
+    for name in (Gate.CAPACITY, Gate.IMAGES):
+        assert gates_of(forbidden)[name].opens == "Allow the operator to list RuntimeClasses."
+
+
 def test_a_build_of_any_length_is_cut() -> None:
     """The API server permits 256 KiB of annotations on a pod."""
     found = gate(Gate.IMAGES, os=NEWER, upgrade=REPLACE, workloads={"w1": declares("9" * 200_000)})

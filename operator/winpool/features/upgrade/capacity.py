@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.quantity import rounded
 from winpool.api.text import grouped
 from winpool.features.upgrade.eligible import (
@@ -28,6 +29,7 @@ from winpool.features.upgrade.eligible import (
 )
 from winpool.model.node import Node, is_available
 from winpool.model.pods import WORKLOAD_EXAMPLES_KEPT, PodShape, Workload
+from winpool.support.versions import build_text_of
 
 MOST_STEPS: Final = 4096
 """Nodes that one attempt tries, over all pods: a millisecond."""
@@ -217,7 +219,8 @@ class CapacityJudge:
     ``build_of`` is the Windows build of a node, such as 10.0.20348, empty where it is not known. A node of
     unknown build, without a workload, with an incomplete one, or that does not report how much it has takes
     no pods; but where it may have room, no misfit is certain. So it is with ``others``, the nodes outside of
-    the pool, which are read only where pods do not fit on ``nodes``.
+    the pool, which are read only where pods do not fit on ``nodes``. Pods that ask for another build,
+    since their RuntimeClass has changed, would go to nodes that are not read here: they are unclear.
     """
 
     nodes: Sequence[Node]
@@ -248,16 +251,20 @@ class CapacityJudge:
         if group is None:
             there = [node for node in (self.others if is_wide else ()) if self.build_of(node) in (build, "")]
             unknown = [*self._of_build.get("", ()), *sorted(there, key=lambda node: node.name)]
-            group = _Group(self._of_build.get(build, ()), unknown, self.workloads)
+            group = _Group(build, self._of_build.get(build, ()), unknown, self.workloads)
             self._groups[build, is_wide] = group
         return group
 
 
 class _Group:
-    """The ``nodes`` of one build, and others that may have room, of which that is ``unknown``."""
+    """The ``nodes`` of one ``build``, and others that may have room, of which that is ``unknown``."""
 
     def __init__(
-        self, nodes: Sequence[Node], unknown: Sequence[Node], workloads: Mapping[str, Workload]
+        self,
+        build: str,
+        nodes: Sequence[Node],
+        unknown: Sequence[Node],
+        workloads: Mapping[str, Workload],
     ) -> None:
         listed = [*nodes, *unknown]
         self._numbers = {node.name: number for number, node in enumerate(listed)}
@@ -278,7 +285,7 @@ class _Group:
             possible=roomiest_first(possible, listed),
             shapes=shapes.values(),
         )
-        self._needs = _needs_of(shapes, self._eligibility)
+        self._needs = _needs_of(shapes, self._eligibility, build)
 
     def judge(self, node: Node) -> Fit:
         workload, needs = self.workloads.get(node.name), self._needs
@@ -302,12 +309,15 @@ class _Group:
         return Fit(0, unclear, unknown=not workload.is_complete)
 
 
-def _needs_of(shapes: Mapping[int, PodShape], eligibility: Eligibility) -> dict[int, Need | None]:
-    """Return what pods of each shape need, by the identity of the shape; None where that is not clear."""
+def _needs_of(shapes: Mapping[int, PodShape], eligibility: Eligibility, build: str) -> dict[int, Need | None]:
+    """Return what pods of each shape need, by the identity of the shape; None where that is not clear.
+
+    ``build`` is that of the nodes that are looked at.
+    """
     asked = {
         name: (eligible, max(shape.requests.cpu_milli, 0), max(shape.requests.memory, 0))
         for name, shape in shapes.items()
-        if not shape.unclear and (eligible := eligibility.of(shape))
+        if not shape.unclear and not _is_for_another(shape, build) and (eligible := eligibility.of(shape))
     }
     bits = grid_of(list(asked.values()))
     largest_cpu = max([1, *(cpu for _, cpu, _ in asked.values())])
@@ -330,6 +340,12 @@ def _needs_of(shapes: Mapping[int, PodShape], eligibility: Eligibility) -> dict[
             )
         found[name] = made[same]
     return found
+
+
+def _is_for_another(shape: PodShape, build: str) -> bool:
+    """Whether pods of ``shape`` ask for nodes of another Windows build."""
+    asked = next((value for key, value in shape.selector if key == WINDOWS_BUILD_LABEL), "")
+    return build_text_of(asked) not in ("", build)
 
 
 def _examples(demands: Iterable[Demand]) -> tuple[str, ...]:

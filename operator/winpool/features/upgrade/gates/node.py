@@ -9,7 +9,7 @@ from winpool.api.matrix import Verdict
 from winpool.api.upgrade import Method
 from winpool.features.upgrade.gates.pool import CONTROL_PLANE_UNKNOWN_FIX
 from winpool.features.upgrade.gates.world import FindingsOf, World
-from winpool.features.upgrade.records import GateFinding, NodeUpgrade
+from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stand
 from winpool.model.pods import BlockedBy, DeclaredBuild
 from winpool.support.compat import Isolation, compatible
 from winpool.support.servicing import skew_reasons
@@ -83,14 +83,36 @@ _WAIT: Final = (
 )
 
 
-def capacity(_: World, candidate: NodeUpgrade) -> GateFinding:
+def capacity(world: World, candidate: NodeUpgrade) -> GateFinding:
     """Judge whether the other nodes of the same build can take the pods of the node, by their requests."""
-    fit = candidate.fit
-    if candidate.workload is None or fit is None:
+    workload, fit = candidate.workload, candidate.fit
+    if workload is None or fit is None:
         return _NO_PODS_KNOWN[Gate.CAPACITY]
+    if missing := workload.missing_runtime_classes:
+        return world.once((_CAPACITY, missing), lambda: _without_runtime_class(missing))
     if fit.unfit:
         return _FULL
-    return _CAPACITY_UNCLEAR if fit.unclear or fit.unknown or not candidate.workload.is_complete else _ROOM
+    if not workload.runtime_classes_known:
+        return _runtime_classes_unknown(_CAPACITY, world)
+    return _CAPACITY_UNCLEAR if fit.unclear or fit.unknown or not workload.is_complete else _ROOM
+
+
+def _without_runtime_class(missing: tuple[str, ...]) -> GateFinding:
+    return _CAPACITY.closed(
+        f"Pods there name a RuntimeClass that does not exist ({', '.join(missing)}), so the API server "
+        "refuses the pods that would replace them.",
+        "Create the RuntimeClass, or change runtimeClassName in what the pods come from.",
+    )
+
+
+def _runtime_classes_unknown(findings: FindingsOf, world: World) -> GateFinding:
+    return findings.unknown(
+        "The RuntimeClasses of pods there are not known, and so it is not known which nodes take the pods "
+        "that would replace them.",
+        world.runtime_classes_forbidden
+        or "Wait for the next list of all pods and RuntimeClasses. If it fails, read the operator's log. The "
+        "gate does not close for them.",
+    )
 
 
 _FULL: Final = _CAPACITY.closed(
@@ -115,7 +137,9 @@ def images(world: World, candidate: NodeUpgrade) -> GateFinding:
         return _NO_PODS_KNOWN[Gate.IMAGES]
     builds = tuple(sorted({(each.build, each.is_bound) for each in workload.declared}))
     is_unclear = bool(workload.undeclared) or not workload.is_complete
-    return world.once((_IMAGES, builds, is_unclear), lambda: _declared(world, workload.declared, is_unclear))
+    found = world.once((_IMAGES, builds, is_unclear), lambda: _declared(world, workload.declared, is_unclear))
+    is_closed = found.stand is Stand.CLOSED
+    return found if is_closed or workload.runtime_classes_known else _runtime_classes_unknown(_IMAGES, world)
 
 
 def _declared(world: World, declared: tuple[DeclaredBuild, ...], is_unclear: bool) -> GateFinding:
@@ -141,7 +165,7 @@ def _declared(world: World, declared: tuple[DeclaredBuild, ...], is_unclear: boo
             f"Pods there declare the Windows build {_listed(refused)}, and do not run on Windows Server "
             f"{world.release} ({host.build_text}).",
             "Move these pods to other nodes, or build their images for the release in spec.os.version and "
-            "change what the pods declare.",
+            "change what the pods declare, or the RuntimeClass that they name.",
         )
     return _IMAGES_UNCLEAR if is_unclear else _ALL_RUN
 

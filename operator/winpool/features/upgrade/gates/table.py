@@ -111,14 +111,16 @@ GATES: Final[tuple[PoolGate | NodeGate, ...]] = (
     NodeGate(
         Gate.CAPACITY,
         "The other nodes of the same Windows build can take the pods of the node, by requests, selectors and "
-        "tolerations. It closes only where a pod is known to find no other node.",
-        "More nodes of this build, smaller requests, or fewer pods.",
+        "tolerations, with what their RuntimeClass adds now. It closes only where a pod is known to find no "
+        "other node, or names a RuntimeClass that does not exist.",
+        "More nodes of this build, smaller requests, fewer pods, or the RuntimeClass that is missing.",
         capacity,
     ),
     NodeGate(
         Gate.IMAGES,
         "With `method: Replace`, the pods of the node run on the target, by the Windows build that they "
-        "declare. It closes only where a pod is known not to run there. It is open for `method: InPlace`.",
+        "declare or their RuntimeClass selects now. It closes only where a pod is known not to run there. It "
+        "is open for `method: InPlace`.",
         "Images for the target, and pods that declare it.",
         images,
     ),

@@ -169,7 +169,8 @@ class World:
 
     ``release`` is what nodes are brought to, as the support matrix names it. ``minor`` is that of the control
     plane, None where its version is not known. ``nodes`` are those of the pool. ``budgets_forbidden``
-    says which right is missing to list PodDisruptionBudgets; empty where none is known to be.
+    says which right is missing to list PodDisruptionBudgets, ``runtime_classes_forbidden`` which one to list
+    RuntimeClasses; empty where none is known to be.
     """
 
     def __init__(
@@ -192,6 +193,7 @@ class World:
         self.now = snapshot.now
         self.nodes = nodes
         self.budgets_forbidden = snapshot.pods.budgets_forbidden
+        self.runtime_classes_forbidden = snapshot.pods.runtime_classes_forbidden
         self._found: dict[Hashable, GateFinding] = {}
 
     def once(self, key: Hashable, judge: Callable[[], GateFinding]) -> GateFinding:
