@@ -127,7 +127,7 @@ def test_an_exec_plugin_that_prompts_and_is_slow_prompts_once(world: World, seco
     done = run(*PLUGIN, "plan", pool, KUBECONFIG=str(sign_in.kubeconfig))
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(PROMPT) == 1
-    assert sign_in.runs == 6, "pools, nodes, version, the Lease, budgets and pods"
+    assert sign_in.runs == 7, "pools, nodes, version, the Lease, budgets, RuntimeClasses and pods"
     has_the_same_answer(KUBECONFIG=str(sign_in.kubeconfig))
 
 
@@ -178,6 +178,21 @@ def test_flags_have_the_effect_that_they_have_for_kubectl(
     assert done.returncode == code
 
 
+def test_the_api_server_takes_the_runtime_class_of_a_pool(world: World) -> None:
+    world.fleet(windows=1)
+    taints = [{"key": "os", "value": "y", "effect": "NoSchedule"}]
+    pool = world.apply(world.pool(mode="Paused", os={"version": "2022"}, taints=taints))
+    done = run(*PLUGIN, "runtimeclass", pool, KUBECONFIG=str(world.testbed.kubeconfig("admin")))
+    assert (done.returncode, done.stderr) == (0, "")
+    seen = world.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=done.stdout)
+    found = json.loads(seen)
+    assert (found["metadata"]["name"], found["handler"]) == ("windows-2022", "runhcs-wcow-process")
+    assert found["scheduling"] == {
+        "nodeSelector": {"kubernetes.io/os": "windows", "node.kubernetes.io/windows-build": "10.0.20348"},
+        "tolerations": [{"key": "os", "operator": "Equal", "value": "y", "effect": "NoSchedule"}],
+    }
+
+
 @pytest.mark.nightly
 def test_the_calls_of_a_verb_do_not_grow_with_nodes(world: World) -> None:
     """What ``docs/cli.md`` says: each call is a line of a kubectl that notes it."""
@@ -195,10 +210,11 @@ def test_the_calls_of_a_verb_do_not_grow_with_nodes(world: World) -> None:
     expected = {
         ("status",): 3,
         ("status", pool): 3,
-        ("plan", pool): 6,
-        ("why", node): 6,
+        ("plan", pool): 7,
+        ("why", node): 7,
         ("why", "nobody"): 5,
         ("join-config", pool): 2,
+        ("runtimeclass", pool): 2,
         ("check", "-f", str(folder / "pods.yaml"), "--pool", pool): 2,
         ("check", "-f", str(folder / "class.yaml"), "--pool", pool): 3,
         ("uninstall", "--plan"): 10,

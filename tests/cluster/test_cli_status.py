@@ -251,7 +251,12 @@ def test_on_a_terminal_it_draws_over_what_it_drew_and_has_colours(world: World) 
 
 
 def test_a_pool_that_there_is_not_is_a_sentence_and_exit_code_1(testbed: Testbed) -> None:
-    for arguments in (("status", "nobody"), ("status", "wnp/nobody", "-w"), ("join-config", "nobody")):
+    for arguments in (
+        ("status", "nobody"),
+        ("status", "wnp/nobody", "-w"),
+        ("join-config", "nobody"),
+        ("runtimeclass", "nobody"),
+    ):
         done = winpool(testbed.kubeconfig("admin"), *arguments)
         assert (done.returncode, done.stdout) == (1, "")
         (line,) = done.stderr.splitlines()
@@ -277,6 +282,7 @@ ASKING = (
     ("status",),
     ("status", "win-2022"),
     ("join-config", "win-2022"),
+    ("runtimeclass", "win-2022"),
     ("validate", "--dry-run=server", "-f", "-"),
 )
 """Every way to ask a cluster."""

@@ -30,8 +30,8 @@ WindowsNodePool. Write the name of a pool as for kubectl: NAME, wnp/NAME or
 windowsnodepools.winpool.dev/NAME."""
 
 VERBS: Final = (
-    *("audit", "check", "join-config", "matrix", "memory", "memory replay", "plan", "status"),
-    *("uninstall", "validate", "why"),
+    *("audit", "check", "join-config", "matrix", "memory", "memory replay", "plan"),
+    *("runtimeclass", "status", "uninstall", "validate", "why"),
 )
 """In the order in which ``--help`` lists them. Each is a module, which is loaded where it is needed."""
 

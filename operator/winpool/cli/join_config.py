@@ -299,24 +299,24 @@ def notes(settings: KubeletSettings) -> Iterator[str]:
         yield f"nodeSelector also requires {' and '.join(settings.unmet)}: make sure that the nodes match"
 
 
-class _Quoted(str):
+class Quoted(str):
     """A text that stands in quotes: without them y is a boolean to a kubelet, and 1e3 a number."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes ``_Quoted`` too."""
+    """Writes ``Quoted`` too."""
 
 
-def _represent(dumper: yaml.SafeDumper, text: _Quoted) -> yaml.ScalarNode:
+def _represent(dumper: yaml.SafeDumper, text: Quoted) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
 
 
-_Dumper.add_representer(_Quoted, _represent)
+_Dumper.add_representer(Quoted, _represent)
 
 
 def _kubelet(settings: KubeletSettings) -> str:
-    parts = [_comment(_head(settings)) + _dumped(_KIND)]
-    parts += [_comment(said) + _dumped(content) for said, content in _sections(settings)]
+    parts = [_comment(_head(settings)) + dumped(_KIND)]
+    parts += [_comment(said) + dumped(content) for said, content in _sections(settings)]
     if settings.labels:
         said = "The file has no field for labels. Start the kubelet with this flag:"
         parts.append(_comment(said) + f"#   --node-labels={settings.node_labels}\n")
@@ -340,13 +340,13 @@ def _sections(settings: KubeletSettings) -> Iterator[tuple[str, Mapping[str, Any
     said = f"{_NO_CGROUPS} {_STARTS if settings.kubelet >= IGNORES_CGROUPS_FROM else _DOES_NOT_START}"
     yield said, {"cgroupsPerQOS": False, "enforceNodeAllocatable": []}
     if settings.spec.reserved_memory is not None:
-        reservations = {name: {"memory": _Quoted(size)} for name, size in settings.reservations.items()}
+        reservations = {name: {"memory": Quoted(size)} for name, size in settings.reservations.items()}
         yield f"{settings.spec.reserved_memory.told}. {_RESERVATIONS}", reservations
         said = _THRESHOLDS if settings.kubelet >= EVICTS_FROM else f"{_THRESHOLDS} {_NO_EVICTION}"
-        yield said, {"evictionHard": {name: _Quoted(size) for name, size in settings.thresholds.items()}}
+        yield said, {"evictionHard": {name: Quoted(size) for name, size in settings.thresholds.items()}}
     if settings.spec.taints:
         taints = [
-            {"key": _Quoted(each.key), "value": _Quoted(each.value), "effect": _Quoted(each.effect)}
+            {"key": Quoted(each.key), "value": Quoted(each.value), "effect": Quoted(each.effect)}
             for each in settings.spec.taints
         ]
         yield _TAINTS, {"registerNode": True, "registerWithTaints": taints}
@@ -357,7 +357,8 @@ def _comment(said: str) -> str:
     return "".join(f"# {line}\n" for line in lines)
 
 
-def _dumped(content: Mapping[str, Any]) -> str:
+def dumped(content: Mapping[str, Any]) -> str:
+    """Return the YAML of ``content``, in the order of its keys."""
     return yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=_NEVER_FOLDED, allow_unicode=True)
 
 

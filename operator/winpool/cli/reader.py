@@ -117,7 +117,7 @@ def leader_problem(kubectl: Kubectl) -> str:
 def pool_and_version(name: str, flags: Sequence[str]) -> tuple[Mapping[str, Any], str]:
     """Return the pool, and the version of the API server. Raises NoSuchPoolError and NotAskedError."""
     with Kubectl(flags) as kubectl:
-        return _pool(kubectl, name), read_version(kubectl)
+        return pool_content(kubectl, name), read_version(kubectl)
 
 
 def read_members(pool: str, flags: Sequence[str]) -> Nodes:
@@ -127,7 +127,7 @@ def read_members(pool: str, flags: Sequence[str]) -> Nodes:
     Raises NoSuchPoolError and NotAskedError.
     """
     with Kubectl(flags) as kubectl:
-        content = _pool(kubectl, pool)
+        content = pool_content(kubectl, pool)
         try:
             selector = WindowsNodePool.from_object(content).spec.node_selector
         except InvalidSpecError as error:
@@ -136,7 +136,8 @@ def read_members(pool: str, flags: Sequence[str]) -> Nodes:
     return Nodes(tuple(each for each in found.nodes if selects(selector, each.labels)), found.unread)
 
 
-def _pool(kubectl: Kubectl, name: str) -> Mapping[str, Any]:
+def pool_content(kubectl: Kubectl, name: str) -> Mapping[str, Any]:
+    """Return the pool as the API server has it. Raises NoSuchPoolError and NotAskedError."""
     try:
         return dict(decoded(msgspec.json.Decoder(PoolObject).decode, kubectl.get(f"{POOLS_PATH}/{name}")))
     except KubectlError as error:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 VERBS = (
-    *("audit", "check", "join-config", "matrix", "memory", "memory replay", "plan", "status"),
-    *("uninstall", "validate", "why"),
+    *("audit", "check", "join-config", "matrix", "memory", "memory replay", "plan"),
+    *("runtimeclass", "status", "uninstall", "validate", "why"),
 )
 
 
@@ -155,7 +155,15 @@ def test_offline_nothing_is_loaded_that_could_reach_a_cluster(arguments: list[st
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
-    [["status"], ["plan", "a"], ["why", "a"], ["memory"], ["uninstall", "--plan"], ["join-config", "a"]],
+    [
+        ["status"],
+        ["plan", "a"],
+        ["why", "a"],
+        ["memory"],
+        ["uninstall", "--plan"],
+        ["join-config", "a"],
+        ["runtimeclass", "a"],
+    ],
 )
 def test_online_it_loads_no_client_of_its_own(arguments: list[str], tmp_path: Path) -> None:
     program = (
