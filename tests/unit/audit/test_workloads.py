@@ -131,6 +131,12 @@ def test_the_first_evidence_decides(spec: Object, os: PodOS, evidence: str) -> N
     assert judged(spec) == (os, evidence)
 
 
-def test_an_annotation_is_evidence() -> None:
-    key = "winpool.dev/windows-build"
-    assert judged({}, {key: "10.0.20348"}) == (WINDOWS, f"metadata.annotations[{key}]")
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("winpool.dev/windows-build", "10.0.20348"),
+        ("experimental.windows.kubernetes.io/isolation-type", "hyperv"),
+    ],
+)
+def test_an_annotation_is_evidence(key: str, value: str) -> None:
+    assert judged({}, {key: value}) == (WINDOWS, f"metadata.annotations[{key}]")

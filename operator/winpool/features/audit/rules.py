@@ -15,7 +15,7 @@ from typing import Final
 
 from winpool.features.audit import conditions
 from winpool.features.audit.conditions import Find, Test, set_to, value_is, where
-from winpool.features.audit.workloads import BETA_OS_LABEL, Place, PodOS, Workload
+from winpool.features.audit.workloads import BETA_OS_LABEL, ISOLATION_ANNOTATION, Place, PodOS, Workload
 from winpool.support.versions import Minor
 
 OLDEST: Final = Minor(1, 32)
@@ -261,7 +261,7 @@ PLACEMENT: Final = (
     ),
     Rule(
         code="P11",
-        fields=("metadata.annotations[experimental.windows.kubernetes.io/isolation-type]",),
+        fields=(f"metadata.annotations[{ISOLATION_ANNOTATION}]",),
         find=set_to("hyperv"),
         happens="No part of Kubernetes reads this annotation since 1.21: the containers run with process "
         "isolation.",

@@ -40,6 +40,9 @@ CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 BETA_OS_LABEL: Final = "beta.kubernetes.io/os"
 """Kubelets still set it. https://kubernetes.io/docs/reference/labels-annotations-taints/"""
 
+ISOLATION_ANNOTATION: Final = "experimental.windows.kubernetes.io/isolation-type"
+"""Only Windows ever had it. https://kubernetes.io/docs/concepts/windows/intro/"""
+
 _OS_LABELS: Final = (OS_LABEL, BETA_OS_LABEL)
 _AFFINITY: Final = (
     "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[*]"
@@ -151,6 +154,7 @@ def _verdict(pod: Any, os_name: str, selects: PodOS, by: str) -> tuple[PodOS, st
         "spec.securityContext.windowsOptions",
         "spec.containers[*].securityContext.windowsOptions",
         f"metadata.annotations[{WINDOWS_BUILD_ANNOTATION}]",
+        f"metadata.annotations[{ISOLATION_ANNOTATION}]",
     ):
         if found := next(below(pod, field), None):
             return PodOS.WINDOWS, found.path
