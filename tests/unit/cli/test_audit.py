@@ -69,7 +69,7 @@ def test_a_finding_is_one_line_with_place_object_rule_severity_field_and_fix(plu
     assert ended.out == [
         "stdin:15: Deployment web: R17 Error spec.template.spec.containers[0].securityContext.privileged: "
         "The API server refuses the pods, because spec.os.name is windows. Remove it, also if it is false. "
-        "Use a HostProcess container for rights on the node.",
+        "Only HostProcess containers have rights on the node.",
         "stdin:19: Deployment web: W13 Warning spec.template.spec.volumes[0].emptyDir.medium: Windows has no "
         "tmpfs: the volume is a folder on the disk of the node. What is secret in it is on that disk, and "
         "sizeLimit limits no memory. Remove medium, and encrypt the volume of the node.",

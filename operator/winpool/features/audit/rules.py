@@ -419,7 +419,7 @@ REFUSED: Final = (
         "R17",
         f"{_CONTAINER}.privileged",
         happens="Windows has no privileged containers: the container gets no further rights.",
-        fix="Remove it, also if it is false. Use a HostProcess container for rights on the node.",
+        fix="Remove it, also if it is false. Only HostProcess containers have rights on the node.",
         without=Severity.INFO,
         worse=(Severity.WARNING, value_is(True)),
         sources=(_HOST_PROCESS,),
