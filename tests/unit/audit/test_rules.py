@@ -212,6 +212,21 @@ def test_programs_of_linux_and_pings_are_known_by_their_words(command: Any, foun
     assert codes(a_pod(container={"livenessProbe": {"exec": {"command": command}}})) == found
 
 
+@pytest.mark.parametrize(
+    ("image", "found"),
+    [
+        ("registry.example/tests/busybox:1.29", set()),
+        ("acme/busybox", set()),
+        ("busybox:1.36", {"W42"}),
+        ("docker.io/library/busybox", {"W42"}),
+        ("acme/notbusybox", {"W42"}),
+    ],
+)
+def test_busybox_for_windows_has_programs_of_linux(image: str, found: set[str]) -> None:
+    assert codes(a_pod(container={"image": image, "command": ["/bin/sh"]})) == found
+    assert codes(a_pod(container={"image": image, "livenessProbe": {"exec": {"command": ["sh"]}}})) == found
+
+
 def test_a_program_of_linux_is_named() -> None:
     [found] = found_in(a_pod(container={"command": ["/bin/sh", "-c", "secret"]}))
     assert found.says.endswith(" The program is /bin/sh.")

@@ -45,6 +45,9 @@ _MUST_EXIST: Final = ("Directory", "File", "Socket", "CharDevice", "BlockDevice"
 _LINUX_PROGRAM: Final = re.compile(
     r"(/usr)?/s?bin/(?!.*\.(exe|cmd|bat|ps1)$)\S+|(ba|da|z|k|a)?sh", re.IGNORECASE
 )
+_BUSYBOX: Final = re.compile(r".+/(?<!library/)busybox(?:[:@].*)?")
+"""Those for Windows have its programs in C:\\bin (k8s.io/kubernetes test/images/busybox/Dockerfile_windows).
+Docker Hub's own is for Linux alone."""
 _PING: Final = re.compile(r"(?:^|[\s\\/\"'&|;(])ping(?:\.exe)?\s+([^&|;>\n\"')]+)", re.IGNORECASE)
 _OWN_ADDRESS: Final = re.compile(
     r"localhost|127\.[\d.]+|::1|%computername%|\$env:computername", re.IGNORECASE
@@ -289,11 +292,16 @@ def piped_host_process(workload: Workload, places: Sequence[Place]) -> Iterable[
     return [each for each in places if isinstance(each.value, str) and _PIPE.match(each.value)]
 
 
-def linux_programs(_: Workload, places: Sequence[Place]) -> Iterator[Place]:
+def linux_programs(workload: Workload, places: Sequence[Place]) -> Iterator[Place]:
     """Find commands whose program is one of Linux. ``args`` begin with one if there is no command."""
     paths = {each.path for each in places}
+    with_programs = tuple(
+        f"{each.path}." for each in workload.containers() if _BUSYBOX.fullmatch(str(each.value.get("image")))
+    )
     for each in places:
         if each.path.endswith(".args") and f"{each.path.removesuffix('args')}command" in paths:
+            continue
+        if each.path.startswith(with_programs):
             continue
         if (words := _words(each)) and _LINUX_PROGRAM.fullmatch(words[0]):
             yield Place(each.path, each.value, more=f"The program is {words[0]}.")
