@@ -85,6 +85,7 @@ def affinity(*terms: Object) -> Object:
 
 WINDOWS, LINUX, UNKNOWN = PodOS
 OS, BETA, BUILD = "kubernetes.io/os", "beta.kubernetes.io/os", "node.kubernetes.io/windows-build"
+SKU = "kubernetes.azure.com/os-sku"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,9 @@ OS, BETA, BUILD = "kubernetes.io/os", "beta.kubernetes.io/os", "node.kubernetes.
         ({"nodeSelector": {OS: "windows"}}, WINDOWS, "spec.nodeSelector"),
         ({"nodeSelector": {BETA: "windows"}}, WINDOWS, "spec.nodeSelector"),
         ({"nodeSelector": {BUILD: "10.0.20348"}}, WINDOWS, "spec.nodeSelector"),
+        ({"nodeSelector": {SKU: "Windows2022"}}, WINDOWS, "spec.nodeSelector"),
+        ({"nodeSelector": {SKU: "AzureLinux"}}, UNKNOWN, ""),
+        ({"nodeSelector": {SKU: 2022}}, UNKNOWN, ""),
         ({"nodeSelector": {OS: "linux"}, "runtimeClassName": "win"}, LINUX, "spec.nodeSelector"),
         ({"runtimeClassName": "win"}, WINDOWS, "the RuntimeClass win"),
         ({"runtimeClassName": "other"}, UNKNOWN, ""),
@@ -104,6 +108,10 @@ OS, BETA, BUILD = "kubernetes.io/os", "beta.kubernetes.io/os", "node.kubernetes.
         (affinity(term(OS, "NotIn", "linux")), WINDOWS, "spec.affinity.nodeAffinity"),
         (affinity(term(OS, "NotIn", "windows")), LINUX, "spec.affinity.nodeAffinity"),
         (affinity(term(BUILD, "Exists")), WINDOWS, "spec.affinity.nodeAffinity"),
+        (affinity(term(SKU, "In", "Windows2022", "WindowsAnnual")), WINDOWS, "spec.affinity.nodeAffinity"),
+        (affinity(term(SKU, "In", "Windows2022", "Ubuntu")), UNKNOWN, ""),
+        (affinity(term(SKU, "NotIn", "Windows2019")), UNKNOWN, ""),
+        (affinity(term(SKU, "In")), UNKNOWN, ""),
         (affinity(term(OS, "In", "windows", "linux")), UNKNOWN, ""),
         (affinity(term(OS, "In", "windows"), term("disk", "Exists")), UNKNOWN, ""),
         (affinity(term(OS, "In", "windows"), term(OS, "In", "linux")), UNKNOWN, ""),

@@ -40,6 +40,10 @@ CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 BETA_OS_LABEL: Final = "beta.kubernetes.io/os"
 """Kubelets still set it. https://kubernetes.io/docs/reference/labels-annotations-taints/"""
 
+_AKS_SKU_LABEL: Final = "kubernetes.azure.com/os-sku"
+"""Windows2022 and the like; AKS says to select it for an upgrade in place of the OS.
+https://learn.microsoft.com/azure/aks/upgrade-windows-os"""
+
 ISOLATION_ANNOTATION: Final = "experimental.windows.kubernetes.io/isolation-type"
 """Only Windows ever had it. https://kubernetes.io/docs/concepts/windows/intro/"""
 
@@ -179,9 +183,14 @@ def _selected(pod: Any, added: Mapping[str, Any], runtime_class: str) -> tuple[P
 
 def _of_labels(labels: Mapping[str, Any]) -> PodOS:
     named = {labels.get(each) for each in _OS_LABELS if isinstance(labels.get(each), str)}
-    if WINDOWS_BUILD_LABEL in labels or PodOS.WINDOWS in named:
+    is_sku = _is_windows_sku(labels.get(_AKS_SKU_LABEL))
+    if WINDOWS_BUILD_LABEL in labels or PodOS.WINDOWS in named or is_sku:
         return PodOS.WINDOWS
     return PodOS.LINUX if PodOS.LINUX in named else PodOS.UNKNOWN
+
+
+def _is_windows_sku(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("Windows")
 
 
 def _of_term(term: Any) -> PodOS:
@@ -189,6 +198,8 @@ def _of_term(term: Any) -> PodOS:
         key, operator = (_text(each.value, field) for field in ("key", "operator"))
         values = [inner.value for inner in below(each.value, "values[*]")]
         if key == WINDOWS_BUILD_LABEL and operator in ("In", "Exists"):
+            return PodOS.WINDOWS
+        if key == _AKS_SKU_LABEL and operator == "In" and values and all(map(_is_windows_sku, values)):
             return PodOS.WINDOWS
         if key in _OS_LABELS and values in ([PodOS.WINDOWS], [PodOS.LINUX]):
             is_windows = (values == [PodOS.WINDOWS]) is (operator == "In")
