@@ -220,8 +220,8 @@ PLACEMENT: Final = (
         code="P2",
         fields=("spec.os.name",),
         find=conditions.no_selection,
-        happens="The pods select no Windows nodes: the scheduler does not read os.name. On a Linux node the "
-        "kubelet refuses them (PodOSNotSupported).",
+        happens="The pods do not select nodes by their OS: the scheduler does not read os.name. On a Linux "
+        "node the kubelet refuses them (PodOSNotSupported).",
         fix="Add nodeSelector: {kubernetes.io/os: windows}.",
         severity=Severity.ERROR,
         sources=(f"{_KUBERNETES}/kubelet/lifecycle/predicate.go", _GUIDE),
