@@ -205,8 +205,6 @@ def test_the_calls_of_a_verb_do_not_grow_with_nodes(world: World) -> None:
     program.write_text(f'#!/bin/sh\necho "$*" >> {folder}/calls\nexec {world.testbed.kubectl_path} "$@"\n')
     program.chmod(0o755)
     (folder / "pods.yaml").write_text("{apiVersion: v1, kind: Pod, spec: {containers: []}}")
-    spec = "{runtimeClassName: none, containers: []}"
-    (folder / "class.yaml").write_text(f"{{apiVersion: v1, kind: Pod, spec: {spec}}}")
     expected = {
         ("status",): 3,
         ("status", pool): 3,
@@ -215,8 +213,13 @@ def test_the_calls_of_a_verb_do_not_grow_with_nodes(world: World) -> None:
         ("why", "nobody"): 5,
         ("join-config", pool): 2,
         ("runtimeclass", pool): 2,
-        ("check", "-f", str(folder / "pods.yaml"), "--pool", pool): 2,
-        ("check", "-f", str(folder / "class.yaml"), "--pool", pool): 3,
+        ("audit", "-f", str(folder / "pods.yaml"), "--pool", pool): 3,
+        ("audit", "-f", str(folder / "pods.yaml"), "--host-build", "2022"): 0,
+        ("audit",): 14,
+        ("audit", "-n", "default"): 13,
+        ("audit", "-A"): 13,
+        ("audit", "-A", "--pool", pool): 14,
+        ("audit", "-n", "default", "deploy/web", "sts/db"): 7,
         ("uninstall", "--plan"): 10,
         ("matrix",): 0,
     }

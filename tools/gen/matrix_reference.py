@@ -192,8 +192,8 @@ def render_markdown(matrix: Matrix) -> str:
         "variants for.\n",
         _sandboxes(matrix),
         "## Images on hosts\n",
-        "With process isolation, by builds: rows are hosts, columns are images. `kubectl winpool check` "
-        "asks it for your manifests.\n",
+        "With process isolation, by builds: rows are hosts, columns are images. `kubectl winpool audit` "
+        "asks it for your workloads.\n",
         hosts(matrix),
         "## Kubelets and API servers\n",
         skew(matrix),

@@ -22,9 +22,9 @@ HEAD: Final = f"""\
 
 What of a pod the API server refuses if the pod is for Windows, what the kubelet and Windows ignore, and what
 means something else there than on Linux.
-[`kubectl winpool audit`](../cli.md#find-what-of-your-workloads-does-not-run-on-windows) finds all of it in
-manifests, and `kubectl winpool audit --explain CODE` prints a row of this page. The rows hold for Kubernetes
-{OLDEST} to {NEWEST}.
+[`kubectl winpool audit`](../cli.md#find-what-of-your-workloads-does-not-run-on-windows) finds it in
+manifests and in the cluster, and `kubectl winpool audit --explain CODE` prints a row of this page. The rows
+hold for Kubernetes {OLDEST} to {NEWEST}.
 
 - `containers[*]` are also `initContainers` and `ephemeralContainers`. The fields are those of a pod: in a
   Deployment they are under `spec.template`.
@@ -34,7 +34,11 @@ manifests, and `kubectl winpool audit --explain CODE` prints a row of this page.
 - A workload is for Windows by the first of these: `spec.os.name`; the node selector or required node affinity
   on `kubernetes.io/os` or `node.kubernetes.io/windows-build`, or that of its RuntimeClass; `windowsOptions`
   or the annotation `winpool.dev/windows-build`; a word such as `nanoserver` or `ltsc2022` in an image.
-  Without any of them its OS is unknown, and only P1 is about it.
+  Without any of them its OS is unknown, and only rules about the nodes and RuntimeClasses that it gets are
+  about it.
+- A row that needs more than a manifest says what. In a cluster `audit` reads it; for manifests `--pool`
+  reads nodes and RuntimeClasses, and `--host-build` names Windows versions. What is not known is not judged,
+  and the last line of the output says so.
 - The annotation `{IGNORE_ANNOTATION}: "W13: only a cache"` of the object or of its pods keeps rules
   from being reported. In a file so does the comment `# {IGNORE_ANNOTATION}: W13: only a cache`, for the
   field in its line or after it, with all below it.
@@ -68,6 +72,7 @@ SECTIONS: Final = (
 )
 
 LEFT_OUT: Final = (
+    ("P12", "images for Linux in pods for Windows", "No manifest says for which OS an image is."),
     (
         "R23",
         "resize of a running pod",
@@ -141,6 +146,8 @@ def _section(title: str, text: str, rules: Iterable[Rule]) -> str:
 
 def _cells(rule: Rule) -> tuple[str, ...]:
     needs = "" if rule.needs is Needs.MANIFEST else f" Needs the {rule.needs}."
+    if rule.better_with is not None:
+        needs += f" More precise with the {rule.better_with}."
     return (
         f"`{rule.code}`",
         ", ".join(f"`{each}`" for each in rule.fields),

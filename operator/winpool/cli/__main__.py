@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 PROG: Final = "kubectl winpool"
 
+CHECK: Final = "check is part of audit: use audit -f FILE with --host-build BUILD or --pool POOL"
+"""For people who type the verb of earlier versions."""
+
 DESCRIPTION: Final = """\
 Show the pools of Windows nodes in a cluster, and check manifests and pods
 before you apply them.
@@ -30,7 +33,7 @@ WindowsNodePool. Write the name of a pool as for kubectl: NAME, wnp/NAME or
 windowsnodepools.winpool.dev/NAME."""
 
 VERBS: Final = (
-    *("audit", "check", "join-config", "matrix", "memory", "memory replay", "plan"),
+    *("audit", "join-config", "matrix", "memory", "memory replay", "plan"),
     *("runtimeclass", "status", "uninstall", "validate", "why"),
 )
 """In the order in which ``--help`` lists them. Each is a module, which is loaded where it is needed."""
@@ -56,6 +59,18 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
     return top
 
 
+def _with_verb(others: list[str]) -> list[str]:
+    """Return arguments whose first is a verb, also one of two words.
+
+    Raises SystemExit for one that is gone.
+    """
+    if others[:1] == ["check"]:
+        parser().error(CHECK)
+    if " ".join(others[:2]) in VERBS:
+        return [" ".join(others[:2]), *others[2:]]
+    return others
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the verb named in ``arguments`` (default: those of the process); return the exit code.
 
@@ -72,8 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         flags, others = split(sys.argv[1:] if arguments is None else arguments)
     except FlagError as error:
         parser().error(str(error))
-    if " ".join(others[:2]) in VERBS:
-        others = [" ".join(others[:2]), *others[2:]]
+    others = _with_verb(others)
     given = parser(others[0] if others and others[0] in VERBS else None).parse_args(others)
     given.flags = flags
     # So that every kubectl ends with the plugin, however that is ended.

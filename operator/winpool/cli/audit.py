@@ -9,13 +9,30 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from winpool.api.keys import WINDOWS_BUILD_ANNOTATION
 from winpool.api.text import printable
+from winpool.cli.audit_facts import ISOLATIONS, Read, cluster_of, kind_of, version_named
 from winpool.cli.counts import counted, listed
-from winpool.cli.lenient import Fields
 from winpool.cli.manifests import Manifest, read
-from winpool.cli.parsing import Exit, UsageError, add_filename, add_output, note, note_offline
-from winpool.cli.workloads import node_selectors
-from winpool.features.audit.audit import IGNORE_ANNOTATION, codes_in, findings, ignored, server, severities
+from winpool.cli.parsing import (
+    Exit,
+    UsageError,
+    add_filename,
+    add_output,
+    note,
+    note_offline,
+    pool_name,
+)
+from winpool.features.audit.audit import (
+    IGNORE_ANNOTATION,
+    codes_in,
+    findings,
+    ignored,
+    knows,
+    server,
+    severities,
+)
+from winpool.features.audit.cluster_conditions import unknown_images
 from winpool.features.audit.rules import (
     NEWEST,
     OLDEST,
@@ -25,34 +42,50 @@ from winpool.features.audit.rules import (
     Rule,
     Severity,
 )
-from winpool.features.audit.workloads import PodOS, Workload, workload_of
+from winpool.features.audit.workloads import (
+    RUNTIME_CLASS,
+    PodOS,
+    Workload,
+    runtime_class_of,
+    workload_of,
+)
+from winpool.support.matrix import built_in
 from winpool.support.versions import Minor, parse_minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from winpool.features.audit.audit import Finding
+    from winpool.features.audit.cluster import Cluster
 
 SUMMARY: Final = "Find what of workloads does not run on Windows as written."
 
 DESCRIPTION: Final = f"""\
 Find fields of workloads that the API server refuses in pods for Windows, that
-Windows ignores, or that mean something else there than on Linux.
+Windows ignores, or that mean something else there than on Linux; pods that land
+on nodes of the wrong OS, or on none; images that the nodes do not run.
 
-It reads Pods and all kinds with a pod template, also those that Kubernetes
-does not know. A workload is for Windows by spec.os.name, its node selection,
-its RuntimeClass, windowsOptions, or else by the tags of its images. Each
-finding is one line: place, object, rule, severity, field, what happens, and
-what to do. At the end it says what it could not judge without a cluster.
+With -f it reads manifests: Pods and all kinds with a pod template, also those
+that Kubernetes does not know. Without -f it reads from the cluster: the
+workloads of a namespace (-n; otherwise that of the context), of all namespaces
+(-A), or those that you name; and the nodes, RuntimeClasses, LimitRanges and
+namespaces that decide about them. A workload is for Windows by spec.os.name,
+its node selection, its RuntimeClass, windowsOptions, or else by the tags of its
+images.
+
+The Windows version of an image is the first of these that is given:
+--image-build, the annotation {WINDOWS_BUILD_ANNOTATION} of the pod, the build
+that the pod or its RuntimeClass selects, the tag of the image. A tag can be
+wrong, so it only causes a warning. It contacts no registry.
 
 The annotation {IGNORE_ANNOTATION} of an object or of its pods names
 rules that are not reported, with the reason: "W13: only a cache". So does a
-comment of that name in a file, for the field in its line or after it. All
-rules: docs/reference/workload-rules.md. It contacts no cluster."""
+comment of that name in a file, for the field in its line or after it. The last
+line says what could not be judged. All rules: docs/reference/workload-rules.md"""
 
 EXITS: Final = {
     Exit.YES: "no Error was found, or --explain printed a rule",
-    Exit.UNKNOWN: "a document cannot be read, or no workload says its OS",
+    Exit.UNKNOWN: "something cannot be read, or nothing was judged",
     Exit.USAGE: "the command line is wrong, or a file cannot be opened",
     Exit.NO: "an Error was found: a pod cannot be created or start on Windows",
 }
@@ -63,21 +96,64 @@ EXAMPLES: Final = (
     ("kubectl winpool audit -f app.yaml --min-severity Info", "also what works and is different"),
     ("helm template chart/ | kubectl winpool audit -f -", "audit the output of another program"),
     ("kubectl winpool audit -f app.yaml --kubernetes 1.32", "for an older API server"),
-    ("kubectl winpool audit -f app.yaml --ignore W34,R18 -o json", "without two rules, for programs"),
+    ("kubectl winpool audit -f app.yaml --host-build 2022 --host-build 2025", "on two Windows versions"),
+    ("kubectl winpool audit -f app.yaml --pool win-2022", "on the current nodes of a pool"),
     ("kubectl winpool audit -R -f manifests/ -o sarif", "for a code scanner"),
+    ("kubectl winpool audit -A", "audit all workloads of the cluster"),
+    ("kubectl winpool audit -n shop deploy/web sts/db", "audit two workloads"),
     ("kubectl winpool audit --explain W13", "what a rule is about, and where it is from"),
 )
 
 _BY_CODE: Final = {rule.code: rule for rule in RULES}
 
-_NEEDS_CLUSTER: Final = (
-    "taints of nodes, builds of hosts, LimitRanges, Pod Security of namespaces, drivers of PersistentVolumes"
-)
+_ALWAYS: Final = "drivers of PersistentVolumes"
+"""What no rule judges yet."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes on its command line."""
+    parser.add_argument(
+        "names",
+        metavar="KIND/NAME",
+        nargs="*",
+        help="Audit these workloads of the namespace, such as deploy/web.",
+    )
     add_filename(parser, required=False)
+    parser.add_argument(
+        "-A",
+        "--all-namespaces",
+        action="store_true",
+        help="Audit the workloads of all namespaces of the cluster.",
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--host-build",
+        type=_version,
+        metavar="BUILD",
+        action="append",
+        help="Judge for hosts with this Windows version: 10.0.20348.1607, 20348 or 2022. Can be repeated.",
+    )
+    where.add_argument(
+        "--pool", type=pool_name, metavar="POOL", help="Judge for the nodes of this pool in the cluster."
+    )
+    parser.add_argument(
+        "--runtime",
+        metavar="RUNTIME",
+        default="",
+        help="With --host-build, use this runtime of the hosts, such as containerd://1.7.24.",
+    )
+    parser.add_argument(
+        "--image-build",
+        type=_version,
+        metavar="BUILD",
+        help="Use this Windows version for all images.",
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=tuple(ISOLATIONS),
+        default="process",
+        help="Use this isolation mode of containers. Default: process.",
+    )
     parser.add_argument(
         "--explain",
         type=_rule,
@@ -87,9 +163,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kubernetes",
         type=_minor,
-        default=NEWEST,
         metavar="MINOR",
-        help=f"Judge for the API server of this minor version. Default: {NEWEST}.",
+        help="Judge for the API server of this minor version. Default: that of the cluster, and with -f "
+        f"{NEWEST}.",
     )
     parser.add_argument(
         "--min-severity",
@@ -110,14 +186,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Audit the files, or explain a rule; return the exit code."""
-    note_offline(given, why="no cluster is contacted")
+    """Audit files or the cluster, or explain a rule; return the exit code."""
     if given.explain is not None:
+        note_offline(given, why="no cluster is contacted")
         sys.stdout.writelines(f"{line}\n" for line in explained(given.explain))
         return Exit.YES
-    if not given.filename:
-        raise UsageError("it needs -f FILE or --explain CODE")
-    report = audited(read(given.filename, recursive=given.recursive, goes_on=True), given)
+    if given.filename and (given.names or given.all_namespaces):
+        raise UsageError("-f reads files, KIND/NAME and -A the cluster: use one of them")
+    if given.names and given.all_namespaces:
+        raise UsageError("KIND/NAME is in one namespace: name that with -n instead of -A")
+    if given.runtime and not given.host_build:
+        raise UsageError("--runtime needs --host-build: nodes report their runtime")
+    report = _of_files(given) if given.filename else _of_cluster(given)
     if given.output == "json":
         sys.stdout.write(f"{json.dumps(_content(report), indent=2)}\n")
     elif given.output == "sarif":
@@ -131,24 +211,45 @@ def run(given: argparse.Namespace) -> int:
     return report.code
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A workload, and the manifest that it is from; None for one of the cluster."""
+
+    workload: Workload
+    manifest: Manifest | None
+
+    def at(self, field: str = "") -> str:
+        """Return where it is, or a field of it."""
+        workload, manifest = self.workload, self.manifest
+        if manifest is not None:
+            line = manifest.line_of(field) if field else manifest.line
+            return f"{manifest.file}:{line}: {workload.title}"
+        return "/".join(filter(None, (workload.namespace, workload.kind, workload.name)))
+
+
 @dataclass(slots=True)
 class Report:
     """What an audit found. ``ignored`` and ``below`` count findings that are not shown, by code.
 
-    ``suppressed`` are those that are ignored, each with the reason, as SARIF has it.
+    ``suppressed`` are those that are ignored, each with the reason, as SARIF has it. ``problems`` are what
+    could not be read of the cluster, by why. ``images`` are workloads of which it is not known whether hosts
+    run their images, each with the reason.
     """
 
     minor: Minor
-    shown: list[tuple[Manifest, Workload, Finding]] = field(default_factory=list)
+    cluster: Cluster
+    problems: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    shown: list[tuple[Subject, Finding]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    suppressed: list[tuple[Manifest, Workload, Finding, dict[str, str] | None]] = field(default_factory=list)
+    suppressed: list[tuple[Subject, Finding, dict[str, str] | None]] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
     below: Counter[str] = field(default_factory=Counter)
     judged: Counter[PodOS] = field(default_factory=Counter)
     unknown: list[str] = field(default_factory=list)
     runtime_classes: list[str] = field(default_factory=list)
     without_pods: list[str] = field(default_factory=list)
+    images: dict[str, str] = field(default_factory=dict)
     errors: int = 0
 
     @property
@@ -156,59 +257,107 @@ class Report:
         """The exit code: no, could not tell, or yes."""
         if self.errors:
             return Exit.NO
-        is_judged = any(self.judged[each] for each in (PodOS.WINDOWS, PodOS.LINUX))
-        return Exit.YES if is_judged and not self.unread else Exit.UNKNOWN
+        oses = [PodOS.WINDOWS, PodOS.LINUX]
+        if self.cluster.has_nodes or (self.cluster.hosts and self.cluster.image_build):
+            oses.append(PodOS.UNKNOWN)
+        is_judged = any(self.judged[each] for each in oses)
+        return Exit.YES if is_judged and not self.unread and not self.problems else Exit.UNKNOWN
+
+
+def _of_files(given: argparse.Namespace) -> Report:
+    if given.pool is None:
+        note_offline(given, why="no cluster is contacted")
+    return audited(read(given.filename, recursive=given.recursive, goes_on=True), given)
 
 
 def audited(found: Sequence[Manifest], given: argparse.Namespace) -> Report:
-    """Apply the rules to all workloads in files."""
-    report = Report(min(given.kubernetes, NEWEST))
-    if given.kubernetes > NEWEST:
-        report.notes.append(f"Kubernetes {given.kubernetes} is newer than the rules: judged as {NEWEST}")
-    selectors = node_selectors(Fields.of(each.content) for each in found if _kind(each) == "RuntimeClass")
+    """Apply the rules to all workloads in files, with what is known of the nodes of a pool."""
+    contents = [each.content for each in found if each.content is not None]
+    known = Read()
+    if given.pool is not None:
+        # Imported here: what asks a server takes half a second to load, and offline it is not needed.
+        from winpool.cli.audit_reader import read_for_files
+
+        known = read_for_files(given.flags, given.pool)
+    report = _report(given.kubernetes or NEWEST, cluster_of(known, contents, given), known)
     for each in found:
         report.unread += [each.at(line, fault) for line, fault in each.faults]
-        if each.content is None:
-            continue
-        workload = workload_of(each.content, selectors)
-        if workload is None:
-            if not _kind(each):
-                report.notes.append(each.at(each.line, "no object of Kubernetes: kind is not set"))
-            elif _kind(each) != "RuntimeClass":
-                report.without_pods.append(_kind(each))
-            continue
-        _audit(report, each, workload, given)
+        if each.content is not None:
+            _audit(report, each, each.content, given)
     return report
 
 
-def _audit(report: Report, manifest: Manifest, workload: Workload, given: argparse.Namespace) -> None:
-    where = f"{manifest.file}:{manifest.line}: {workload.title}"
-    report.judged[workload.os] += 1
-    if workload.os is PodOS.UNKNOWN:
-        report.unknown.append(workload.title)
-    if workload.runtime_class and workload.os is not PodOS.LINUX:
-        report.runtime_classes.append(workload.runtime_class)
+def _of_cluster(given: argparse.Namespace) -> Report:
+    from winpool.cli.audit_reader import read_cluster, workload_name
+
+    try:
+        names = [workload_name(each) for each in given.names]
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    known = read_cluster(
+        given.flags,
+        names=names,
+        is_everywhere=given.all_namespaces,
+        pool=given.pool,
+        has_hosts=bool(given.host_build),
+    )
+    minor = given.kubernetes or parse_minor(known.version) or NEWEST
+    report = _report(minor, cluster_of(known, known.contents, given), known)
+    for each in (*(known.classes or ()), *known.contents):
+        _audit(report, None, each, given)
+    return report
+
+
+def _report(asked: Minor, cluster: Cluster, known: Read) -> Report:
+    report = Report(max(OLDEST, min(asked, NEWEST)), cluster, known.problems)
+    if asked != report.minor:
+        age = "newer" if asked > NEWEST else "older"
+        report.notes.append(f"Kubernetes {asked} is {age} than the rules: judged as {report.minor}")
+    return report
+
+
+def _audit(report: Report, manifest: Manifest | None, content: Any, given: argparse.Namespace) -> None:
+    """Apply the rules to an object."""
+    workload = _workload(report, manifest, content)
+    if workload is None:
+        return
+    subject = Subject(workload, manifest)
+    if workload.kind != RUNTIME_CLASS:
+        _count(report, subject)
     reasons, unread = ignored(workload)
     report.notes += [
-        f"{where}: {each!r} in the annotation {IGNORE_ANNOTATION} names no rule: write CODE: REASON"
+        f"{subject.at()}: {each!r} in the annotation {IGNORE_ANNOTATION} names no rule: write CODE: REASON"
         for each in unread
     ]
-    by_line = _commented(report, manifest)
+    by_line = _commented(report, manifest) if manifest else {}
     for each in findings(workload, report.minor):
         suppression = _suppression(manifest, each, given.ignore, reasons, by_line)
         if suppression:
             report.ignored[each.rule.code] += 1
-            report.suppressed.append((manifest, workload, each, suppression))
+            report.suppressed.append((subject, each, suppression))
             continue
         report.errors += each.severity is Severity.ERROR
         if SEVERITIES.index(each.severity) > SEVERITIES.index(given.min_severity):
             report.below[each.rule.code] += 1
         else:
-            report.shown.append((manifest, workload, each))
+            report.shown.append((subject, each))
+
+
+def _workload(report: Report, manifest: Manifest | None, content: Any) -> Workload | None:
+    """Return the pods that an object makes, or a RuntimeClass; note what is neither."""
+    kind, cluster = kind_of(content), report.cluster
+    if kind == RUNTIME_CLASS:
+        return runtime_class_of(content, cluster)
+    workload = workload_of(content, cluster.selectors, cluster)
+    if workload is None and kind:
+        report.without_pods.append(kind)
+    elif workload is None and manifest:
+        report.notes.append(manifest.at(manifest.line, "no object of Kubernetes: kind is not set"))
+    return workload
 
 
 def _suppression(
-    manifest: Manifest,
+    manifest: Manifest | None,
     finding: Finding,
     ignored_codes: Sequence[str],
     reasons: Mapping[str, str],
@@ -221,7 +370,7 @@ def _suppression(
     if code in reasons:
         return {"kind": "inSource", "justification": reasons[code]}
     commented = by_line.get(code, {})
-    lines = commented.keys() & manifest.lines_to(finding.field) if commented else ()
+    lines = commented.keys() & manifest.lines_to(finding.field) if manifest and commented else ()
     return {"kind": "inSource", "justification": commented[min(lines)]} if lines else None
 
 
@@ -241,14 +390,27 @@ def _commented(report: Report, manifest: Manifest) -> dict[str, dict[int, str]]:
     return found
 
 
+def _count(report: Report, subject: Subject) -> None:
+    """Count a workload, and note what is not known of it."""
+    workload = subject.workload
+    title = workload.title if subject.manifest else subject.at()
+    report.judged[workload.os] += 1
+    if workload.os is PodOS.UNKNOWN:
+        report.unknown.append(title)
+    if workload.runtime_class and workload.os is not PodOS.LINUX:
+        report.runtime_classes.append(workload.runtime_class)
+    if why := unknown_images(workload):
+        report.images[title] = why
+
+
 def _lines(report: Report) -> Iterator[str]:
-    for manifest, workload, each in report.shown:
-        place = f"{manifest.file}:{manifest.line_of(each.field)}: {workload.title}"
-        yield f"{place}: {each.rule.code} {each.severity} {each.field}: {each.says} {each.fix}"
+    for subject, each in report.shown:
+        what = f"{each.rule.code} {each.severity} {each.field}"
+        yield f"{subject.at(each.field)}: {what}: {each.says} {each.fix}"
 
 
 def _summary(report: Report) -> str:
-    by_severity = Counter(each.severity for *_, each in report.shown)
+    by_severity = Counter(each.severity for _, each in report.shown)
     said = ", ".join(f"{by_severity[each]} {each}" for each in SEVERITIES if by_severity[each])
     windows = counted(report.judged[PodOS.WINDOWS], "workload")
     text = f"{windows} for Windows, Kubernetes {report.minor}: {counted(len(report.shown), 'finding')}"
@@ -258,30 +420,50 @@ def _summary(report: Report) -> str:
             text += f"; {count.total()} {why} ({_codes(count)})"
     if report.judged[PodOS.LINUX]:
         text += f"; {counted(report.judged[PodOS.LINUX], 'workload')} for Linux skipped"
+    if report.unknown and report.cluster.has_nodes:
+        text += f"; {counted(len(report.unknown), 'workload')} without any OS"
     if report.unread:
         text += f"; {counted(len(report.unread), 'fault')} in documents"
     return text
 
 
 def _not_judged(report: Report) -> str:
-    """Return the one line that says what is not known without a cluster."""
+    """Return the one line that says what is not known, and why."""
     said = [] if report.judged else ["no workload was found"]
     if report.judged[PodOS.WINDOWS]:
-        said.append(_NEEDS_CLUSTER)
-    if report.unknown:
+        said.append(", ".join((*_missing(report.cluster), _ALWAYS)))
+    if report.unknown and not report.cluster.has_nodes:
         said.append(
             f"{counted(len(report.unknown), 'workload')} without any OS ({listed(report.unknown)}): whether "
             "they can land on Windows nodes depends on the taints of these, which needs the cluster (P1)"
         )
-    if report.runtime_classes:
+    if report.runtime_classes and not report.cluster.has_all_classes:
         named = listed(list(dict.fromkeys(report.runtime_classes)))
         said.append(f"the RuntimeClasses that are not in the files ({named})")
+    if report.images:
+        names, why = listed(list(report.images)), next(iter(report.images.values()))
+        said.append(
+            f"whether hosts run the images of {counted(len(report.images), 'workload')} ({names}): {why}"
+        )
     if report.without_pods:
         kinds = listed(list(dict.fromkeys(report.without_pods)))
         said.append(f"{counted(len(report.without_pods), 'object')} without pods that it can find ({kinds})")
     if report.unread:
         said.append("documents that cannot be read")
-    return f"Not judged: {'; '.join(said) or 'nothing, since every workload is for Linux'}."
+    said += [f"{', '.join(whats)}, which cannot be read: {why}" for why, whats in report.problems.items()]
+    return f"Not judged: {'; '.join(said) or _nothing(report)}."
+
+
+def _missing(cluster: Cluster) -> Iterator[str]:
+    """Yield what is not known, with the rules that need it."""
+    for need in Needs:
+        if need not in knows(cluster):
+            codes = [rule.code for rule in RULES if need in (rule.needs, rule.better_with)]
+            yield f"{need} ({', '.join(codes)})"
+
+
+def _nothing(report: Report) -> str:
+    return "nothing" if report.unknown else "nothing, since every workload is for Linux"
 
 
 def _codes(count: Counter[str]) -> str:
@@ -293,11 +475,10 @@ def _content(report: Report) -> dict[str, Any]:
         "kubernetesVersion": str(report.minor),
         "findings": [
             {
-                "file": manifest.file,
-                "line": manifest.line_of(each.field),
-                "kind": workload.kind,
-                "name": workload.name,
-                "evidence": workload.evidence,
+                **_place(subject, each),
+                "kind": subject.workload.kind,
+                "name": subject.workload.name,
+                "evidence": subject.workload.evidence,
                 "code": each.rule.code,
                 "severity": str(each.severity),
                 "field": each.field,
@@ -306,7 +487,7 @@ def _content(report: Report) -> dict[str, Any]:
                 "fix": each.fix,
                 "sources": list(each.rule.sources),
             }
-            for manifest, workload, each in report.shown
+            for subject, each in report.shown
         ],
         "ignored": dict(report.ignored),
         "belowMinSeverity": dict(report.below),
@@ -315,6 +496,13 @@ def _content(report: Report) -> dict[str, Any]:
         "notes": report.notes,
         "notJudged": _not_judged(report),
     }
+
+
+def _place(subject: Subject, finding: Finding) -> dict[str, Any]:
+    manifest = subject.manifest
+    if manifest is None:
+        return {"namespace": subject.workload.namespace}
+    return {"file": manifest.file, "line": manifest.line_of(finding.field)}
 
 
 def explained(rule: Rule) -> Iterator[str]:
@@ -326,12 +514,19 @@ def explained(rule: Rule) -> Iterator[str]:
     yield f"Fix:         {rule.fix}"
     if rule.needs is not Needs.MANIFEST:
         yield f"Needs:       the {rule.needs}; a manifest alone does not show it"
+    if rule.better_with is not None:
+        yield f"Better with: the {rule.better_with}"
     yield f"Known by:    {', '.join(rule.known)}"
     yield from (f"Source:      {each}" for each in rule.sources)
 
 
-def _kind(manifest: Manifest) -> str:
-    return Fields.of(manifest.content).text("kind")
+def _version(text: str) -> str:
+    found = version_named(text, matrix=built_in())
+    if found is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a Windows version: write it as 10.0.20348, 20348 or 2022"
+        )
+    return found
 
 
 def _minor(text: str) -> Minor:

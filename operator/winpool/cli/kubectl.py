@@ -138,8 +138,8 @@ class Kubectl:
         """Yield the pages of a list. Raises NotAskedError, at any page: ``complete`` begins again."""
         token = ""
         while True:
-            more = {"limit": str(PAGE_LIMIT), **({"continue": token} if token else {})}
-            page = decoded(decode, self.get(path, **query, **more))
+            more = {"limit": str(PAGE_LIMIT), **query, **({"continue": token} if token else {})}
+            page = decoded(decode, self.get(path, **more))
             yield page
             token = page.continue_token
             if not token:

@@ -22,17 +22,16 @@ from winpool.cli.kubectl import (
     decoded,
     read_lease,
 )
-from winpool.cli.lenient import Fields
 from winpool.kube.lists import ListPage
-from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page
+from winpool.kube.nodes import NODES_PATH, decode_page
 from winpool.kube.pools import POOLS_PATH, PoolObject, decode_pool_page
 from winpool.kube.wire import server_version
 from winpool.model.pool import NO_ROOM, Pool, read_pool
-from winpool.ownership.selection import selects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from winpool.api.selector import NodeSelector
     from winpool.model.node import Node
 
 
@@ -80,13 +79,6 @@ def list_nodes(kubectl: Kubectl, selector: str = "", *, name: str = "") -> Nodes
     )
 
 
-def read_runtime_classes(flags: Sequence[str]) -> tuple[Fields, ...]:
-    """Return all RuntimeClasses. Raises NotAskedError."""
-    with Kubectl(flags) as kubectl:
-        answer = kubectl.get("/apis/node.k8s.io/v1/runtimeclasses")
-    return Fields.of(decoded(msgspec.json.decode, answer)).all("items")
-
-
 def read_version(kubectl: Kubectl) -> str:
     """Return the ``gitVersion`` of the API server. Raises NotAskedError."""
     return decoded(server_version.decode, kubectl.get("/version")).git_version
@@ -120,20 +112,12 @@ def pool_and_version(name: str, flags: Sequence[str]) -> tuple[Mapping[str, Any]
         return pool_content(kubectl, name), read_version(kubectl)
 
 
-def read_members(pool: str, flags: Sequence[str]) -> Nodes:
-    """Return the Windows nodes that the pool selects.
-
-    By the pool's own selector, so that they are known also where the operator is down or two pools overlap.
-    Raises NoSuchPoolError and NotAskedError.
-    """
-    with Kubectl(flags) as kubectl:
-        content = pool_content(kubectl, pool)
-        try:
-            selector = WindowsNodePool.from_object(content).spec.node_selector
-        except InvalidSpecError as error:
-            raise NotAskedError(f"the pool {pool} cannot be read: {'; '.join(error.problems)}") from None
-        found = list_nodes(kubectl, WINDOWS_SELECTOR)
-    return Nodes(tuple(each for each in found.nodes if selects(selector, each.labels)), found.unread)
+def pool_selector(kubectl: Kubectl, pool: str) -> NodeSelector:
+    """Return the selector of a pool. Raises NoSuchPoolError and NotAskedError."""
+    try:
+        return WindowsNodePool.from_object(pool_content(kubectl, pool)).spec.node_selector
+    except InvalidSpecError as error:
+        raise NotAskedError(f"the pool {pool} cannot be read: {'; '.join(error.problems)}") from None
 
 
 def pool_content(kubectl: Kubectl, name: str) -> Mapping[str, Any]:

@@ -16,10 +16,8 @@ from winpool.features.audit.rules import Rule, Severity
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from winpool.cli.audit import Report
-    from winpool.cli.manifests import Manifest
+    from winpool.cli.audit import Report, Subject
     from winpool.features.audit.audit import Finding
-    from winpool.features.audit.workloads import Workload
 
 _SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
@@ -28,7 +26,7 @@ _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity
 def log_of(report: Report, *, not_judged: str) -> dict[str, Any]:
     """Return the log of one audit. What is ignored is in it as suppressed, with the reason."""
     found = [(*each, None) for each in report.shown] + report.suppressed
-    rules = list(dict.fromkeys(each.rule for _, _, each, _ in found))
+    rules = list(dict.fromkeys(each.rule for _, each, _ in found))
     notifications = [(each, "error") for each in report.unread]
     notifications += [(each, "note") for each in (*report.notes, not_judged)]
     run = {
@@ -62,12 +60,12 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 def _result(
     rules: Sequence[Rule],
-    manifest: Manifest | None,
-    workload: Workload,
+    subject: Subject,
     finding: Finding,
     suppression: Mapping[str, str] | None,
 ) -> dict[str, Any]:
-    name = f"{workload.kind}/{workload.name}/{finding.field}"
+    workload, manifest = subject.workload, subject.manifest
+    name = "/".join(filter(None, (workload.namespace, workload.kind, workload.name, finding.field)))
     place: dict[str, Any] = {"logicalLocations": [{"fullyQualifiedName": name}]}
     if manifest is not None:  # the cluster has no lines
         place["physicalLocation"] = {

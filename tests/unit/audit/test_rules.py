@@ -50,9 +50,9 @@ def codes(content: Object, minor: Minor = NEWEST) -> set[str]:
 
 
 def test_every_rule_that_a_manifest_shows_has_a_case() -> None:
-    shipped = [rule.code for rule in RULES if rule.needs is Needs.MANIFEST]
+    shipped = [rule.code for rule in RULES if rule.needs is Needs.MANIFEST and rule.code != "P13"]
     assert len(set(shipped)) == len(shipped)
-    assert {case.code for case in CASES} == set(shipped)
+    assert {case.code for case in CASES} == set(shipped), "P13 is about two objects: test_cluster_rules"
 
 
 def test_every_row_has_its_words_and_its_source() -> None:

@@ -13,9 +13,11 @@ from sarif_kit.validate import validation_errors  # type: ignore[import-untyped]
 from harness.every import every
 from harness.windows_pods import CASES, Case
 from winpool.cli.audit import audited as audited_report
+from winpool.cli.audit_facts import version_named
 from winpool.cli.manifests import documents_of
 from winpool.cli.sarif import log_of
 from winpool.features.audit.rules import NEWEST, RULES, Severity
+from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,10 +48,12 @@ spec:
 CLEAN = WEB.replace("privileged: false", "{}").replace("medium: Memory", "{}")
 PLAIN = "kind: Pod\nmetadata: {name: plain}\nspec: {containers: [{name: a, image: nginx}]}\n"
 LINUX = PLAIN.replace("{containers", "{os: {name: linux}, containers")
-NEEDS = (
-    "Not judged: taints of nodes, builds of hosts, LimitRanges, Pod Security of namespaces, drivers of "
-    "PersistentVolumes"
+OTHERS = (
+    "labels and taints of nodes (P1, P2, P4, P10), runtime handlers of Windows nodes (P9, W16), "
+    "RuntimeClasses of the cluster (P8, P13), Pod Security of namespaces (W10), LimitRanges (W34), drivers "
+    "of PersistentVolumes"
 )
+NEEDS = f"Not judged: builds and runtimes of Windows nodes (P7, P14, W11, W44), {OTHERS}"
 
 UNREAD = "documents that cannot be read"
 
@@ -336,12 +340,15 @@ def test_for_code_scanners_there_is_sarif(plugin: Plugin, tmp_path: Path) -> Non
     assert told[1][1].startswith("Not judged: ")
 
 
+NO_HOSTS = {"pool": None, "host_build": None, "image_build": None, "isolation": "process", "flags": ()}
+
+
 @every("case", CASES, ids=str)
 def test_sarif_is_by_its_schema(case: Case) -> None:
     """Also for a file whose path is absolute, and for rules that are ignored by a flag."""
     text = json.dumps(case.found)
     for ignore in ((), (case.code,)):
-        given = Namespace(kubernetes=NEWEST, ignore=ignore, min_severity=Severity.INFO)
+        given = Namespace(kubernetes=NEWEST, ignore=ignore, min_severity=Severity.INFO, **NO_HOSTS)
         log = log_of(audited_report(documents_of("/a/b.yaml", text), given), not_judged="")
         assert validation_errors(log) == []
         results = log["runs"][0]["results"]
@@ -388,10 +395,127 @@ def test_an_explanation_says_since_when_and_from_where(plugin: Plugin) -> None:
     assert "Known by:    live, source" in out
     assert "API server:  accepted, and disabled from 1.33 on" in plugin("audit", "--explain", "W25").out
     assert "API server:  refused from 1.22 on" in plugin("audit", "--explain", "W8").out
-    needs = "Needs:       the cluster; a manifest alone does not show it"
+    needs = "Needs:       the labels and taints of nodes; a manifest alone does not show it"
     assert needs in plugin("audit", "--explain", "P1").out
+    assert "Better with: the LimitRanges" in plugin("audit", "--explain", "W34").out
 
 
 def test_it_contacts_no_cluster_and_says_so(plugin: Plugin) -> None:
     ended = audited(plugin, CLEAN, "--context", "prod")
     assert ended.err[0] == "--context has no effect: no cluster is contacted"
+
+
+# Hosts that the command line names
+
+
+KINDS = {
+    "Pod": "kind: Pod\nmetadata: {name: a}\nspec: %s",
+    "PodTemplate": "kind: PodTemplate\nmetadata: {name: a}\ntemplate: {spec: %s}",
+    **{
+        kind: f"kind: {kind}\nmetadata: {{name: a}}\nspec: {{template: {{spec: %s}}}}"
+        for kind in ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job")
+    },
+    "CronJob": "kind: CronJob\nmetadata: {name: a}\nspec: {jobTemplate: {spec: {template: {spec: %s}}}}",
+}
+CLASS = (
+    "kind: RuntimeClass\nmetadata: {name: old}\n"
+    "scheduling: {nodeSelector: {node.kubernetes.io/windows-build: 10.0.17763}}\n---\n"
+)
+MEMORY = "resources: {limits: {memory: 1Gi}}"
+APP = f"{{os: {{name: windows}}, %scontainers: [{{name: app, image: acme/app, {MEMORY}}}]}}"
+SELECTED = "nodeSelector: {kubernetes.io/os: windows}, "
+
+
+def found(ended: Ended) -> list[tuple[str, str]]:
+    """Return code and severity of each finding."""
+    lines = (re.search(r": ([A-Z]\d+) (Error|Warning|Info) ", line) for line in ended.out)
+    return [(each[1], each[2]) for each in lines if each]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_images_of_every_kind_are_judged_for_the_hosts_that_are_named(plugin: Plugin, kind: str) -> None:
+    text = KINDS[kind] % (APP % SELECTED)
+    ended = audited(plugin, text, "--host-build", "2025", "--image-build", "ltsc2019")
+    assert (ended.code, found(ended)) == (3, [("W44", "Error")])
+    assert "On 10.0.26100: An image of 10.0.17763 does not run" in ended.out[0]
+    assert ended.err[-1] == f"Not judged: {OTHERS}."
+    ended = audited(plugin, text, "--host-build", "2025", "--host-build", "2019", "--image-build", "2022")
+    assert (ended.code, found(ended)) == (0, [("P7", "Warning")])
+    ended = audited(plugin, text, "--host-build", "2025", "--image-build", "2022")
+    assert (ended.code, ended.out) == (0, [])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pods_of_every_kind_select_what_their_runtime_class_does(plugin: Plugin, kind: str) -> None:
+    text = CLASS + KINDS[kind] % (APP % "runtimeClassName: old, ")
+    ended = audited(plugin, text, "--host-build", "10.0.20348")
+    assert (ended.code, found(ended)) == (3, [("P14", "Error")])
+    assert (
+        "They select node.kubernetes.io/windows-build=10.0.17763, and the Windows hosts are" in ended.out[0]
+    )
+    assert audited(plugin, text, "--host-build", "10.0.17763.1").code == 0
+
+
+def test_the_runtime_and_the_isolation_of_the_hosts_can_be_named(plugin: Plugin) -> None:
+    text = KINDS["Pod"] % (APP % SELECTED)
+    old = audited(
+        plugin, text, "--host-build", "2025", "--image-build", "2022", "--runtime", "containerd://1.6.22"
+    )
+    assert (old.code, found(old)) == (3, [("W44", "Error")])
+    hyper_v = audited(plugin, text, "--host-build", "2025", "--image-build", "2019", "--isolation", "hyperv")
+    assert (hyper_v.code, found(hyper_v)) == (0, [("W44", "Warning")])
+
+
+def test_images_of_which_nothing_is_known_are_named(plugin: Plugin) -> None:
+    ended = audited(plugin, KINDS["Pod"] % (APP % SELECTED), "--host-build", "2025")
+    assert (ended.code, ended.out) == (0, [])
+    assert ended.err[-1].endswith(
+        "; whether hosts run the images of 1 workload (Pod a): nothing says the Windows version of acme/app: "
+        "use --image-build or the annotation winpool.dev/windows-build."
+    )
+
+
+def test_images_are_judged_also_where_nothing_says_the_os_if_someone_says_their_build(plugin: Plugin) -> None:
+    ended = audited(plugin, PLAIN, "--host-build", "2019", "--image-build", "2022")
+    assert (ended.code, found(ended)) == (3, [("W44", "Error")])
+    assert audited(plugin, PLAIN, "--host-build", "2025", "--image-build", "2022").code == 0
+    assert audited(plugin, PLAIN, "--host-build", "2025").code == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        (("--host-build", "2022", "--pool", "a"), "not allowed with argument"),
+        (("--host-build", "new"), "'new' is not a Windows version: write it as 10.0.20348, 20348 or 2022"),
+        (("--host-build", "20348.3932.250714"), "'20348.3932.250714' is not a Windows version"),
+        (("--image-build", "new"), "'new' is not a Windows version"),
+        (("--pool", "node/a"), "'node/a' is not the name of a pool: write NAME or wnp/NAME"),
+        (("--pool", "a", "--runtime", "containerd://2.0.0"), "--runtime needs --host-build"),
+        (("-A",), "-f reads files, KIND/NAME and -A the cluster: use one of them"),
+        (("deploy/web",), "-f reads files, KIND/NAME and -A the cluster: use one of them"),
+        (("-f", "missing.yaml"), "missing.yaml: No such file or directory"),
+        (("-f", "https://example.com/a.yaml"), "URLs are not supported"),
+    ],
+)
+def test_what_makes_no_sense_ends_with_2(plugin: Plugin, more: tuple[str, ...], word: str) -> None:
+    ended = audited(plugin, PLAIN, *more)
+    assert (ended.code, ended.out) == (2, [])
+    assert word in ended.err[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("10.0.20348.1607", "10.0.20348.1607"),
+        ("10.0.22631", "10.0.22631"),
+        ("20348", "10.0.20348"),
+        ("28000", "10.0.28000"),
+        ("2022", "10.0.20348"),
+        ("Windows Server 2025", "10.0.26100"),
+        ("ltsc2019", "10.0.17763"),
+        ("latest", None),
+        ("", None),
+    ],
+)
+def test_a_host_can_be_named_as_people_name_it(text: str, version: str | None) -> None:
+    assert version_named(text, matrix=built_in()) == version

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 VERBS = (
-    *("audit", "check", "join-config", "matrix", "memory", "memory replay", "plan"),
+    *("audit", "join-config", "matrix", "memory", "memory replay", "plan"),
     *("runtimeclass", "status", "uninstall", "validate", "why"),
 )
 
@@ -109,7 +109,13 @@ def test_the_version_is_that_of_the_package(plugin: Plugin) -> None:
         (("judge",), "invalid choice: 'judge'"),
         (("validate",), "-f/--filename"),
         (("validate", "pool.yaml"), "-f/--filename"),
-        (("audit",), "-f FILE or --explain CODE"),
+        (("audit", "web"), "'web' is not KIND/NAME: kinds are deployment, "),
+        (("audit", "-A", "deploy/web"), "KIND/NAME is in one namespace: name that with -n instead of -A"),
+        (("audit", "rollout/web"), "'rollout/web' is not KIND/NAME: kinds are deployment, "),
+        (
+            ("check", "-f", "x", "--host-build", "2022"),
+            "use audit -f FILE with --host-build BUILD or --pool POOL",
+        ),
         (("audit", "--explain", "R99"), "'R99' is no rule"),
         (("audit", "-f", "x", "--kubernetes", "1.31"), "'1.31' is not"),
         (("validate", "-f", "x", "--serv"), "unrecognized arguments: --serv"),
@@ -137,7 +143,7 @@ def test_kubectl_finds_it_by_its_name() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
-    [["validate", "-f", "-"], ["check", "-f", "-", "--host-build", "2022"], ["audit", "-f", "-"]],
+    [["validate", "-f", "-"], ["audit", "-f", "-", "--host-build", "2022"], ["audit", "-f", "-"]],
 )
 def test_offline_nothing_is_loaded_that_could_reach_a_cluster(arguments: list[str]) -> None:
     program = (
@@ -163,6 +169,8 @@ def test_offline_nothing_is_loaded_that_could_reach_a_cluster(arguments: list[st
         ["uninstall", "--plan"],
         ["join-config", "a"],
         ["runtimeclass", "a"],
+        ["audit", "-A"],
+        ["audit", "-f", "-", "--pool", "a"],
     ],
 )
 def test_online_it_loads_no_client_of_its_own(arguments: list[str], tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from winpool.api.keys import GROUP
+from winpool.features.audit.cluster import Cluster
 from winpool.features.audit.rules import RULES, Needs, Outcome, Rule, Severity
-from winpool.features.audit.workloads import Place, Workload, below
+from winpool.features.audit.workloads import RUNTIME_CLASS, Place, Workload, below
 from winpool.support.versions import Minor
 
 IGNORE_ANNOTATION: Final = f"{GROUP}/audit-ignore"
@@ -38,16 +40,34 @@ class Finding:
 def findings(workload: Workload, minor: Minor) -> list[Finding]:
     """Return what the rules find in a workload: in the order of the rules, then of the object.
 
-    Only rules for which a manifest is enough are applied.
+    Only rules are applied for which enough is known.
     """
+    kind = RUNTIME_CLASS if workload.kind == RUNTIME_CLASS else ""
+    known = knows(workload.cluster)
     return [
         _finding(rule, workload, place, minor)
         for rule in RULES
         if workload.os in rule.applies_to
-        and rule.needs is Needs.MANIFEST
+        and rule.kind == kind
+        and rule.needs in known
         and (rule.since is None or rule.since <= minor)
         for place in rule.places(workload)
     ]
+
+
+@lru_cache(maxsize=8)
+def knows(cluster: Cluster) -> frozenset[Needs]:
+    """Return what is known of a cluster. Handlers are, if one Windows node reports them."""
+    known = {
+        Needs.MANIFEST: True,
+        Needs.HOSTS: cluster.hosts is not None,
+        Needs.NODES: cluster.has_nodes,
+        Needs.HANDLERS: any(each.handlers is not None for each in cluster.hosts or ()),
+        Needs.RUNTIME_CLASSES: cluster.has_all_classes,
+        Needs.NAMESPACES: cluster.enforced is not None,
+        Needs.LIMIT_RANGES: cluster.limits is not None,
+    }
+    return frozenset(need for need, is_known in known.items() if is_known)
 
 
 def _finding(rule: Rule, workload: Workload, place: Place, minor: Minor) -> Finding:

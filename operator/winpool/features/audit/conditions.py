@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from winpool.api.quantity import bytes_of
+from winpool.features.audit.cluster import Limits
 from winpool.features.audit.workloads import Place, PodOS, Workload
 
 Find: TypeAlias = Callable[[Workload, Sequence[Place]], Iterable[Place]]
@@ -242,14 +243,18 @@ def huge_pages(_: Workload, places: Sequence[Place]) -> Iterator[Place]:
 def unbounded_memory(workload: Workload, places: Sequence[Place]) -> Iterator[Place]:
     """Find containers without a memory limit, and with a request that is another amount than the limit.
 
-    Ephemeral containers may have neither.
+    Ephemeral containers may have neither. What a LimitRange gives counts as set.
     """
+    given = (workload.cluster.limits or {}).get(workload.namespace, Limits())
     for each in workload.containers():
         if ".ephemeralContainers[" in each.path:
             continue
-        limit, request = (
+        own, request = (
             _memory(f"{each.path}.resources.{kind}.memory", places) for kind in ("limits", "requests")
         )
+        limit = _bytes(given.limit) if own is None else own
+        if request is None and own is None:
+            request = _bytes(given.request)
         if limit is None:
             yield Place(f"{each.path}.resources.limits.memory")
         elif request is not None and request != limit:
@@ -258,7 +263,10 @@ def unbounded_memory(workload: Workload, places: Sequence[Place]) -> Iterator[Pl
 
 def _memory(path: str, places: Sequence[Place]) -> int | str | None:
     """Return an amount in bytes, or as it is written where it is no quantity."""
-    found = next((each.value for each in places if each.path == path), None)
+    return _bytes(next((each.value for each in places if each.path == path), None))
+
+
+def _bytes(found: Any) -> int | str | None:
     if isinstance(found, bool) or not isinstance(found, int | str):
         return None
     try:

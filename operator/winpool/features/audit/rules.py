@@ -13,9 +13,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from winpool.features.audit import conditions
+from winpool.api.keys import WINDOWS_BUILD_LABEL
+from winpool.features.audit import cluster_conditions, conditions
 from winpool.features.audit.conditions import Find, Test, set_to, value_is, where
-from winpool.features.audit.workloads import BETA_OS_LABEL, ISOLATION_ANNOTATION, Place, PodOS, Workload
+from winpool.features.audit.workloads import (
+    BETA_OS_LABEL,
+    ISOLATION_ANNOTATION,
+    RUNTIME_CLASS,
+    Place,
+    PodOS,
+    Workload,
+)
 from winpool.support.versions import Minor
 
 OLDEST: Final = Minor(1, 32)
@@ -48,11 +56,16 @@ class Outcome(StrEnum):
 
 
 class Needs(StrEnum):
-    """What has to be known to judge a rule."""
+    """What has to be known to judge a rule. Text: what a manifest alone does not show."""
 
     MANIFEST = "manifest"
-    CLUSTER = "cluster"
-    POOL = "pool"
+    HOSTS = "builds and runtimes of Windows nodes"
+    """``--host-build`` and a pool show them too."""
+    NODES = "labels and taints of nodes"
+    HANDLERS = "runtime handlers of Windows nodes"
+    RUNTIME_CLASSES = "RuntimeClasses of the cluster"
+    NAMESPACES = "Pod Security of namespaces"
+    LIMIT_RANGES = "LimitRanges"
 
 
 class Known(StrEnum):
@@ -73,7 +86,8 @@ class Rule:
     any the field is accepted. ``without_os`` is the severity without ``spec.os.name``, where the API server
     refuses nothing; None where that makes no difference. ``worse`` is the severity in places that pass a
     test. ``find`` is the condition; without it each place where one of ``fields`` is set counts. ``since``
-    is the minor from which a rule holds.
+    is the minor from which a rule holds. ``better_with`` is what makes the judgement more precise. ``kind``
+    is that of the objects which the rule is about, empty for pods.
     """
 
     code: str
@@ -90,6 +104,8 @@ class Rule:
     since: Minor | None = None
     applies_to: tuple[PodOS, ...] = (PodOS.WINDOWS,)
     needs: Needs = Needs.MANIFEST
+    better_with: Needs | None = None
+    kind: str = ""
 
     def places(self, workload: Workload) -> list[Place]:
         """Return where a workload has what the rule is about."""
@@ -115,6 +131,10 @@ _INTRO: Final = f"{_DOCS}/concepts/windows/intro/"
 _HOST_PROCESS: Final = f"{_DOCS}/tasks/configure-pod-container/create-hostprocess-pod/"
 _STORAGE: Final = f"{_DOCS}/concepts/storage/windows-storage/"
 _RESOURCES: Final = f"{_DOCS}/concepts/configuration/windows-resource-management/"
+_TAINTS: Final = f"{_DOCS}/concepts/scheduling-eviction/taint-and-toleration/"
+_COMPATIBILITY: Final = (
+    "https://learn.microsoft.com/virtualization/windowscontainers/deploy-containers/version-compatibility"
+)
 _GATES: Final = f"{_KUBERNETES}/features/kube_features.go"
 
 _LIVE: Final = (Known.LIVE,)
@@ -128,6 +148,9 @@ _BY_NAME: Final = ((Minor(1, 25), Outcome.REFUSED),)
 _USER_NAMES: Final = ((Minor(1, 18), Outcome.REFUSED),)
 _HOST_PROCESSES: Final = ((Minor(1, 22), Outcome.REFUSED),)
 """What the API server refuses whatever ``spec.os.name`` says, since its fields exist."""
+
+_ADMITTED: Final = ((Minor(1, 20), Outcome.REFUSED),)
+"""What the API server refuses by the RuntimeClass of a pod, since that is stable."""
 
 _POD: Final = "spec.securityContext"
 _CONTAINER: Final = "spec.containers[*].securityContext"
@@ -206,13 +229,15 @@ PLACEMENT: Final = (
     Rule(
         code="P1",
         fields=("spec.nodeSelector",),
+        find=cluster_conditions.lands_on_windows,
         happens="Nothing says for which OS the pods are, so the scheduler places them on every Windows node "
         "whose taints they tolerate.",
         fix="Add nodeSelector: {kubernetes.io/os: linux} or {kubernetes.io/os: windows} to the pod "
         "template, or taint the Windows nodes.",
         severity=Severity.WARNING,
+        worse=(Severity.ERROR, cluster_conditions.tolerates_everything),
         applies_to=(PodOS.UNKNOWN,),
-        needs=Needs.CLUSTER,
+        needs=Needs.NODES,
         sources=(_GUIDE,),
         known=_LIVE,
     ),
@@ -223,7 +248,9 @@ PLACEMENT: Final = (
         happens="The pods do not select nodes by their OS: the scheduler does not read os.name. On a Linux "
         "node the kubelet refuses them (PodOSNotSupported).",
         fix="Add nodeSelector: {kubernetes.io/os: windows}.",
-        severity=Severity.ERROR,
+        severity=Severity.WARNING,
+        worse=(Severity.ERROR, cluster_conditions.lands_on_linux),
+        better_with=Needs.NODES,
         sources=(f"{_KUBERNETES}/kubelet/lifecycle/predicate.go", _GUIDE),
         known=_SOURCE,
     ),
@@ -238,6 +265,18 @@ PLACEMENT: Final = (
         applies_to=(PodOS.WINDOWS, PodOS.LINUX),
         sources=(f"{_KUBERNETES}/kubelet/lifecycle/predicate.go",),
         known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="P4",
+        fields=("spec.tolerations",),
+        find=cluster_conditions.no_toleration,
+        happens="The pods tolerate the taints of none of the Windows nodes that they select: they stay "
+        "Pending.",
+        fix="Add tolerations for these taints to the pod template, or use a RuntimeClass that has them.",
+        severity=Severity.ERROR,
+        needs=Needs.NODES,
+        sources=(_GUIDE, _TAINTS),
+        known=(Known.DOCUMENTATION,),
     ),
     Rule(
         code="P5",
@@ -260,6 +299,59 @@ PLACEMENT: Final = (
         known=_LIVE_AND_SOURCE,
     ),
     Rule(
+        code="P7",
+        fields=(f"spec.nodeSelector[{WINDOWS_BUILD_LABEL}]",),
+        find=cluster_conditions.runs_on_some,
+        happens="The scheduler does not compare the builds of image and node. Some of the nodes that take "
+        "the pods do not run the image.",
+        fix=f"Select {WINDOWS_BUILD_LABEL}, or use a RuntimeClass for each build.",
+        severity=Severity.WARNING,
+        applies_to=(PodOS.WINDOWS, PodOS.UNKNOWN),
+        needs=Needs.HOSTS,
+        sources=(_GUIDE, _COMPATIBILITY),
+        known=(Known.DOCUMENTATION,),
+    ),
+    Rule(
+        code="P8",
+        fields=("spec.runtimeClassName",),
+        find=cluster_conditions.no_class,
+        happens="There is no RuntimeClass of this name: the API server refuses the pods. It accepts a "
+        "template with it.",
+        fix="Create the RuntimeClass, or correct the name.",
+        outcomes=_ADMITTED,
+        severity=Severity.ERROR,
+        applies_to=(PodOS.WINDOWS, PodOS.UNKNOWN),
+        needs=Needs.RUNTIME_CLASSES,
+        sources=(f"{_DOCS}/concepts/containers/runtime-class/",),
+        known=_LIVE,
+    ),
+    Rule(
+        code="P9",
+        fields=("spec.runtimeClassName",),
+        find=cluster_conditions.no_handler,
+        happens="No node that takes the pods has the handler of the RuntimeClass: the kubelet cannot create "
+        "the sandbox of the pod.",
+        fix="Use a RuntimeClass with a handler that these nodes have. That of containerd for Windows is "
+        "runhcs-wcow-process.",
+        severity=Severity.ERROR,
+        needs=Needs.HANDLERS,
+        sources=("https://github.com/containerd/containerd/issues/4884",),
+        known=(Known.DOCUMENTATION,),
+    ),
+    Rule(
+        code="P10",
+        kind=RUNTIME_CLASS,
+        fields=("scheduling.nodeSelector", "scheduling.tolerations"),
+        find=cluster_conditions.class_out_of_reach,
+        happens="No Windows node takes pods with what the RuntimeClass adds to them: they stay Pending, "
+        "unless they have the tolerations themselves.",
+        fix="Add the taints of the nodes to scheduling.tolerations, and select labels that nodes have.",
+        severity=Severity.WARNING,
+        needs=Needs.NODES,
+        sources=(_GUIDE, f"{_DOCS}/concepts/containers/runtime-class/"),
+        known=(Known.DOCUMENTATION,),
+    ),
+    Rule(
         code="P11",
         fields=(f"metadata.annotations[{ISOLATION_ANNOTATION}]",),
         find=set_to("hyperv"),
@@ -269,6 +361,31 @@ PLACEMENT: Final = (
         severity=Severity.WARNING,
         sources=(_INTRO,),
         known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    Rule(
+        code="P13",
+        fields=("spec.nodeSelector",),
+        find=cluster_conditions.class_contradiction,
+        happens="The API server refuses pods that select another value of a label than their RuntimeClass.",
+        fix="Remove the label from nodeSelector, or use another RuntimeClass.",
+        outcomes=_ADMITTED,
+        severity=Severity.ERROR,
+        applies_to=tuple(PodOS),
+        better_with=Needs.RUNTIME_CLASSES,
+        sources=("k8s.io/kubernetes v1.37.1 plugin/pkg/admission/runtimeclass/admission.go",),
+        known=_SOURCE,
+    ),
+    Rule(
+        code="P14",
+        fields=("spec.nodeSelector",),
+        find=cluster_conditions.no_node,
+        happens="No Windows node has the labels that the pods select: they stay Pending until one joins.",
+        fix="Select labels that Windows nodes have, or add such nodes.",
+        severity=Severity.WARNING,
+        worse=(Severity.ERROR, cluster_conditions.is_about_chosen_hosts),
+        needs=Needs.HOSTS,
+        sources=(_GUIDE,),
+        known=(Known.DOCUMENTATION,),
     ),
 )
 """Which nodes the pods are placed on."""
@@ -584,6 +701,29 @@ DIFFERENT: Final = (
         known=_LIVE_AND_SOURCE,
     ),
     Rule(
+        code="W10",
+        fields=_everywhere("windowsOptions.hostProcess"),
+        find=cluster_conditions.refused_by_pod_security,
+        happens="The namespace enforces a level of Pod Security that refuses HostProcess containers.",
+        fix="Move the pods to a namespace that enforces privileged.",
+        outcomes=((Minor(1, 25), Outcome.REFUSED),),
+        severity=Severity.ERROR,
+        needs=Needs.NAMESPACES,
+        sources=(f"{_DOCS}/concepts/security/pod-security-standards/",),
+        known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    Rule(
+        code="W11",
+        fields=_everywhere("windowsOptions.hostProcess"),
+        find=cluster_conditions.old_runtime,
+        happens="HostProcess containers need containerd 1.6 or later: they do not start on such a node.",
+        fix="Update containerd on the node.",
+        severity=Severity.ERROR,
+        needs=Needs.HOSTS,
+        sources=(_HOST_PROCESS,),
+        known=(Known.DOCUMENTATION,),
+    ),
+    Rule(
         code="W12",
         fields=_everywhere("runAsNonRoot"),
         find=conditions.non_root_host_process,
@@ -632,6 +772,18 @@ DIFFERENT: Final = (
         worse=(Severity.ERROR, value_is("Bidirectional")),
         sources=(f"{_KUBERNETES}/kubelet/kubelet_pods.go",),
         known=_LIVE_AND_SOURCE,
+    ),
+    Rule(
+        code="W16",
+        fields=("spec.containers[*].volumeMounts[*].recursiveReadOnly",),
+        find=cluster_conditions.no_recursive_read_only,
+        happens="The runtime handler of nodes that take the pods does not support it: the kubelet there does "
+        "not start the container.",
+        fix="Remove it.",
+        severity=Severity.ERROR,
+        needs=Needs.HANDLERS,
+        sources=(f"{_KUBERNETES}/kubelet/kubelet_pods.go",),
+        known=_SOURCE,
     ),
     Rule(
         code="W19",
@@ -755,6 +907,7 @@ DIFFERENT: Final = (
         "needs.",
         fix="Set limits.memory, and requests.memory to the same amount or not at all.",
         severity=Severity.WARNING,
+        better_with=Needs.LIMIT_RANGES,
         sources=(_RESOURCES, _INTRO),
         known=(Known.DOCUMENTATION,),
     ),
@@ -825,6 +978,19 @@ DIFFERENT: Final = (
         severity=Severity.WARNING,
         sources=(_NETWORK,),
         known=(Known.LIVE, Known.DOCUMENTATION),
+    ),
+    Rule(
+        code="W44",
+        fields=("spec.containers[*].image",),
+        find=cluster_conditions.runs_nowhere,
+        happens="Windows starts a container only if the builds of its image and of the node fit.",
+        fix="Use an image for the build of the nodes, or select nodes that run this one.",
+        severity=Severity.WARNING,
+        worse=(Severity.ERROR, cluster_conditions.is_certain),
+        applies_to=(PodOS.WINDOWS, PodOS.UNKNOWN),
+        needs=Needs.HOSTS,
+        sources=(_COMPATIBILITY,),
+        known=(Known.DOCUMENTATION,),
     ),
     Rule(
         code="W45",

@@ -6,6 +6,7 @@ raises.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,9 +15,12 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from winpool.api.keys import OS_LABEL, WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
+from winpool.features.audit.cluster import NOTHING_KNOWN, Cluster, Reach, RuntimeClass, Selection
 
 NodeSelectors: TypeAlias = Mapping[str, Mapping[str, Any]]
 """The node selectors of RuntimeClasses, by their names."""
+
+RUNTIME_CLASS: Final = "RuntimeClass"
 
 TEMPLATE: Final = "spec.template"
 
@@ -48,7 +52,7 @@ ISOLATION_ANNOTATION: Final = "experimental.windows.kubernetes.io/isolation-type
 """Only Windows ever had it. https://kubernetes.io/docs/concepts/windows/intro/"""
 
 _OS_LABELS: Final = (OS_LABEL, BETA_OS_LABEL)
-_AFFINITY: Final = (
+AFFINITY: Final = (
     "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[*]"
 )
 _WINDOWS_IMAGE: Final = re.compile(
@@ -84,7 +88,8 @@ class Workload:
 
     ``os_name`` is ``spec.os.name``, empty without it. ``selects`` is the OS of the nodes that the pods
     select, with what their RuntimeClass adds. ``os`` is the verdict, and ``evidence`` what it is from.
-    ``runtime_class`` is the name of a RuntimeClass that is not known.
+    ``runtime_class`` is the name of a RuntimeClass that is not known, ``added`` the node selector of one
+    that is. ``reach`` says to which hosts of the ``cluster`` they get; None where none is known.
     """
 
     kind: str
@@ -96,6 +101,10 @@ class Workload:
     os: PodOS
     evidence: str
     runtime_class: str
+    namespace: str = ""
+    added: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    cluster: Cluster = NOTHING_KNOWN
+    reach: Reach | None = None
 
     @property
     def title(self) -> str:
@@ -119,10 +128,10 @@ class Workload:
         return [each for each in self.places("spec.containers[*]") if isinstance(each.value, dict)]
 
 
-def workload_of(content: Any, selectors: NodeSelectors) -> Workload | None:
+def workload_of(content: Any, selectors: NodeSelectors, cluster: Cluster = NOTHING_KNOWN) -> Workload | None:
     """Return the pods that an object makes; None where there are none that winpool finds.
 
-    ``selectors`` are those of the RuntimeClasses that are known.
+    ``selectors`` are those of the RuntimeClasses that are known, ``cluster`` what is known besides.
     """
     kind, name = (_text(content, field) for field in ("kind", "metadata.name"))
     at = TEMPLATES.get(kind, TEMPLATE)
@@ -133,8 +142,10 @@ def workload_of(content: Any, selectors: NodeSelectors) -> Workload | None:
     pod = {"spec": spec, "metadata": _value(content, f"{at}.metadata" if at else "metadata")}
     named = _text(pod, "spec.runtimeClassName")
     os_name = _text(pod, "spec.os.name")
-    selects, by = _selected(pod, selectors.get(named, {}), named)
+    added = selectors.get(named, {})
+    selects, by = _selected(pod, added, named)
     os, evidence = _verdict(pod, os_name, selects, by)
+    selection = Selection.of(spec, cluster.runtime_classes.get(named, RuntimeClass(node_selector=added)))
     return Workload(
         kind=kind,
         name=name or _text(content, "metadata.generateName"),
@@ -145,7 +156,39 @@ def workload_of(content: Any, selectors: NodeSelectors) -> Workload | None:
         os=os,
         evidence=evidence,
         runtime_class="" if named in selectors else named,
+        namespace=_text(content, "metadata.namespace"),
+        added=added,
+        cluster=cluster,
+        reach=None if os is PodOS.LINUX else cluster.reach(selection),
     )
+
+
+def runtime_class_of(content: Any, cluster: Cluster) -> Workload:
+    """Return a RuntimeClass as if it were pods that set nothing else: where it sends them."""
+    found = RuntimeClass.of(content)
+    os = _of_labels(found.node_selector)
+    return Workload(
+        kind=RUNTIME_CLASS,
+        name=_text(content, "metadata.name"),
+        at="",
+        content=content,
+        os_name="",
+        selects=os,
+        os=os,
+        evidence="scheduling.nodeSelector",
+        runtime_class="",
+        cluster=cluster,
+        reach=cluster.reach(Selection(found.node_selector, None, found.tolerations)),
+    )
+
+
+def selected_keys(workload: Workload) -> Iterator[str]:
+    """Yield the keys of the labels by which pods may select nodes."""
+    for labels in (workload.added, workload.value("spec.nodeSelector")):
+        yield from labels if isinstance(labels, dict) else ()
+    for each in workload.places(f"{AFFINITY}.matchExpressions[*].key"):
+        if isinstance(each.value, str):
+            yield each.value
 
 
 def _verdict(pod: Any, os_name: str, selects: PodOS, by: str) -> tuple[PodOS, str]:
@@ -175,7 +218,7 @@ def _selected(pod: Any, added: Mapping[str, Any], runtime_class: str) -> tuple[P
         if isinstance(labels, dict) and (os := _of_labels(labels)) is not PodOS.UNKNOWN:
             return os, by
     # One term is enough for a node, so all of them have to agree.
-    terms = {_of_term(each.value) for each in below(pod, _AFFINITY)}
+    terms = {_of_term(each.value) for each in below(pod, AFFINITY)}
     if len(terms) == 1 and PodOS.UNKNOWN not in terms:
         return terms.pop(), "spec.affinity.nodeAffinity"
     return PodOS.UNKNOWN, ""
@@ -219,20 +262,31 @@ def below(content: Any, field: str) -> Iterator[Place]:
 
 
 def _walk(value: Any, parts: tuple[str, ...], path: str) -> Iterator[Place]:
-    if not parts:
-        if value is not None:
-            yield Place(path, value)
-        return
-    part, rest = parts[0], parts[1:]
+    for index, part in enumerate(parts):
+        if value is None:
+            return
+        if part in ("[*]", "containers"):
+            yield from _branch(value, part, parts[index + 1 :], path)
+            return
+        if not isinstance(value, dict):
+            return
+        if part.startswith("["):
+            value, path = value.get(part[1:-1]), path + part
+        else:
+            value, path = value.get(part), f"{path}.{part}" if path else part
+    if value is not None:
+        yield Place(path, value)
+
+
+def _branch(value: Any, part: str, rest: tuple[str, ...], path: str) -> Iterator[Place]:
+    """Walk on into each item of a list, and into each list of containers."""
     if part == "[*]":
         for index, each in enumerate(value if isinstance(value, list) else ()):
             yield from _walk(each, rest, f"{path}[{index}]")
     elif isinstance(value, dict):
-        if part.startswith("["):
-            yield from _walk(value.get(part[1:-1]), rest, path + part)
-            return
-        for name in CONTAINERS if part == "containers" else (part,):
-            yield from _walk(value.get(name), rest, f"{path}.{name}" if path else name)
+        for name in CONTAINERS:
+            if name in value:
+                yield from _walk(value[name], rest, f"{path}.{name}" if path else name)
 
 
 def _value(content: Any, field: str) -> Any:

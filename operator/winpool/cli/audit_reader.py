@@ -1,0 +1,501 @@
+"""Reads from the cluster what ``audit`` judges: workloads, and what decides about them.
+
+A list for each kind, and a call for each page. What cannot be read is noted, and the rest is audited.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from concurrent.futures import wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from winpool.api.keys import OS_LABEL, OS_WINDOWS
+from winpool.cli.audit_facts import Read
+from winpool.cli.counts import counted
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, decoded
+from winpool.cli.lenient import Fields
+from winpool.cli.reader import pool_selector, read_version
+from winpool.features.audit.cluster import Host, Limits
+from winpool.features.audit.workloads import RUNTIME_CLASS
+from winpool.kube.errors import parse_permission
+from winpool.kube.wire import Base, ListOf, NodeInfo, TaintObject
+from winpool.model.node import Taint
+from winpool.ownership.selection import selects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
+
+    from winpool.api.selector import NodeSelector
+
+T = TypeVar("T")
+Object = dict[str, Any]
+
+PAGE: Final = 500
+"""Objects of a page. One of pods has up to 10 MB."""
+
+QUIET_SECONDS: Final = 2.0
+"""Until then a terminal shows no progress."""
+TICK_SECONDS: Final = 0.5
+"""Between two looks at how far it is."""
+
+_ENFORCE: Final = "pod-security.kubernetes.io/enforce"
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_FINISHED: Final = ("Succeeded", "Failed")
+_ENDED: Final = ("Complete", "Failed")
+"""Conditions of a Job that has finished."""
+
+
+class Kind(NamedTuple):
+    """A kind of workloads: where its objects are, and how kubectl names it."""
+
+    kind: str
+    api: str
+    resource: str
+    names: tuple[str, ...] = ()
+
+    def path(self, namespace: str) -> str:
+        """Return where the objects of a namespace are, or those of all for an empty one."""
+        place = f"/namespaces/{namespace}" if namespace else ""
+        return f"{self.api}{place}/{self.resource}"
+
+
+KINDS: Final = (
+    Kind("Deployment", "/apis/apps/v1", "deployments", ("deploy",)),
+    Kind("StatefulSet", "/apis/apps/v1", "statefulsets", ("sts",)),
+    Kind("DaemonSet", "/apis/apps/v1", "daemonsets", ("ds",)),
+    Kind("CronJob", "/apis/batch/v1", "cronjobs", ("cj",)),
+    Kind("Job", "/apis/batch/v1", "jobs"),
+    Kind("ReplicaSet", "/apis/apps/v1", "replicasets", ("rs",)),
+    Kind("ReplicationController", "/api/v1", "replicationcontrollers", ("rc",)),
+    Kind("Pod", "/api/v1", "pods", ("po",)),
+)
+"""Controllers before what they make."""
+
+_LIMIT_RANGES: Final = Kind("LimitRange", "/api/v1", "limitranges")
+
+_BY_NAME: Final = {name: each for each in KINDS for name in (each.kind.lower(), each.resource, *each.names)}
+_BUILT_IN: Final = frozenset(
+    (each.api.removeprefix("/apis/").removeprefix("/api/"), each.kind) for each in KINDS
+)
+_MAKERS: Final = _BUILT_IN | {("v1", "Node")}
+"""Controllers that are judged themselves, and the node of a mirror pod."""
+_MADE: Final = ("Job", "ReplicaSet", "ReplicationController", "Pod")
+"""Kinds that controllers make many of: they are judged once for each controller."""
+
+
+class Named(NamedTuple):
+    """A workload that the command line names."""
+
+    kind: Kind
+    name: str
+
+
+def workload_name(text: str) -> Named:
+    """Read KIND/NAME, as kubectl does. Raises ValueError."""
+    resource, slash, name = text.partition("/")
+    kind = _BY_NAME.get(resource.lower().partition(".")[0])
+    if kind is None or not slash or not name or "/" in name:
+        kinds = ", ".join(each.kind.lower() for each in KINDS)
+        raise ValueError(f"{text!r} is not KIND/NAME: kinds are {kinds}")
+    return Named(kind, name)
+
+
+class _Owner(Base):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+
+class _Metadata(Base):
+    name: str = ""
+    namespace: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[_Owner] | None = None
+
+
+class _Condition(Base):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(Base):
+    """The part of the status of a Pod or a Job that is read."""
+
+    phase: str | None = None
+    conditions: list[_Condition] | None = None
+
+
+class _Item(Base):
+    metadata: _Metadata
+    spec: msgspec.Raw = msgspec.Raw(b"null")
+    status: _Status | None = None
+
+
+class _Features(Base):
+    recursive_read_only_mounts: bool | None = None
+
+
+class _Handler(Base):
+    name: str | None = None
+    features: _Features | None = None
+
+
+class _NodeSpec(Base):
+    taints: list[TaintObject] | None = None
+
+
+class _NodeStatus(Base):
+    node_info: NodeInfo | None = None
+    runtime_handlers: list[_Handler] | None = None
+
+
+class _Node(Base):
+    metadata: _Metadata
+    spec: _NodeSpec | None = None
+    status: _NodeStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Page(Generic[T]):
+    items: tuple[T, ...]
+    continue_token: str
+
+
+_items: Final = msgspec.json.Decoder(ListOf[_Item])
+_item: Final = msgspec.json.Decoder(_Item)
+_nodes: Final = msgspec.json.Decoder(ListOf[_Node])
+_objects: Final = msgspec.json.Decoder(ListOf[Object])
+_object: Final = msgspec.json.Decoder(Object)
+
+
+class _Asking:
+    """Asks many things at the same time. A thing that cannot be read is a problem, by what it is."""
+
+    def __init__(self, kubectl: Kubectl) -> None:
+        self.kubectl = kubectl
+        self.problems: dict[str, list[str]] = {}
+        self._calls: list[Future[Any]] = []
+        self._seen = 0
+
+    def begin(self, what: str, call: Callable[[], T]) -> Callable[[], T | None]:
+        """Begin a call; what is returned waits for it."""
+        future = self.kubectl.begin(call)
+        self._calls.append(future)
+
+        def result() -> T | None:
+            try:
+                return future.result()
+            except NotAskedError as error:
+                self.problems.setdefault(_why(error), []).append(what)
+                return None
+
+        return result
+
+    def listed(
+        self, what: str, path: str, decode: Callable[[bytes], _Page[T]], **query: str
+    ) -> Callable[[], list[T] | None]:
+        """Begin a list."""
+
+        def page(body: bytes) -> _Page[T]:
+            found = decode(body)
+            self._seen += len(found.items)
+            return found
+
+        pages = self.begin(what, lambda: self.kubectl.whole(path, page, limit=str(PAGE), **query))
+
+        def result() -> list[T] | None:
+            found = pages()
+            return None if found is None else [each for one in found for each in one.items]
+
+        return result
+
+    def wait(self) -> None:
+        """Wait for all, and show a terminal how far they are where that takes long."""
+        begun, is_shown = time.monotonic(), False
+        while wait(self._calls, TICK_SECONDS).not_done:
+            if sys.stderr.isatty() and time.monotonic() - begun > QUIET_SECONDS:
+                is_shown = True
+                sys.stderr.write(f"\r{counted(self._seen, 'object')} read")
+                sys.stderr.flush()
+        if is_shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _why(error: NotAskedError) -> str:
+    """Return why something cannot be read: for a missing right, so that several of them are one reason."""
+    said = error.said if isinstance(error, KubectlError) else str(error)
+    missing = parse_permission(said)
+    if missing is None:
+        return str(error)
+    where = f"a Role in {missing.namespace}" if missing.namespace else "a ClusterRole"
+    said = f"{missing.user} may not {missing.verb} them: add that to {where} that is bound to {missing.user}"
+    has_namespace = missing.resource in (_LIMIT_RANGES.resource, *(each.resource for each in KINDS))
+    return f"{said}, or read one namespace with -n" if has_namespace and not missing.namespace else said
+
+
+def read_for_files(flags: Sequence[str], pool: str) -> Read:
+    """Return what is known of the cluster for manifests: the nodes of a pool, and RuntimeClasses.
+
+    Raises NotAskedError where the pool cannot be read, and NoSuchPoolError.
+    """
+    with Kubectl(flags) as kubectl:
+        selector = pool_selector(kubectl, pool)
+        asking = _Asking(kubectl)
+        nodes_of, classes_of = _nodes_of(asking), _classes_of(asking)
+        asking.wait()
+        windows, linux = _split(nodes_of(), selector)
+        return Read(windows=windows, linux=linux, classes=classes_of(), problems=asking.problems)
+
+
+def read_cluster(
+    flags: Sequence[str], *, names: Sequence[Named], is_everywhere: bool, pool: str | None, has_hosts: bool
+) -> Read:
+    """Return the workloads of a namespace or of all, or those that are named, and what is known besides.
+
+    With ``has_hosts`` without nodes. Raises NotAskedError where the API server cannot be asked at all, and
+    NoSuchPoolError.
+    """
+    with Kubectl(flags) as kubectl:
+        version = read_version(kubectl)  # alone, so that an exec plugin prompts once
+        selector = None if pool is None else pool_selector(kubectl, pool)
+        namespace = "" if is_everywhere else _namespace(kubectl, flags)
+        asking = _Asking(kubectl)
+        if names:
+            reads = [_one(asking, each, namespace) for each in names]
+        else:
+            reads = [_all(asking, each, namespace) for each in KINDS]
+        nodes_of = _nodes_of(asking) if not has_hosts else lambda: None
+        classes_of = _classes_of(asking)
+        limits_of = asking.listed("LimitRanges", _LIMIT_RANGES.path(namespace), _page_of_objects)
+        namespaces_of = _namespaces(asking, namespace)
+        asking.wait()
+        windows, linux = _split(nodes_of(), selector)
+        workloads = [each for read in reads for each in read() or ()]
+        limits, namespaces = limits_of(), namespaces_of()
+        return Read(
+            version=version,
+            contents=tuple([each.content for each in _once(workloads)]),
+            windows=windows,
+            linux=linux,
+            classes=classes_of(),
+            limits=None if limits is None else _limits(limits),
+            enforced=None if namespaces is None else dict(map(_enforced, namespaces)),
+            problems=asking.problems,
+        )
+
+
+def _namespace(kubectl: Kubectl, flags: Sequence[str]) -> str:
+    """Return the namespace as kubectl has it. Raises NotAskedError."""
+    given = [each.partition("=")[2] for each in flags if each.startswith("--namespace=")]
+    if given:
+        return given[-1]
+    try:
+        found = kubectl.run("config", "view", "--minify", "--output=jsonpath={..namespace}")
+    except KubectlError as error:
+        raise NotAskedError(f"{error.said}: name the namespace with -n") from error
+    return found.decode(errors="replace").strip() or "default"
+
+
+# Workloads.
+
+
+@dataclass(frozen=True, slots=True)
+class _Workload:
+    """An object as a manifest has it. ``made_by`` is a controller that Kubernetes does not know, if any."""
+
+    content: Object
+    made_by: tuple[str, ...] = ()
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is a ReplicaSet of an earlier template, as far as can be seen."""
+        spec = self.content["spec"]
+        return isinstance(spec, dict) and spec.get("replicas") == 0
+
+
+def _all(asking: _Asking, kind: Kind, namespace: str) -> Callable[[], list[_Workload] | None]:
+    query = {}
+    if kind.kind == "Pod":
+        query["fieldSelector"] = ",".join(f"status.phase!={each}" for each in _FINISHED)
+
+    def page(body: bytes) -> _Page[_Workload]:
+        found = _items.decode(body)
+        items = [each for each in found.items or () if not (_is_made(each) or _is_over(each))]
+        if kind.kind == "Pod":  # of a controller they are alike, so one is decoded
+            items = list({_made_by(kind, each) or _key(each): each for each in items}.values())
+        read = _once(_workload(kind, each) for each in items)
+        return _Page(tuple(read), found.metadata.continue_)
+
+    return asking.listed(kind.resource, kind.path(namespace), page, **query)
+
+
+def _one(asking: _Asking, named: Named, namespace: str) -> Callable[[], list[_Workload] | None]:
+    kind, name = named
+    path = f"{kind.path(namespace)}/{quote(name, safe='')}"
+
+    def read() -> list[_Workload]:
+        item = decoded(_item.decode, asking.kubectl.get(path))
+        item.metadata.owner_references = None  # who names it means it
+        return [] if _is_over(item) else [_workload(kind, item)]
+
+    return asking.begin(f"{kind.resource}/{name}", read)
+
+
+def _controller(item: _Item) -> _Owner | None:
+    return next((each for each in item.metadata.owner_references or () if each.controller), None)
+
+
+def _is_made(item: _Item) -> bool:
+    """Whether a built-in controller has made it: that one is judged itself."""
+    owner = _controller(item)
+    return owner is not None and (owner.api_version, owner.kind) in _MAKERS
+
+
+def _is_over(item: _Item) -> bool:
+    """Whether it has finished, or is a mirror pod, which the API server does not manage."""
+    status = item.status or _Status()
+    if status.phase in _FINISHED or _MIRROR in (item.metadata.annotations or {}):
+        return True
+    return any(each.type in _ENDED and each.status == "True" for each in status.conditions or ())
+
+
+def _key(item: _Item) -> tuple[str, ...]:
+    return item.metadata.namespace, item.metadata.name
+
+
+def _made_by(kind: Kind, item: _Item) -> tuple[str, ...]:
+    """Return the namespace and the identity of the controller of what many are made of; empty without one."""
+    owner = _controller(item) if kind.kind in _MADE else None
+    return (item.metadata.namespace, owner.api_version, owner.kind, owner.name) if owner else ()
+
+
+def _workload(kind: Kind, item: _Item) -> _Workload:
+    metadata, spec = item.metadata, msgspec.json.decode(item.spec)
+    annotations = {"annotations": metadata.annotations or {}}
+    made_by = _made_by(kind, item)
+    if not made_by:
+        named = {"name": metadata.name, "namespace": metadata.namespace, **annotations}
+        return _Workload({"kind": kind.kind, "metadata": named, "spec": spec})
+    if kind.kind == "Pod":
+        of_pod = {key: value for key, value in spec.items() if key != "nodeName"}
+        spec = {"template": {"metadata": annotations, "spec": of_pod}}
+    *_, owner_kind, name = made_by
+    of_owner = {"name": name, "namespace": metadata.namespace}
+    return _Workload({"kind": owner_kind, "metadata": of_owner, "spec": spec}, made_by)
+
+
+def _once(found: Iterable[_Workload]) -> Iterator[_Workload]:
+    """Yield of what a controller has made one, and one that is not old if there is any."""
+    by_controller: dict[tuple[str, ...], _Workload] = {}
+    for each in found:
+        before = by_controller.get(each.made_by)
+        if not each.made_by:
+            yield each
+        elif before is None or (before.is_old and not each.is_old):
+            by_controller[each.made_by] = each
+    yield from by_controller.values()
+
+
+# What decides about them.
+
+
+def _nodes_of(asking: _Asking) -> Callable[[], list[_Node] | None]:
+    return asking.listed("nodes", "/api/v1/nodes", _page_of_nodes)
+
+
+def _classes_of(asking: _Asking) -> Callable[[], list[Object] | None]:
+    listed = asking.listed("RuntimeClasses", "/apis/node.k8s.io/v1/runtimeclasses", _page_of_objects)
+
+    def result() -> list[Object] | None:
+        found = listed()
+        return None if found is None else [{**each, "kind": RUNTIME_CLASS} for each in found]
+
+    return result
+
+
+def _namespaces(asking: _Asking, namespace: str) -> Callable[[], list[Object] | None]:
+    what, path = "Pod Security of namespaces", "/api/v1/namespaces"
+    if not namespace:
+        return asking.listed(what, path, _page_of_objects)
+    call = asking.begin(
+        what, lambda: decoded(_object.decode, asking.kubectl.get(f"{path}/{quote(namespace, safe='')}"))
+    )
+
+    def result() -> list[Object] | None:
+        found = call()
+        return None if found is None else [found]
+
+    return result
+
+
+def _page_of_nodes(body: bytes) -> _Page[_Node]:
+    page = _nodes.decode(body)
+    return _Page(tuple(page.items or ()), page.metadata.continue_)
+
+
+def _page_of_objects(body: bytes) -> _Page[Object]:
+    page = _objects.decode(body)
+    return _Page(tuple(page.items or ()), page.metadata.continue_)
+
+
+def _split(
+    nodes: Sequence[_Node] | None, selector: NodeSelector | None
+) -> tuple[Sequence[Host] | None, Sequence[Host] | None]:
+    """Return the Windows nodes, of a pool those that it selects, and the others."""
+    if nodes is None:
+        return None, None
+    windows: list[Host] = []
+    linux: list[Host] = []
+    for each in nodes:
+        labels = each.metadata.labels or {}
+        if labels.get(OS_LABEL) != OS_WINDOWS:
+            linux.append(_host(each))
+        elif selector is None or selects(selector, labels):
+            windows.append(_host(each))
+    return windows, linux
+
+
+def _host(node: _Node) -> Host:
+    status, spec = node.status or _NodeStatus(), node.spec or _NodeSpec()
+    info = status.node_info or NodeInfo()
+    handlers = {
+        each.name or "": bool(each.features and each.features.recursive_read_only_mounts)
+        for each in status.runtime_handlers or ()
+    }
+    return Host(
+        kernel=info.kernel_version,
+        runtime=info.container_runtime_version,
+        labels=node.metadata.labels or {},
+        taints=tuple([Taint(each.key, each.effect, each.value or "") for each in spec.taints or ()]),
+        handlers=handlers or None,
+        names=(node.metadata.name,),
+    )
+
+
+def _limits(found: Iterable[Object]) -> Mapping[str, Limits]:
+    """Return what LimitRanges give to containers, by namespace. The first that gives something counts."""
+    limits: dict[str, Limits] = {}
+    for each in map(Fields, found):
+        namespace = each.one("metadata").text("namespace")
+        for item in each.one("spec").all("limits"):
+            if item.text("type") == "Container":
+                before = limits.get(namespace, Limits())
+                default, request = (
+                    item.one(name).content.get("memory") for name in ("default", "defaultRequest")
+                )
+                limits[namespace] = Limits(before.limit or default, before.request or request)
+    return limits
+
+
+def _enforced(found: Object) -> tuple[str, str]:
+    metadata = Fields(found).one("metadata")
+    return metadata.text("name"), metadata.one("labels").text(_ENFORCE)
