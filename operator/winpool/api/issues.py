@@ -154,8 +154,8 @@ ISSUES: Final = {
     IssueReason.RESERVED_MEMORY_TOO_LARGE: "`reservedMemory` declares more than half of the nodes' memory.",
     IssueReason.RESERVED_MEMORY_MISMATCH: "The kubelets reserve another amount of memory than "
     "`reservedMemory` declares.",
-    IssueReason.MISPLACED_PODS: "Pods on the nodes cannot run there. They are for Linux, or none of their "
-    "images is for Windows.",
+    IssueReason.MISPLACED_PODS: "Pods on the nodes cannot run there. They are for Linux, or an image of "
+    "theirs is not for Windows, or for another build of it.",
     IssueReason.INTOLERANT_NODE_AGENTS: "DaemonSets do not tolerate a taint of the spec. On nodes with it "
     "their pods never start, and those that run do not come back once they end.",
     IssueReason.PODS_UNREADABLE: "The operator cannot read some pods on the nodes, so it adds no NoExecute "

@@ -103,12 +103,33 @@ _NOT_STARTED: Final = frozenset(
         "CreateContainerError",
         "CreateContainerConfigError",
         "RunContainerError",
+        "StartError",
+        "ContainerCannotRun",
     }
 )
-"""Why a container waits whose image may be at fault (pkg/kubelet/images, pkg/kubelet/kuberuntime)."""
+"""Why a container waits, or has ended, whose image may be at fault (pkg/kubelet/images,
+pkg/kubelet/kuberuntime). The last two are of containers that could not be started: of containerd and of
+Docker."""
 
-_NO_MANIFEST: Final = ("no match for platform in manifest", "no matching manifest for")
-"""The messages of containerd and Docker for an image that does not exist for the platform of the node."""
+_IMAGE_MISMATCH: Final = re.compile(r"0x[8c]0370101\b", re.IGNORECASE)
+"""HCS_E_IMAGE_MISMATCH, with which Windows refuses to start an image for another build. Its text is in the
+language of Windows, so the number comes first.
+https://learn.microsoft.com/virtualization/api/hcs/reference/hcshresult"""
+
+_OTHER_BUILD: Final = "its image is for another build of Windows"
+
+_OF_OTHER_BUILD: Final = (
+    "The container operating system does not match the host operating system",
+    "The operating system of the container does not match the operating system of the host",
+)
+"""The same without the number: by containerd and by Docker, on Windows in English."""
+
+_NOT_FOR_PLATFORM: Final = re.compile(
+    "no match for platform in manifest|no matching manifest for"
+    r"|a Windows version [\d.]{1,32}-based image is incompatible with a"
+)
+"""The messages of containerd and Docker for an image that does not exist for the platform of the node; the
+last is Docker's for one that is newer than the node."""
 
 _LONGEST_NAME: Final = 253
 """Characters that the name of a node may have (RFC 1123). A longer text is not the name of a node."""
@@ -252,21 +273,25 @@ def _platform_problem(status: wire.PodStatus) -> str:
     """Return why the kubelet reports that a pod is for another platform; empty where it does not."""
     if status.phase in _FINISHED:
         return _in_one_line(status.reason, status.message or "") if status.reason in _REFUSALS else ""
-    for waiting in _waiting(status):
-        if waiting.reason in _NOT_STARTED and waiting.message:
-            for sentence in _NO_MANIFEST:
-                _, found, rest = waiting.message.partition(sentence)
-                if found:
-                    # Not the reason, which alternates between trying and backing off.
-                    return _in_one_line("its image", found + rest)
+    for why in _why_not_running(status):
+        if why.reason in _NOT_STARTED and (said := why.message):
+            if _IMAGE_MISMATCH.search(said):
+                return f"{_OTHER_BUILD} (0xc0370101)"
+            if any(sentence in said for sentence in _OF_OTHER_BUILD):
+                return _OTHER_BUILD
+            if found := _NOT_FOR_PLATFORM.search(said):
+                # Not the reason, which alternates between trying and backing off.
+                return _in_one_line("its image", said[found.start() :])
     return ""
 
 
-def _waiting(status: wire.PodStatus) -> Iterator[wire.Waiting]:
+def _why_not_running(status: wire.PodStatus) -> Iterator[wire.WhyNotRunning]:
+    """Yield why containers wait or have ended, now and the last time: a start that failed is tried again."""
     for containers in (status.init_container_statuses, status.container_statuses):
         for container in containers or ():
-            if container.state and container.state.waiting:
-                yield container.state.waiting
+            for state in (container.state, container.last_state):
+                if state and (why := state.waiting or state.terminated):
+                    yield why
 
 
 def _in_one_line(reason: str | None, message: str) -> str:

@@ -273,8 +273,8 @@ class PodSpec(Base):
     restart_policy: str = ""
 
 
-class Waiting(Base):
-    """core/v1 ContainerStateWaiting."""
+class WhyNotRunning(Base):
+    """What is read of core/v1 ContainerStateWaiting and ContainerStateTerminated."""
 
     reason: str | None = None
     message: str | None = None
@@ -283,13 +283,15 @@ class Waiting(Base):
 class ContainerState(Base):
     """The part of core/v1 ContainerState that is read."""
 
-    waiting: Waiting | None = None
+    waiting: WhyNotRunning | None = None
+    terminated: WhyNotRunning | None = None
 
 
 class ContainerStatus(Base):
     """The part of core/v1 ContainerStatus that is read. ``resources`` are those that the node has granted."""
 
     state: ContainerState | None = None
+    last_state: ContainerState | None = None
     name: str = ""
     resources: msgspec.Raw = ABSENT
 

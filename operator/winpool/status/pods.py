@@ -396,8 +396,8 @@ def pod_findings(snapshot: Snapshot, nodes: Assessed, unlisted: Blind) -> Iterat
             IssueReason.MISPLACED_PODS,
             sorted(misplaced),
             f"Some pods on these nodes cannot run on Windows{examples and f', such as {examples}'}.",
-            "Add the nodeSelector kubernetes.io/os: linux to their owners, or use an image for Windows. A "
-            "taint on the nodes of the pool keeps such pods away.",
+            "Add the nodeSelector kubernetes.io/os: linux to their owners, or use an image for the build of "
+            "Windows that the nodes run. A taint on the nodes of the pool keeps such pods away.",
             cause="pods cannot run there",
         )
     if unread := {name for survey, names in seen for name in names & survey.unreadable}:

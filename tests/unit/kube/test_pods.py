@@ -189,6 +189,48 @@ def test_an_image_that_is_not_there_for_the_platform(field: str, reason: str) ->
     assert pod.platform_problem == "its image: no match for platform in manifest: not found"
 
 
+MISMATCH = "The container operating system does not match the host operating system."
+BY_CONTAINERD = f"failed to create shim task: hcs::CreateComputeSystem app: {MISMATCH}: unknown"
+IN_GERMAN = "hcs::CreateComputeSystem app: Die Betriebssysteme stimmen nicht überein. (0xC0370101)"
+BY_DOCKER = (
+    "container app encountered an error during CreateContainer: failure in a Windows system call: "
+    "The operating system of the container does not match the operating system of the host. (0xc0370101)"
+)
+
+
+@every(
+    ("message", "problem"),
+    [
+        (BY_CONTAINERD, "its image is for another build of Windows"),
+        (IN_GERMAN, "its image is for another build of Windows (0xc0370101)"),
+        (BY_DOCKER, "its image is for another build of Windows (0xc0370101)"),
+        (BY_DOCKER.removesuffix(" (0xc0370101)"), "its image is for another build of Windows"),
+        (
+            "a Windows version 10.0.26100-based image is incompatible with a 10.0.20348 host",
+            "its image: a Windows version 10.0.26100-based image is incompatible with a 10.0.20348 host",
+        ),
+        ("hcs::CreateComputeSystem app: The virtual machine could not be started. (0xc0370102)", ""),
+    ],
+)
+def test_an_image_for_another_build_shows_wherever_the_kubelet_reports_it(message: str, problem: str) -> None:
+    """While it waits to be started again, the container has only the message of the back-off."""
+    failed = {"terminated": {"reason": "StartError", "message": message, "exitCode": 128}}
+    backing_off = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}}
+    for status in (
+        waiting("RunContainerError", message),
+        {"name": "main", "state": failed},
+        {"name": "main", "state": backing_off, "lastState": failed},
+        {
+            "name": "main",
+            "state": backing_off,
+            "lastState": {"terminated": {"reason": "ContainerCannotRun", "message": message}},
+        },
+    ):
+        assert read(a_pod_object(containerStatuses=[status])).platform_problem == problem
+    ended = {"terminated": {"reason": "Error", "message": message}}
+    assert read(a_pod_object(containerStatuses=[{"name": "main", "state": ended}])).platform_problem == ""
+
+
 def test_what_a_kubelet_says_is_cut_to_what_matters() -> None:
     sentence = "no matching manifest for windows(10.0.20348)/amd64 in the manifest list entries"
     problem = read(
