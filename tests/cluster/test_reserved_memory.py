@@ -84,7 +84,7 @@ def test_each_node_is_judged_by_what_its_kubelet_holds_back(world: World) -> Non
     status = world.wait_written(pool, nodes=3)
     assert tainted(world, MISMATCH) == {exact, near}
     assert about(status, "ReservedMemoryMismatch") == {exact, near}
-    assert issues(status, "ReservedMemoryLow") == [], "2 GiB in all are enough"
+    assert issues(status, "ReservedMemoryLow") != [], "evictionHard does not count"
     eventually(lambda: mismatched(world, pool) == 2, what="the metric")
 
     # In bytes, a page below 2 GiB: what fits still fits, and it is little for Windows.

@@ -187,7 +187,8 @@ ISSUES: Final = {
     "than the nodes report. The operator judges the nodes by what they report.",
     IssueReason.SUPPORT_ENDING: "Support for the nodes' build of Windows ends within 180 days.",
     IssueReason.BUILD_WARNED: "The nodes are supported with a warning. The message has the reason.",
-    IssueReason.RESERVED_MEMORY_LOW: "About the pool: `reservedMemory` declares less than 2 GiB, the least "
-    "that is good practice on Windows.",
+    IssueReason.RESERVED_MEMORY_LOW: "About the pool: `systemReserved` and `kubeReserved` of "
+    "`reservedMemory` are less than 2 GiB together, the least that is good practice on Windows. "
+    "`evictionHard` does not count.",
 }
 """What each reason means, for the reference page."""

@@ -94,6 +94,11 @@ class ReservedMemory(ApiModel):
         return sum(bytes_of(each) for each in (self.system_reserved, self.kube_reserved, self.eviction_hard))
 
     @property
+    def for_windows_bytes(self) -> int:
+        """What is declared for Windows, its services and the kubelet: without ``evictionHard``, in bytes."""
+        return sum(bytes_of(each) for each in (self.system_reserved, self.kube_reserved))
+
+    @property
     def told(self) -> str:
         """The sum and what it is made of, as a sentence has room for it."""
         parts = (

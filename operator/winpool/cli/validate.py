@@ -18,6 +18,7 @@ from winpool.cli.counts import counted
 from winpool.cli.manifests import Manifest, pools_in, without_nulls
 from winpool.cli.parsing import Exit, add_filename, note, note_offline
 from winpool.features.judge import rows_of, unknown_release
+from winpool.features.reserved_memory import low_findings
 from winpool.support.matrix import Matrix, built_in
 from winpool.support.rows import layered
 from winpool.support.servicing import class_reason, ended_reasons
@@ -49,7 +50,8 @@ what only the operator checks (schedules, time zones, rows of the support
 matrix). Each error is one line with file, line, document and field. A
 duplicate key is an error too, although kubectl drops the first one without a
 warning. For a valid pool it prints the verdict of the support matrix on nodes
-with the release of the pool.
+with the release of the pool, and a warning if it reserves little memory for
+Windows.
 
 It skips objects of other kinds, with a note. The API server can still refuse
 a valid pool: its CRD can have another version, and policies can apply."""
@@ -98,6 +100,8 @@ def run(given: argparse.Namespace) -> int:
             spec = WindowsNodePoolSpec.model_validate(without_nulls(pool.content["spec"]))
             said = outlook(spec, matrix=built_in(), today=datetime.now(UTC).date())
             note(pool.at(pool.line, said))
+            for finding in low_findings(spec.reserved_memory) if spec.reserved_memory else ():
+                note(pool.at(pool.line, f"warning: {finding.text}"))
     if problem is not None:
         if not is_refused:
             raise problem

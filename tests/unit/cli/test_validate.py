@@ -43,6 +43,14 @@ def test_a_good_pool_is_valid(plugin: Plugin) -> None:
     assert ended.err[0].endswith(f"; data from {built_in().as_of}")
 
 
+def test_a_pool_that_reserves_little_for_windows_is_valid_with_a_warning(plugin: Plugin) -> None:
+    ended = plugin("validate", "-f", "-", stdin=f"{GOOD}  reservedMemory: {{systemReserved: 1Gi}}\n")
+    assert (ended.code, ended.err[2]) == (0, "1 pool valid")
+    assert ended.err[1].startswith("stdin:1: document 1 (win-2022): warning: The pool declares 1524Mi (")
+    assert "that is 1Gi: less than the 2Gi that is good practice" in ended.err[1]
+    assert len(plugin("validate", "-f", "-", stdin=f"{GOOD}  reservedMemory: {{}}\n").err) == 3
+
+
 def test_a_row_that_the_operator_would_refuse_is_refused(plugin: Plugin) -> None:
     """The CRD cannot know which releases there are."""
     ended = plugin(

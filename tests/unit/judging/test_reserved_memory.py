@@ -144,10 +144,13 @@ def test_a_pool_is_too_large_only_where_every_known_node_says_so() -> None:
 
 def test_less_than_the_practice_is_low() -> None:
     assert PRACTICE_BYTES == 2 * GIB
-    assert not [*reserved_findings("win-2022", ReservedMemory(system_reserved="1548Mi"), {})]
-    assert [*reserved_findings("win-2022", ReservedMemory(system_reserved=1548 * MIB - 1), {})]
+    enough = ReservedMemory(system_reserved="1536Mi", kube_reserved="512Mi", eviction_hard=0)
+    assert not [*reserved_findings("win-2022", enough, {})]
+    little = ReservedMemory(system_reserved=1536 * MIB - 1, kube_reserved="512Mi", eviction_hard="4Gi")
+    assert [*reserved_findings("win-2022", little, {})], "evictionHard does not count"
     [finding] = reserved_findings("win-2022", ReservedMemory(system_reserved="1Gi"), {})
     assert finding.message == (
-        "The pool declares 1524Mi (systemReserved 1Gi + kubeReserved 0 + evictionHard 500Mi), less than the "
-        "2Gi that is good practice on Windows nodes."
+        "The pool declares 1524Mi (systemReserved 1Gi + kubeReserved 0 + evictionHard 500Mi). Without "
+        "evictionHard, which is a threshold and does not count, that is 1Gi: less than the 2Gi that is good "
+        "practice on Windows nodes."
     )
