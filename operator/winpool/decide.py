@@ -43,6 +43,7 @@ from winpool.status.events import (
 from winpool.status.findings import holds_end_at, unreported_nodes
 from winpool.status.pods import Deletions, deletions_of, is_unreported, overdue_at
 from winpool.status.status import Figures, figures_of, overview_of, status, upgrade_figures
+from winpool.status.workloads import workload_figures
 
 FEATURES: Final[tuple[Feature, ...]] = (contract, memory, upgrade)
 """All features. No two of them know each other, or name the same key of a node."""
@@ -130,7 +131,12 @@ def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decisi
         has_nodes=any(each.claim in (Claim.OURS, Claim.LEFT) for each in members.all),
         figures=Figures()
         if pool.deleting
-        else figures_of(nodes, overview_of(results), upgrade_figures(results)),
+        else figures_of(
+            nodes,
+            overview_of(results),
+            upgrade_figures(results),
+            workload_figures(snapshot, nodes),
+        ),
     )
 
 

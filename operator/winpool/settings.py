@@ -188,6 +188,14 @@ class Settings(BaseSettings):
             "protected without it. Default: none."
         ),
     ] = None
+    unaudited_namespaces: Annotated[
+        str | None,
+        Field(
+            description="Namespaces whose workloads the issues UnselectedWorkloads and MemoryLimitsMissing "
+            "leave out, separated by commas, such as monitoring,legacy. Those of the system and "
+            "winpool-system are left out without it. Default: none."
+        ),
+    ] = None
     data_sources_file: Annotated[
         Path | None,
         Field(
@@ -228,7 +236,7 @@ class Settings(BaseSettings):
             raise PydanticCustomError("order", "it must be at most --memory-poll-seconds")
         return hot
 
-    @field_validator("kubelet_address_ranges", "protected_namespaces")
+    @field_validator("kubelet_address_ranges", "protected_namespaces", "unaudited_namespaces")
     @classmethod
     def _can_be_read(cls, text: str | None, info: ValidationInfo) -> str | None:
         """Refuse what is no range, a range that needs no permission, and what is no namespace."""

@@ -60,6 +60,8 @@ class IssueReason(StrEnum):
     BUILD_LABEL_DISAGREES = "BuildLabelDisagrees"
     SUPPORT_ENDING = "SupportEnding"
     BUILD_WARNED = "BuildWarned"
+    UNSELECTED_WORKLOADS = "UnselectedWorkloads"
+    MEMORY_LIMITS_MISSING = "MemoryLimitsMissing"
     RESERVED_MEMORY_LOW = "ReservedMemoryLow"
 
 
@@ -187,6 +189,12 @@ ISSUES: Final = {
     "than the nodes report. The operator judges the nodes by what they report.",
     IssueReason.SUPPORT_ENDING: "Support for the nodes' build of Windows ends within 180 days.",
     IssueReason.BUILD_WARNED: "The nodes are supported with a warning. The message has the reason.",
+    IssueReason.UNSELECTED_WORKLOADS: "About the pool: pods of workloads that select no OS can be scheduled "
+    "to its nodes, since no taint keeps them off. The message names the workloads with the most pods. It "
+    "changes only when it names others. No condition and no gate reads this issue.",
+    IssueReason.MEMORY_LIMITS_MISSING: "About the pool: containers on its nodes have no memory limit. On "
+    "Windows nothing else bounds their memory. The message names the workloads with the most such "
+    "containers. It changes only when it names others. No condition and no gate reads this issue.",
     IssueReason.RESERVED_MEMORY_LOW: "About the pool: `systemReserved` and `kubeReserved` of "
     "`reservedMemory` are less than 2 GiB together, the least that is good practice on Windows. "
     "`evictionHard` does not count.",

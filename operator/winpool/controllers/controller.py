@@ -26,6 +26,7 @@ from winpool.controllers.sweep import Sweeper
 from winpool.controllers.writes import ConditionApplier, NodePatcher
 from winpool.decide import FEATURES
 from winpool.features.feature import Feature
+from winpool.features.memory.victims import is_system_namespace, namespaces_of
 from winpool.kube.budgets import BudgetCache, BudgetLister
 from winpool.kube.client import Transport
 from winpool.kube.control_plane import ControlPlane
@@ -101,7 +102,7 @@ class Controller:
         memory = None
         if self.connections is not None:
             memory = MemoryCollector(self.connections, wake=self._wake_pool, now=now, monotonic=monotonic)
-        pods = PodLister(transport.request)
+        pods, unaudited = PodLister(transport.request), namespaces_of(settings.unaudited_namespaces or "")
         budgets = BudgetCache(BudgetLister(transport.request).list, monotonic=monotonic)
         pod_pass = PodPass(
             list_pods=pods.list_all,
@@ -112,6 +113,7 @@ class Controller:
             on_surveyed=self.all_changed,
             period_seconds=settings.pod_pass_seconds,
             clock=clock,
+            is_exempt=lambda namespace: namespace in unaudited or is_system_namespace(namespace),
         )
         answers = eviction_answers(memory, clock=clock)
         return Services(

@@ -27,6 +27,7 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from winpool.features.contract.taints import question_of
+from winpool.features.memory.victims import is_system_namespace
 from winpool.kube.backoff import Backoff, Outage, doubled, uniform
 from winpool.kube.errors import ApiError, Forbidden, Gone, TooLarge, explained
 from winpool.kube.pods import ListedPods
@@ -108,6 +109,7 @@ class PodPass:
     ``questions`` returns what the pools want to know, at the beginning of a pass; none means no pass.
     ``list_budgets`` returns all PodDisruptionBudgets, ``list_runtime_classes`` all RuntimeClasses,
     ``list_daemon_sets`` the DaemonSets that are made for Windows nodes; they raise ApiErrors.
+    ``is_exempt`` says of a namespace that nothing is said of its workloads.
     ``on_surveyed`` is called when there are new surveys, and when ``problem`` or ``forbidden`` has begun or
     ended: a pool that waits for a survey then knows why there is none. It may call ``ask``.
     """
@@ -120,6 +122,7 @@ class PodPass:
     on_surveyed: Callable[[], None]
     period_seconds: float
     clock: Clock
+    is_exempt: Callable[[str], bool] = is_system_namespace
     stats: PodPassStats = field(default_factory=PodPassStats, init=False)
     problem: str = field(default="", init=False)
     """Why the last pass gave no surveys, as a text for people; empty where it did."""
@@ -258,7 +261,9 @@ class PodPass:
         if with_work:
             budgets, runtime_classes = await asyncio.gather(self._budgets(), self._runtime_classes())
         self._lacks_budgets = bool(with_work) and budgets is None
-        surveyor = Surveyor(questions, budgets=budgets, runtime_classes=runtime_classes)
+        surveyor = Surveyor(
+            questions, budgets=budgets, runtime_classes=runtime_classes, is_exempt=self.is_exempt
+        )
         started, began = self.clock.now(), self.clock.monotonic()
         # Beside the pods, so that lists of single nodes do not come first: people read what taints meet
         # anywhere before the first is written.

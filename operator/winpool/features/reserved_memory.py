@@ -137,16 +137,16 @@ def reserved_findings(pool: str, memory: ReservedMemory, found: Mapping[str, Res
 def low_findings(memory: ReservedMemory) -> Iterator[Finding]:
     """Yield that a pool declares little for Windows, by what it declares alone.
 
-    What is below evictionHard is not for Windows: the kubelet evicts pods to keep it free. A node reports only
-    the sum, so of a node the part without evictionHard is not known.
+    What is below evictionHard is not for Windows: the kubelet evicts pods to keep it free. A node reports
+    only the sum, so of a node the part without evictionHard is not known.
     """
     if memory.for_windows_bytes < PRACTICE_BYTES:
         yield Finding(
             IssueReason.RESERVED_MEMORY_LOW,
             (),
-            f"The pool declares {memory.told}. Without evictionHard, which is a threshold and does not count, "
-            f"that is {exact(memory.for_windows_bytes)}: less than the {exact(PRACTICE_BYTES)} that is good "
-            "practice on Windows nodes.",
+            f"The pool declares {memory.told}. Without evictionHard, which is a threshold and does not "
+            f"count, that is {exact(memory.for_windows_bytes)}: less than the {exact(PRACTICE_BYTES)} that "
+            "is good practice on Windows nodes.",
             "Raise spec.reservedMemory.systemReserved until it and kubeReserved are at least 2Gi together, "
             "and start the kubelets with the same settings.",
             "low",

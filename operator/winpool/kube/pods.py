@@ -26,6 +26,13 @@ import msgspec
 from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.quantity import bytes_of, milli_of
 from winpool.api.text import read_moment
+from winpool.features.audit.workloads import (
+    CONTAINER_WORDS,
+    NODE_WORDS,
+    PodOS,
+    os_of_labels,
+    workload_of,
+)
 from winpool.kube import wire
 from winpool.kube.errors import StreamGarbled, Unavailable
 from winpool.kube.lists import Listing, ListReader, Pager
@@ -36,6 +43,7 @@ from winpool.model.pods import (
     JOB,
     MOST_GRACE_SECONDS,
     EvictionFacts,
+    MemoryLimits,
     Pod,
     PodShape,
     PodWork,
@@ -47,7 +55,6 @@ from winpool.support.versions import build_text_of
 
 log = logging.getLogger(__name__)
 
-_pod: Final = msgspec.json.Decoder(wire.PodObject)
 _bound_pod: Final = msgspec.json.Decoder(wire.BoundPod)
 _containers: Final = msgspec.json.Decoder(list[wire.Container] | None)
 _resources: Final = msgspec.json.Decoder(wire.ContainerResources | None)
@@ -61,15 +68,90 @@ _context: Final = msgspec.json.Decoder(wire.SecurityContext | None)
 _name: Final = msgspec.json.Decoder(Bounded | None)
 _number: Final = msgspec.json.Decoder(int | None)
 
-_list: Final = ListReader(
-    msgspec.json.Decoder(ListOf[wire.PodObject]), resource="pods", kind="PodList", api_version="v1"
-)
-
 ReadT = TypeVar("ReadT")
 
 
 def _read(decoder: msgspec.json.Decoder[ReadT | None], raw: msgspec.Raw) -> ReadT | None:
     return decoder.decode(raw) if raw else None
+
+
+# What pods share that a controller makes from one template.
+
+
+class PodAsListed(wire.PodObject):
+    """A pod of a list, and its template: a ``model.pods.PodTemplate``."""
+
+    def labels_without_os(self) -> tuple[tuple[str, str], ...] | None:
+        """Return the labels that a node must have, where nothing says for which OS the pod is.
+
+        By the rules of the audit, which says what is evidence. What a RuntimeClass selects is in the
+        nodeSelector of a pod already: the API server adds it.
+        """
+        try:
+            if self._has_os():
+                return None
+            spec = self.spec
+            if not (spec.node_selector or spec.affinity):
+                return ()
+            affinity = (_read(_affinity, spec.affinity) if spec.affinity else None) or wire.Affinity()
+            pairs, has_labels_only = _required_labels(spec, affinity)
+        except BROKEN:
+            return None
+        return pairs if has_labels_only and _is_short(pairs, ()) else None
+
+    def _has_os(self) -> bool:
+        """Whether anything says for which OS the pod is. First what costs little to find out."""
+        spec, annotations = self.spec, self.metadata.annotations
+        if spec.os is not None or (annotations is not None and annotations.windows_build is not None):
+            return True
+        if spec.node_selector:
+            labels = _read(_selector, spec.node_selector)
+            if labels and os_of_labels(labels) is not PodOS.UNKNOWN:
+                return True
+        parts = {
+            "securityContext": spec.security_context,
+            "containers": spec.containers,
+            "initContainers": spec.init_containers,
+            "ephemeralContainers": spec.ephemeral_containers,
+        }
+        if not (
+            _has_word(b"".join(parts.values()).lower(), CONTAINER_WORDS)
+            or (spec.affinity and _has_word(bytes(spec.affinity), NODE_WORDS))
+        ):
+            return False
+        found = {
+            name: msgspec.json.decode(part)
+            for name, part in {**parts, "affinity": spec.affinity}.items()
+            if part
+        }
+        workload = workload_of({"kind": "Pod", "spec": found}, {})
+        return workload is None or workload.os is not PodOS.UNKNOWN
+
+    def memory_limits(self) -> MemoryLimits | None:
+        """Return the memory limits of the containers, init containers included.
+
+        All containers and sidecars run at once, so the sum is that of requests.
+        """
+        try:
+            containers = _read(_containers, self.spec.containers) or []
+            inits = _read(_containers, self.spec.init_containers) or []
+            return MemoryLimits(
+                limit=_peak(containers, inits, lambda each: _amount(_limits_of(each), MEMORY)),
+                unlimited=sum(MEMORY not in _limits_of(each) for each in (*containers, *inits)),
+            )
+        except (*BROKEN, ValueError):
+            return None
+
+
+def _has_word(text: bytes, words: Iterable[bytes]) -> bool:
+    return any(word in text for word in words)
+
+
+_pod: Final = msgspec.json.Decoder(PodAsListed)
+
+_list: Final = ListReader(
+    msgspec.json.Decoder(ListOf[PodAsListed]), resource="pods", kind="PodList", api_version="v1"
+)
 
 
 # A page of a list.
@@ -164,20 +246,28 @@ class PodPage:
 
 
 def decode_pod_page(
-    body: bytes | bytearray, *, with_work: Collection[str] = (), for_eviction: bool = False
+    body: bytes | bytearray,
+    *,
+    with_work: Collection[str] = (),
+    for_eviction: bool = False,
+    with_templates: bool = False,
 ) -> PodPage:
     """Read one page of a list of pods.
 
     ``with_work`` names the nodes whose pods are read with what an upgrade has to know of them;
-    ``for_eviction``: all pods are read with what decides on their eviction.
+    ``for_eviction``: all pods are read with what decides on their eviction. ``with_templates``: each has its
+    template, and with it the whole page stays in memory.
     Raises StreamGarbled for anything that is not a list of pods, see ``ListReader``.
     """
     page = _list.read(body)
     unreadable: list[UnreadablePod] = []
     pods: list[Pod] = []
     for item in page.items or ():
-        found = item if isinstance(item, wire.PodObject) else _decoded(item)
-        read = _pod_of(found, with_work, for_eviction) if isinstance(found, wire.PodObject) else found
+        found = item if isinstance(item, PodAsListed) else _decoded(item)
+        if isinstance(found, PodAsListed):
+            read = _pod_of(found, with_work, for_eviction, found if with_templates else None)
+        else:
+            read = found
         if isinstance(read, Pod):
             pods.append(read)
         else:
@@ -185,7 +275,7 @@ def decode_pod_page(
     return PodPage(tuple(pods), tuple(unreadable), page.metadata.resource_version, page.metadata.continue_)
 
 
-def _decoded(raw: msgspec.Raw) -> wire.PodObject | UnreadablePod:
+def _decoded(raw: msgspec.Raw) -> PodAsListed | UnreadablePod:
     try:
         return _pod.decode(raw)
     except BROKEN as error:
@@ -197,7 +287,9 @@ def _decoded(raw: msgspec.Raw) -> wire.PodObject | UnreadablePod:
     return UnreadablePod(node if len(node) <= _LONGEST_NAME else "", problem)
 
 
-def _pod_of(found: wire.PodObject, with_work: Collection[str], for_eviction: bool) -> Pod | UnreadablePod:
+def _pod_of(
+    found: wire.PodObject, with_work: Collection[str], for_eviction: bool, template: PodAsListed | None
+) -> Pod | UnreadablePod:
     metadata, spec, status = found.metadata, found.spec, found.status
     if not (metadata.namespace and metadata.name and spec.node_name):
         # Only pods on nodes are requested: one without a node must not count as "on no node of ours".
@@ -237,6 +329,7 @@ def _pod_of(found: wire.PodObject, with_work: Collection[str], for_eviction: boo
         platform_problem="" if status is None else _platform_problem(status),
         work=work,
         eviction=eviction,
+        template=template,
     )
 
 
@@ -273,25 +366,24 @@ def _platform_problem(status: wire.PodStatus) -> str:
     """Return why the kubelet reports that a pod is for another platform; empty where it does not."""
     if status.phase in _FINISHED:
         return _in_one_line(status.reason, status.message or "") if status.reason in _REFUSALS else ""
-    for why in _why_not_running(status):
-        if why.reason in _NOT_STARTED and (said := why.message):
-            if _IMAGE_MISMATCH.search(said):
-                return f"{_OTHER_BUILD} (0xc0370101)"
-            if any(sentence in said for sentence in _OF_OTHER_BUILD):
-                return _OTHER_BUILD
-            if found := _NOT_FOR_PLATFORM.search(said):
-                # Not the reason, which alternates between trying and backing off.
-                return _in_one_line("its image", said[found.start() :])
+    for containers in (status.init_container_statuses, status.container_statuses):
+        for container in containers or ():
+            # A start that failed is tried again, and meanwhile it is the last state.
+            for state in (container.state, container.last_state):
+                why = state and (state.waiting or state.terminated)
+                if why and why.reason in _NOT_STARTED and (problem := _problem_of(why.message or "")):
+                    return problem
     return ""
 
 
-def _why_not_running(status: wire.PodStatus) -> Iterator[wire.WhyNotRunning]:
-    """Yield why containers wait or have ended, now and the last time: a start that failed is tried again."""
-    for containers in (status.init_container_statuses, status.container_statuses):
-        for container in containers or ():
-            for state in (container.state, container.last_state):
-                if state and (why := state.waiting or state.terminated):
-                    yield why
+def _problem_of(said: str) -> str:
+    if _IMAGE_MISMATCH.search(said):
+        return f"{_OTHER_BUILD} (0xc0370101)"
+    if any(sentence in said for sentence in _OF_OTHER_BUILD):
+        return _OTHER_BUILD
+    # Not the reason, which alternates between trying and backing off.
+    found = _NOT_FOR_PLATFORM.search(said)
+    return _in_one_line("its image", said[found.start() :]) if found else ""
 
 
 def _in_one_line(reason: str | None, message: str) -> str:
@@ -331,8 +423,12 @@ def _requests_of(container: wire.Container) -> wire.Amounts:
     return (container.resources and container.resources.requests) or {}
 
 
+def _limits_of(container: wire.Container) -> wire.Amounts:
+    return (container.resources and container.resources.limits) or {}
+
+
 def _amount(amounts: wire.Amounts, resource: str) -> int:
-    """Return how much is requested of CPU (in thousandths) or of memory. Raises ValueError."""
+    """Return an amount of CPU (in thousandths) or of memory. Raises ValueError."""
     found = amounts.get(resource)
     if found is None:
         return 0
@@ -582,7 +678,7 @@ class PodLister:
         self._pager = Pager(send, listing)
 
     def _decode(self, body: bytes | bytearray) -> PodPage:
-        return decode_pod_page(body, with_work=self._with_work)
+        return decode_pod_page(body, with_work=self._with_work, with_templates=True)
 
     async def list_all(self, *, see: Callable[[Pod], None], with_work: Collection[str] = ()) -> ListedPods:
         """Call ``see`` with every pod that is on a node, once each, all as of one moment; keep none.

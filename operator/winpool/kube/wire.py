@@ -336,9 +336,10 @@ class BoundPod(Base):
 
 
 class ContainerResources(Base):
-    """core/v1 ResourceRequirements without its limits."""
+    """The part of core/v1 ResourceRequirements that is read."""
 
     requests: Amounts | None = None
+    limits: Amounts | None = None
 
 
 class ContainerPort(Base):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 SHAPES_KEPT: Final = 256
 """Shapes of the pods of one node; more pods than this run on no Windows node (a kubelet permits 110 by
@@ -213,6 +213,27 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryLimits:
+    """The memory limits of a pod: their sum in bytes, and how many containers have none."""
+
+    limit: int = 0
+    unlimited: int = 0
+
+
+class PodTemplate(Protocol):
+    """What pods share that a controller makes from one template. It is read where it is asked for."""
+
+    def labels_without_os(self) -> tuple[tuple[str, str], ...] | None:
+        """Return the labels that a node must have, where nothing says for which OS the pods are.
+
+        None where anything does, where more than labels decides, or it cannot be read.
+        """
+
+    def memory_limits(self) -> MemoryLimits | None:
+        """Return the memory limits; None where they cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pod:
     """A pod that is bound to a node, as the API server last reported it.
 
@@ -222,7 +243,8 @@ class Pod:
     API server does not manage. ``is_pending``: in the phase Pending.
     ``platform_problem`` is why the kubelet reports that it is for another platform, empty where it does not.
     ``work`` is what matters where its node may be upgraded, ``eviction`` what matters where it may be evicted
-    for memory; None where that was not asked for, or cannot be read.
+    for memory; None where that was not asked for, or cannot be read. ``template`` is None in lists of single
+    nodes.
     """
 
     namespace: str
@@ -243,6 +265,7 @@ class Pod:
     platform_problem: str = ""
     work: PodWork | None = None
     eviction: EvictionFacts | None = None
+    template: PodTemplate | None = field(default=None, repr=False, compare=False)
 
     @property
     def full_name(self) -> str:

@@ -55,7 +55,8 @@ class PoolQuestion:
     know; ``labels`` are those of the nodes, which say which DaemonSets are made for them. ``joining`` are
     the names of nodes that are being validated or may be joining, for which ``node_agents`` ("Critical",
     "All", "None") and ``required_pods`` say what has to be Ready.
-    ``workloads`` asks what runs on each node, and what budgets permit.
+    ``workloads`` asks what runs on each node, and what budgets permit. ``bars`` are the taints, by node, that
+    keep pods off which do not tolerate them.
     """
 
     pool_uid: str
@@ -67,6 +68,7 @@ class PoolQuestion:
     node_agents: str = NodeAgents.CRITICAL
     required_pods: tuple[RequiredPods, ...] = ()
     workloads: bool = False
+    bars: Mapping[str, frozenset[TaintKey]] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,20 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True)
+class CountedPods:
+    """Pods or containers by their controllers: the titles with the most, the most first; ``count`` is of all.
+
+    A title is kind, namespace and name: "Deployment shop/web".
+    """
+
+    worst: tuple[tuple[str, int], ...] = ()
+    count: int = 0
+
+
+NOTHING_COUNTED: Final = CountedPods()
+
+
+@dataclass(frozen=True, slots=True)
 class Survey:
     """The answer to a ``PoolQuestion``, from one complete list of the pods of its nodes.
 
@@ -134,6 +150,9 @@ class Survey:
     ``misplaced_on`` counts the misplaced pods node by node; ``unreadable`` are the nodes with a pod that
     could not be read. ``busy`` are the nodes with a pod that is neither of a DaemonSet nor a mirror pod nor
     finished. ``workloads`` has what runs on each node, by name; None where the question did not ask for it.
+    ``unselected`` are pods of which nothing says for which OS they are, of the whole cluster, that a node of
+    the pool may take; ``unlimited`` are containers on its nodes without a memory limit, and
+    ``memory_limits`` the sums of the others, node by node: only of a list of all pods.
     """
 
     pool_uid: str
@@ -149,6 +168,9 @@ class Survey:
     readiness: Mapping[str, Readiness] = field(default_factory=dict)
     began: float = 0.0
     workloads: Mapping[str, Workload] | None = field(default=None, compare=False)
+    unselected: CountedPods = NOTHING_COUNTED
+    unlimited: CountedPods = NOTHING_COUNTED
+    memory_limits: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def saw(self, node: Node) -> bool:
         """Whether it is about this very node: another of the same name is another machine."""

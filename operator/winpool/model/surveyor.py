@@ -1,14 +1,15 @@
 """Answers the questions of all pools from the pods of the cluster, one pod after the other.
 
 No pod is kept: the memory is limited by nodes, taints, and required pods, for any number of pods. This
-matters with 150,000 pods. Most of them are on nodes of no pool, and cost only one lookup in a dict.
+matters with 150,000 pods. Most of them are on nodes of no pool, and cost only a few lookups in dicts. What
+their templates leave open is counted in ``pod_templates``.
 """
 
 from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
@@ -19,6 +20,7 @@ from winpool.api.fields import HARD_EFFECTS
 from winpool.api.selector import NodeAgents
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Taint
+from winpool.model.pod_templates import LimitTally, OpenTemplates, TemplateLimits, counted
 from winpool.model.pods import (
     BLOCKS_KEPT,
     NOTHING_REQUESTED,
@@ -297,7 +299,8 @@ class Surveyor:
     """Gets every pod once, returns one survey for each question.
 
     ``budgets`` are all PodDisruptionBudgets of the cluster, and ``runtime_classes`` all RuntimeClasses, None
-    where they are not known: they matter to questions that ask for workloads.
+    where they are not known: they matter to questions that ask for workloads. ``is_exempt`` says of a
+    namespace that nothing is said of the templates there.
     """
 
     def __init__(
@@ -306,6 +309,7 @@ class Surveyor:
         *,
         budgets: BudgetIndex | None = None,
         runtime_classes: RuntimeClasses | None = None,
+        is_exempt: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._tallies = [_PoolTally(question) for question in questions]
         # The names are those of the questions, not of the pods: one string for all pods of a node.
@@ -319,6 +323,8 @@ class Surveyor:
         self._taints: frozenset[TaintKey] = frozenset().union(*(tally.intolerant for tally in self._tallies))
         self._judge = partial(_not_tolerated, self._taints)
         self._judge_once = lru_cache(maxsize=_SETS_KEPT)(self._judge)
+        self._open_templates = OpenTemplates([each.question for each in self._tallies], is_exempt)
+        self._limits = TemplateLimits(is_exempt)
 
     def add_daemon_sets(self, daemon_sets: Iterable[DaemonSet]) -> Iterator[None]:
         """Count those of ``daemon_sets``, which are made for Windows nodes, that do not tolerate a taint.
@@ -335,6 +341,8 @@ class Surveyor:
 
     def see(self, pod: Pod) -> None:
         """Count ``pod``."""
+        if pod.template is not None:
+            self._open_templates.add(pod)
         place = self._by_node.get(pod.node)
         if place is None:
             return
@@ -346,8 +354,11 @@ class Surveyor:
         why = misplaced_because(pod)
         if self._workloads is not None:
             self._workloads.add(pod, node=node)
+        limits = None if pod.template is None else self._limits.of(pod)
         for tally in tallies:
             tally.add(pod, node=node, refused=refused, why=why)
+            if limits is not None:
+                tally.limits.add(node, limits)
 
     def finish(
         self,
@@ -383,6 +394,9 @@ class Surveyor:
                     node: each.result() for node, each in tally.readiness.items() if node not in unreadable
                 },
                 workloads={node: workloads[node] for node in question.nodes} if question.workloads else None,
+                unselected=self._open_templates.result(question),
+                unlimited=counted(tally.limits.unlimited),
+                memory_limits=tally.limits.limits,
             )
         return surveys
 
@@ -413,6 +427,7 @@ class _PoolTally:
         self.misplaced_on: dict[str, int] = {}
         self.busy: set[str] = set()
         self.readiness = {node: ReadinessTally(question) for node in question.joining & question.nodes.keys()}
+        self.limits = LimitTally()
 
     def add_daemon_set(self, daemon_set: DaemonSet, *, refused: Collection[TaintKey]) -> bool:
         """Count a DaemonSet; return whether it was compared with the nodes."""

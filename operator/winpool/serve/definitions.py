@@ -114,6 +114,22 @@ MISPLACED_PODS: Final = _gauge(
     "winpool_misplaced_pods{pool}",
     "Pods on nodes of the pool that cannot run on Windows, as far as there is evidence of it.",
 )
+UNSELECTED_PODS: Final = _gauge(
+    "winpool_unselected_pods{pool}",
+    "Pods in the cluster that select no OS and that a node of the pool may take, since no taint keeps them "
+    "off: those of the issue UnselectedWorkloads. Absent until pods have been listed.",
+)
+UNLIMITED_CONTAINERS: Final = _gauge(
+    "winpool_unlimited_containers{pool}",
+    "Containers on nodes of the pool without a memory limit: those of the issue MemoryLimitsMissing. Absent "
+    "until pods have been listed.",
+)
+MEMORY_LIMIT_EXCESS: Final = _gauge(
+    "winpool_memory_limit_excess_bytes{pool}",
+    "By how much the memory limits of the pods on nodes of the pool exceed what the node has for pods "
+    "(Allocatable), in sum over the nodes where they do. Pods of all namespaces count. Absent until pods "
+    "have been listed.",
+)
 UPGRADE_NODES: Final = _gauge(
     "winpool_upgrade_nodes{pool,state}",
     "Nodes of the pool by state: UpToDate, Required (due, and may be upgraded now), Gated (due, and may "

@@ -251,6 +251,10 @@ def _of_pool(pool: Pool, figures: Figures | None) -> Iterator[Sample]:
             yield metric.NODES_BY_MEMORY_LEVEL, (axis, level_name(level) or UNKNOWN), nodes
         if figures.is_memory_systemic is not None:
             yield metric.SYSTEMIC_PRESSURE, (), float(figures.is_memory_systemic)
+        if (workloads := figures.workloads) is not None:
+            yield metric.UNSELECTED_PODS, (), workloads.unselected_pods
+            yield metric.UNLIMITED_CONTAINERS, (), workloads.unlimited_containers
+            yield metric.MEMORY_LIMIT_EXCESS, (), workloads.memory_limit_excess
         if figures.upgrades is not None:
             yield from _upgrades(figures.upgrades, pool.status)
 

@@ -46,6 +46,8 @@ POD_ISSUES = (
     IssueReason.MISPLACED_PODS,
     IssueReason.PODS_UNREADABLE,
     IssueReason.POD_LIST_FAILING,
+    IssueReason.UNSELECTED_WORKLOADS,
+    IssueReason.MEMORY_LIMITS_MISSING,
 )
 """What is known from lists of pods only."""
 
@@ -364,7 +366,7 @@ def misplaced_pods(snapshot: Snapshot, nodes: Assessed) -> int:
         return 0
     if survey is None or survey.pool_uid != pool.uid:
         return pool.status.misplaced_pods
-    seen = _newest(Evidence(snapshot), _ours(nodes))
+    seen = _newest(Evidence(snapshot), own_nodes(nodes))
     return sum(
         survey.misplaced_on[name] for survey, names in seen for name in names & survey.misplaced_on.keys()
     )
@@ -375,7 +377,7 @@ def pod_findings(snapshot: Snapshot, nodes: Assessed, unlisted: Blind) -> Iterat
     pool, evidence = snapshot.pool, Evidence(snapshot)
     if pool.deleting or pool.spec is None:
         return
-    ours = _ours(nodes)
+    ours = own_nodes(nodes)
     yield from _intolerant_pods(_met(pool.spec, evidence, nodes.notable, ours))
     yield from _intolerant_agents(pool.spec, evidence, ours)
     if snapshot.pods.daemon_sets_forbidden and taints_of(pool.spec):
@@ -409,7 +411,8 @@ def pod_findings(snapshot: Snapshot, nodes: Assessed, unlisted: Blind) -> Iterat
         )
 
 
-def _ours(nodes: Assessed) -> dict[str, Node]:
+def own_nodes(nodes: Assessed) -> dict[str, Node]:
+    """Return the nodes of the pool, by name."""
     usual = {node.name: node for _, alike in nodes.usual for node in alike}
     return usual | {each.node.name: each.node for each in nodes.notable if each.claim is Claim.OURS}
 

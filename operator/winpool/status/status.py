@@ -57,6 +57,7 @@ from winpool.status.plan import plan
 from winpool.status.pods import blind, misplaced_pods, overdue_at, pod_findings
 from winpool.status.upgrade import PLACES, control_plane_of, upgrades_of
 from winpool.status.view import View
+from winpool.status.workloads import WorkloadFigures, workload_findings
 
 
 def status(
@@ -79,6 +80,7 @@ def status(
         *owner_findings(snapshot, nodes.notable),
         *judged,
         *pod_findings(snapshot, nodes, unlisted),
+        *workload_findings(snapshot),
         *findings_of_reserved(pool, nodes),
         *(finding for result in results for finding in result.findings),
     )
@@ -256,7 +258,8 @@ class Figures:
     selects too, or has. ``upgrade_due`` counts nodes that are known to run another release, or an older
     revision, than ``spec.os`` asks for. ``memory_levels`` counts nodes by the level of each axis, None where
     it is not known, and ``is_memory_systemic`` says whether more nodes are under pressure than the pool
-    allows; empty and None where memory is not watched. ``upgrades`` is None where the spec asks for none.
+    allows; empty and None where memory is not watched. ``workloads`` is None until pods have been listed,
+    ``upgrades`` where the spec asks for none.
 
     A pool that is being deleted wants nothing of its nodes: all of them are 0.
     """
@@ -267,13 +270,20 @@ class Figures:
     upgrade_due: int = 0
     memory_levels: Mapping[tuple[Axis, Level | None], int] = field(default_factory=lambda: NONE)
     is_memory_systemic: bool | None = None
+    workloads: WorkloadFigures | None = None
     upgrades: UpgradeFigures | None = None
 
 
-def figures_of(nodes: Assessed, memory: Overview | None, upgrades: UpgradeFigures | None = None) -> Figures:
+def figures_of(
+    nodes: Assessed,
+    memory: Overview | None,
+    upgrades: UpgradeFigures | None = None,
+    workloads: WorkloadFigures | None = None,
+) -> Figures:
     """Count the nodes of a pool that is not being deleted.
 
-    ``memory`` is None where it is not watched, ``upgrades`` where the spec asks for none.
+    ``memory`` is None where it is not watched, ``upgrades`` where the spec asks for none, ``workloads`` until
+    pods have been listed.
     """
     mismatched = missing = due = 0
     for found, alike in nodes.by_finding():
@@ -291,6 +301,7 @@ def figures_of(nodes: Assessed, memory: Overview | None, upgrades: UpgradeFigure
         upgrade_due=due,
         memory_levels=memory.levels if memory else NONE,
         is_memory_systemic=memory.is_systemic if memory else None,
+        workloads=workloads,
         upgrades=upgrades,
     )
 

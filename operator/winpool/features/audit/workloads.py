@@ -60,6 +60,11 @@ _WINDOWS_IMAGE: Final = re.compile(
 )
 """Words of Microsoft's base images in the name or the tag of an image: Windows, probably."""
 
+NODE_WORDS: Final = (OS_LABEL.encode(), WINDOWS_BUILD_LABEL.encode())
+CONTAINER_WORDS: Final = (b"windowsoptions", b"nanoserver", b"servercore", b"ltsc20")
+"""Words of which one is in every affinity, or in small letters in all containers and security contexts, that
+has evidence of an OS: without them their JSON need not be read for it, as that of most pods."""
+
 _PART: Final = re.compile(r"[^.\[\]]+|\[[^\]]+\]")
 
 
@@ -166,7 +171,7 @@ def workload_of(content: Any, selectors: NodeSelectors, cluster: Cluster = NOTHI
 def runtime_class_of(content: Any, cluster: Cluster) -> Workload:
     """Return a RuntimeClass as if it were pods that set nothing else: where it sends them."""
     found = RuntimeClass.of(content)
-    os = _of_labels(found.node_selector)
+    os = os_of_labels(found.node_selector)
     return Workload(
         kind=RUNTIME_CLASS,
         name=_text(content, "metadata.name"),
@@ -215,7 +220,7 @@ def _selected(pod: Any, added: Mapping[str, Any], runtime_class: str) -> tuple[P
     """Return the OS of the nodes that a pod selects, and by what: selector, affinity, RuntimeClass."""
     own = _value(pod, "spec.nodeSelector")
     for labels, by in ((own, "spec.nodeSelector"), (added, f"the RuntimeClass {runtime_class}")):
-        if isinstance(labels, dict) and (os := _of_labels(labels)) is not PodOS.UNKNOWN:
+        if isinstance(labels, dict) and (os := os_of_labels(labels)) is not PodOS.UNKNOWN:
             return os, by
     # One term is enough for a node, so all of them have to agree.
     terms = {_of_term(each.value) for each in below(pod, AFFINITY)}
@@ -224,7 +229,8 @@ def _selected(pod: Any, added: Mapping[str, Any], runtime_class: str) -> tuple[P
     return PodOS.UNKNOWN, ""
 
 
-def _of_labels(labels: Mapping[str, Any]) -> PodOS:
+def os_of_labels(labels: Mapping[str, Any]) -> PodOS:
+    """Return the OS of the nodes that have these labels, as far as they say it."""
     named = {labels.get(each) for each in _OS_LABELS if isinstance(labels.get(each), str)}
     is_sku = _is_windows_sku(labels.get(_AKS_SKU_LABEL))
     if WINDOWS_BUILD_LABEL in labels or PodOS.WINDOWS in named or is_sku:

@@ -17,26 +17,29 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Final
 
-from winpool.api.fields import NO_EXECUTE
-from winpool.api.keys import POOL_LABEL
+from winpool.api.fields import HARD_EFFECTS, NO_EXECUTE, NO_SCHEDULE
+from winpool.api.keys import POOL_LABEL, PREFIX
 from winpool.api.memory_pressure import MemoryMode
 from winpool.api.node_keys import MISMATCH_TAINT, PRESSURE_TAINT
 from winpool.api.selector import NodeValidation, PodSelector
-from winpool.api.spec import OnMismatch, WindowsNodePoolSpec
+from winpool.api.spec import Mode, OnMismatch, WindowsNodePoolSpec
 from winpool.features.contract.validation import ripens, startup_taints_on
 from winpool.model.evidence import Evidence, current_survey
 from winpool.model.node import Node, Taint
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
-from winpool.model.survey import PoolQuestion, RequiredPods, Survey
+from winpool.model.survey import PoolQuestion, RequiredPods, Survey, TaintKey, taint_key
 from winpool.ownership.record import Record, TaintIdentity, record_of
 from winpool.ownership.selection import is_asked_for, selects
+
+_PASSING_PREFIXES: Final = (PREFIX, "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""https://kubernetes.io/docs/reference/labels-annotations-taints/ (node.kubernetes.io/not-ready)"""
 
 
 def question_of(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> PoolQuestion | None:
@@ -73,7 +76,35 @@ def question_of(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> PoolQues
             for each in rules.required_pods
         ),
         workloads=spec.upgrade is not None,
+        bars=_bars(ours, spec),
     )
+
+
+def _bars(nodes: Iterable[Node], spec: WindowsNodePoolSpec) -> Mapping[str, frozenset[TaintKey]]:
+    """Return the taints, by node, that keep pods off for good: those that it has, and those that it gets.
+
+    Not those that come and go: startup taints, those of Kubernetes for the state of a node, and our own.
+    """
+    passing = {each.identity for each in spec.startup_taints}
+    is_active = spec.mode is Mode.ACTIVE
+    coming = frozenset(
+        (each.key, each.effect, each.value)
+        for each in spec.taints
+        if is_active and each.effect == NO_SCHEDULE
+    )
+    made: dict[frozenset[TaintKey], frozenset[TaintKey]] = {}
+    found: dict[str, frozenset[TaintKey]] = {}
+    for node in nodes:
+        standing = (
+            taint_key(each)
+            for each in node.taints
+            if each.effect in HARD_EFFECTS
+            and each.identity not in passing
+            and not each.key.startswith(_PASSING_PREFIXES)
+        )
+        bars = coming.union(standing)
+        found[node.name] = made.setdefault(bars, bars)
+    return found
 
 
 def taints_of(spec: WindowsNodePoolSpec) -> tuple[Taint, ...]:
