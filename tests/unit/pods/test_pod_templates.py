@@ -234,7 +234,7 @@ def test_exempt_namespaces_have_no_part_in_it() -> None:
 
 
 def test_containers_without_a_memory_limit_count_on_the_nodes_of_the_pool() -> None:
-    init = {"initContainers": [{"name": "i", "image": "a"}]}
+    init: Object = {"initContainers": [{"name": "i", "image": "a"}]}
     found = surveyed(
         a_pool_question(nodes=("w1", "w2"), bars=TAINTED),
         pods_of(
@@ -250,7 +250,7 @@ def test_containers_without_a_memory_limit_count_on_the_nodes_of_the_pool() -> N
 
 
 def test_host_process_containers_and_static_pods_count_since_they_use_the_memory_of_the_node() -> None:
-    host_process = {"securityContext": {"windowsOptions": {"hostProcess": True}}, "hostNetwork": True}
+    host_process: Object = {"securityContext": {"windowsOptions": {"hostProcess": True}}, "hostNetwork": True}
     found = surveyed(
         a_pool_question(nodes=("w1", "w2")),
         pods_of(
