@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from msgspec import structs
+
 from harness.builders import CONTROL_PLANE, GUARD, NOON, Object
 from harness.writes import patched
 from winpool.api.crd import FieldPath
@@ -530,7 +532,7 @@ class MemoryOperator:
         if self.cluster.trouble.pods:
             raise self.cluster.trouble.pods
         for pod in self.cluster.pods:
-            see(pod if pod.node in with_work else replace(pod, work=None))
+            see(pod if pod.node in with_work else structs.replace(pod, work=None))
         return ListedPods(count=len(self.cluster.pods))
 
     async def _list_pods_of(self, name: str, /, *, for_eviction: bool = False) -> PodPage:

@@ -32,7 +32,9 @@ MOST_COMPARED: Final = 500_000
 handful of different selectors. What is beyond it counts as kept off."""
 
 _SETS_KEPT: Final = 256
-"""Sets of tolerations that are judged once: pods share theirs."""
+_LONGEST_SET_KEPT: Final = 32
+"""Sets of tolerations that are told apart, and how long they are: clusters have a dozen. Pods with others do
+not count."""
 
 _REVISION: Final = "controller-revision-hash"
 """Label of the pods of a DaemonSet or StatefulSet, whose name is the same for each template.
@@ -67,15 +69,29 @@ def title_of(pod: Pod) -> str:
     return " ".join(words)[:TITLE_LENGTH]
 
 
-@dataclass(slots=True)
 class _Count:
     """How many pods the templates of a controller have."""
 
-    title: str
-    pods: int = 0
+    __slots__ = ("pods",)
+
+    def __init__(self) -> None:
+        self.pods = 0
 
 
-_NEW: Final = _Count("")
+_NEW: Final = _Count()
+
+
+class _Set:
+    """Tolerations that pods share, and the pods with them by the labels that they select, and by title.
+
+    ``passes``: a node of a pool has no taint that they do not tolerate.
+    """
+
+    __slots__ = ("by_selector", "passes", "tolerations")
+
+    def __init__(self, tolerations: tuple[Toleration, ...], *, passes: bool) -> None:
+        self.tolerations, self.passes = tolerations, passes
+        self.by_selector: dict[Selector, dict[str, _Count]] = {}
 
 
 class OpenTemplates:
@@ -87,55 +103,52 @@ class OpenTemplates:
     def __init__(self, questions: Iterable[PoolQuestion], is_exempt: Callable[[str], bool]) -> None:
         self._bars = frozenset(bars for each in questions for bars in each.bars.values())
         self._is_exempt = is_exempt
-        self._judged: dict[int, tuple[tuple[Toleration, ...], bool]] = {}
+        self._sets: dict[tuple[Toleration, ...], _Set] = {}
+        self._by_id: dict[int, _Set] = {}
         self._counts: dict[_Key, _Count | None] = {}
-        self._groups: dict[tuple[tuple[Toleration, ...], Selector], dict[str, _Count]] = {}
         self._compared = 0
 
     def add(self, pod: Pod) -> None:
         """Count a pod that has its template."""
-        # By identity: pods share their tolerations, and a set that is kept here is not made anew.
-        judged = self._judged.get(id(pod.tolerations))
-        if not (self._passes(pod.tolerations) if judged is None else judged[1]):
+        # Equal tolerations are the same object, as a rule, and comparing them takes longer than all else.
+        found = self._by_id.get(id(pod.tolerations)) or self._set_of(pod.tolerations)
+        if found is None or not found.passes:
             return
-        labels = pod.labels
-        key = (pod.namespace, pod.controller_kind, pod.controller or pod.name, labels.get(_REVISION, ""))
+        key = (pod.namespace, pod.controller_kind, pod.controller or pod.name, pod.labels.get(_REVISION, ""))
         count = self._counts.get(key, _NEW)
         if count is _NEW:
-            count = self._count_of(key, pod)
+            count = self._count_of(key, pod, found) if len(self._counts) < MOST_TEMPLATES else None
         if count is not None and pod.heeds_taints:
             count.pods += 1
 
-    def _passes(self, tolerations: tuple[Toleration, ...]) -> bool:
-        """Whether pods with ``tolerations`` may be placed on a node of any pool, by its taints."""
-        found = any(_passes(bars, tolerations) for bars in self._bars)
-        if len(self._judged) < _SETS_KEPT:
-            self._judged[id(tolerations)] = (tolerations, found)
+    def _set_of(self, tolerations: tuple[Toleration, ...]) -> _Set | None:
+        """Return the set; None of one too many, and of one that is too long to be kept."""
+        if len(tolerations) > _LONGEST_SET_KEPT:
+            return None
+        found = self._sets.get(tolerations)
+        if found is None and len(self._sets) < _SETS_KEPT:
+            passes = any(_passes(bars, tolerations) for bars in self._bars)
+            found = self._sets[tolerations] = self._by_id[id(tolerations)] = _Set(tolerations, passes=passes)
         return found
 
-    def _count_of(self, key: _Key, pod: Pod) -> _Count | None:
-        if len(self._counts) >= MOST_TEMPLATES:
-            return None
-        count = self._counts[key] = self._judge(pod)
+    def _count_of(self, key: _Key, pod: Pod, found: _Set) -> _Count | None:
+        selector = None
+        if pod.template is not None and not (pod.is_static or self._is_exempt(pod.namespace)):
+            selector = pod.template.labels_without_os()
+        count = None
+        if selector is not None:
+            count = found.by_selector.setdefault(selector, {}).setdefault(title_of(pod), _Count())
+        self._counts[key] = count
         return count
-
-    def _judge(self, pod: Pod) -> _Count | None:
-        if pod.template is None or pod.is_static or self._is_exempt(pod.namespace):
-            return None
-        selector = pod.template.labels_without_os()
-        if selector is None:
-            return None
-        group = self._groups.setdefault((pod.tolerations, selector), {})
-        title = title_of(pod)
-        return group.setdefault(title, _Count(title))
 
     def result(self, question: PoolQuestion) -> CountedPods:
         """Return those that a node of the pool may take."""
         counts: dict[str, int] = {}
-        for (tolerations, selector), group in self._groups.items():
-            if self._lands(question, tolerations, selector):
-                for each in group.values():
-                    counts[each.title] = counts.get(each.title, 0) + each.pods
+        for each in self._sets.values():
+            for selector, group in each.by_selector.items():
+                if self._lands(question, each.tolerations, selector):
+                    for title, count in group.items():
+                        counts[title] = counts.get(title, 0) + count.pods
         return counted(counts)
 
     def _lands(self, question: PoolQuestion, tolerations: tuple[Toleration, ...], selector: Selector) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Protocol
+
+import msgspec
 
 SHAPES_KEPT: Final = 256
 """Shapes of the pods of one node; more pods than this run on no Windows node (a kubelet permits 110 by
@@ -233,9 +235,8 @@ class PodTemplate(Protocol):
         """Return the memory limits; None where they cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
-    """A pod that is bound to a node, as the API server last reported it.
+class Pod(msgspec.Struct, frozen=True, gc=False):
+    """A pod that is bound to a node, as the API server last reported it. A struct, since lists have many.
 
     ``os`` is ``spec.os.name``, empty where it is not set. ``controller_kind`` and ``controller`` are the
     owner that manages it, empty where there is none. ``is_critical``: of the priority class of node or
@@ -254,7 +255,7 @@ class Pod:
     os: str = ""
     controller_kind: str = ""
     controller: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     is_critical: bool = False
     is_ready: bool = False
@@ -265,7 +266,7 @@ class Pod:
     platform_problem: str = ""
     work: PodWork | None = None
     eviction: EvictionFacts | None = None
-    template: PodTemplate | None = field(default=None, repr=False, compare=False)
+    template: PodTemplate | None = None
 
     @property
     def full_name(self) -> str:

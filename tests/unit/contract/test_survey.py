@@ -253,12 +253,12 @@ def test_of_each_required_pod_one_has_to_be_ready_on_the_node() -> None:
         ([], both),
         ([exporter], both[1:]),
         ([exporter, shipper], ()),
-        ([exporter, replace(shipper, node="w2")], both[1:]),
-        ([exporter, replace(shipper, is_ready=False)], both[1:]),
-        ([exporter, replace(shipper, is_terminating=True)], both[1:]),
-        ([exporter, replace(shipper, namespace="other")], both[1:]),
-        ([exporter, replace(shipper, labels={})], both[1:]),
-        ([replace(shipper, is_ready=False), exporter, shipper], ()),
+        ([exporter, structs.replace(shipper, node="w2")], both[1:]),
+        ([exporter, structs.replace(shipper, is_ready=False)], both[1:]),
+        ([exporter, structs.replace(shipper, is_terminating=True)], both[1:]),
+        ([exporter, structs.replace(shipper, namespace="other")], both[1:]),
+        ([exporter, structs.replace(shipper, labels={})], both[1:]),
+        ([structs.replace(shipper, is_ready=False), exporter, shipper], ()),
     ]:
         readiness = surveyed(question, pods).readiness["w1"]
         assert readiness == Readiness(missing_required=missing)

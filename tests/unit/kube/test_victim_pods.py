@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import tracemalloc
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -14,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from harness.builders import a_node
 from harness.virtual_time import in_virtual_time
@@ -387,7 +387,7 @@ def test_whether_a_budget_lets_pods_go_that_are_not_ready_is_that_of_kubernetes(
     assert found.lets_unready_go is expected
     unready = Pod("shop", "web", "w1", labels={"app": "web"})
     assert is_blocked(told, pod=unready) is not expected
-    assert is_blocked(told, pod=replace(unready, is_ready=True))
+    assert is_blocked(told, pod=structs.replace(unready, is_ready=True))
 
 
 def test_a_budget_without_a_status_lets_pods_go_that_are_not_ready_only_where_its_spec_says_so() -> None:

@@ -13,6 +13,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec import structs
 
 from harness.builders import NOON
 from harness.evicting import a_hot_node, a_pod, a_view, using
@@ -202,7 +203,7 @@ class Evictions(RuleBasedStateMachine):
                 assert asked.uid in {each.uid for each in machine.intents}
             assert not any(each.is_terminating for each in machine.pods.values())
             self.evicted.append((machine.node.uid, self.now, asked.uid))
-            machine.pods[asked.uid] = replace(pod, is_terminating=True)
+            machine.pods[asked.uid] = structs.replace(pod, is_terminating=True)
             machine.ends[asked.uid] = self.now + (pod.eviction.grace_seconds if pod.eviction else 0)
         operator.answers[asked.uid] = Answered(answer if is_answered else Answer.ASKED, self.now)
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 from harness.builders import NOON, a_node, a_pool, a_spec, edited
 from harness.evicting import (
@@ -250,7 +251,7 @@ def test_after_a_start_no_pod_is_evicted_for_the_first_node_that_is_known() -> N
     ("pods", "text", "answers", "issue"),
     [
         ([HOG], None, {"is_hog_blocked": True}, IssueReason.EVICTION_BLOCKED),
-        ([replace(HOG, controller_kind="DaemonSet")], None, {}, IssueReason.EVICTION_BLOCKED),
+        ([structs.replace(HOG, controller_kind="DaemonSet")], None, {}, IssueReason.EVICTION_BLOCKED),
         ([HOG], RECORD, {"hog": answered(Answer.REFUSED)}, IssueReason.EVICTION_BLOCKED),
         ([HOG], "?", {}, IssueReason.EVICTION_RECORD_UNREADABLE),
     ],
@@ -274,7 +275,10 @@ def test_what_keeps_a_node_from_being_helped_is_told(
     [
         ([HOG, a_pod("silent")], "add replicas"),
         ([a_pod("silent"), a_pod("agent", controller_kind="DaemonSet")], "Add the source Kubelet"),
-        ([replace(HOG, controller_kind="DaemonSet")], "If a rule in spec.memoryPressure.eviction.rules"),
+        (
+            [structs.replace(HOG, controller_kind="DaemonSet")],
+            "If a rule in spec.memoryPressure.eviction.rules",
+        ),
     ],
     ids=["budget", "unknown usage", "protected"],
 )

@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from harness.builders import NOON
 from harness.evicting import (
@@ -52,7 +53,7 @@ def test_a_pod_that_takes_a_day_to_end_holds_the_place_of_its_node_for_twelve_mi
     begun = step(a_hot_node(), pods=listed(slow))
     assert isinstance(begun.annotation, str)
     busy, other = a_hot_node("w1", text=begun.annotation), a_hot_node("w2")
-    ending = replace(slow, is_terminating=True)
+    ending = structs.replace(slow, is_terminating=True)
     for after, state in ((719, EvictionState.WAITING), (722, EvictionState.BEGINNING)):
         at = READ_AT + after
         pods = {busy.uid: listed(ending, at=at - 1), other.uid: listed(a_pod("hog"), at=at - 1)}

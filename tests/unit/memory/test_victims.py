@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from harness.every import every
 from harness.memory import GIB, MIB
@@ -52,7 +53,7 @@ def changed(candidate: Candidate, **more: Any) -> Candidate:
     own = {each: more.pop(each) for each in OWN & more.keys()}
     return replace(
         candidate,
-        pod=replace(candidate.pod, **more),
+        pod=structs.replace(candidate.pod, **more),
         usage=replace(candidate.usage, **usage),
         facts=replace(candidate.facts, **facts),
         **own,
