@@ -78,6 +78,8 @@ class Operator:
             "WINPOOL_PORT": "0",
             "WINPOOL_LOG_FORMAT": "json",
             "WINPOOL_SUPPORT_MATRIX_FILE": str(LONG_SUPPORTED),
+            # What pods of other tests select is not what a test is about.
+            "WINPOOL_UNAUDITED_NAMESPACES": "default",
             **self._environment,
         }
         self._process = self._launch(environment)

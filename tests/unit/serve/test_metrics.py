@@ -43,6 +43,7 @@ from winpool.serve.definitions import (
 )
 from winpool.serve.metrics import BUILDS_SHOWN, MAX_SERIES_PER_POOL, WinpoolCollector
 from winpool.status.status import Figures, upgrade_figures
+from winpool.status.workloads import WorkloadFigures
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
@@ -246,6 +247,7 @@ WATCHED: Final = Figures(
     memory_levels={(axis, level): 0 for axis in Axis for level in (*Level, None)},
     is_memory_systemic=False,
     upgrades=upgrade_figures((UpgradeResult(overview=ONE_DUE),)),
+    workloads=WorkloadFigures(0, 0, 0),
 )
 """Of a pool that watches memory, and asks for upgrades."""
 
