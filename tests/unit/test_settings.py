@@ -181,12 +181,13 @@ def test_ranges_that_cannot_be_used_end_the_command_and_say_why(
 
 
 @pytest.mark.parametrize("names", ["vault,Payments", "vault,*", "kube-*", "vault;payments", "a" * 64])
-def test_protected_namespaces_that_are_none_end_the_command_since_they_would_protect_nothing(
-    capsys: pytest.CaptureFixture[str], names: str
+@pytest.mark.parametrize("setting", ["protected", "unaudited"])
+def test_namespaces_that_are_none_end_the_command_since_they_would_have_no_effect(
+    capsys: pytest.CaptureFixture[str], setting: str, names: str
 ) -> None:
-    assert outcome("run", f"--protected-namespaces={names}") == 2
+    assert outcome("run", f"--{setting}-namespaces={names}") == 2
     told = capsys.readouterr().err
-    assert f"--protected-namespaces (or WINPOOL_PROTECTED_NAMESPACES) is {names!r}: " in told
+    assert f"--{setting}-namespaces (or WINPOOL_{setting.upper()}_NAMESPACES) is {names!r}: " in told
     assert "is not the name of a namespace; write names like vault,payments" in told
 
 
