@@ -13,6 +13,7 @@ from typing import Final
 
 from winpool.acceptance import allowed_actions, refusal_of
 from winpool.api.conditions import ConditionType
+from winpool.api.crd import SLOTS
 from winpool.api.events import EventReason
 from winpool.api.spec import Mode
 from winpool.api.status import WindowsNodePoolStatus
@@ -21,6 +22,7 @@ from winpool.features.contract.taints import taints_of
 from winpool.features.feature import AllowedActions, Feature, FeatureResult
 from winpool.features.memory.feature import memory, missing_permission
 from winpool.features.upgrade.feature import upgrade
+from winpool.features.upgrade.slots import secured
 from winpool.model.evidence import MOST_NODE_LISTS, current_survey, is_too_slow
 from winpool.model.node import Node
 from winpool.model.node_pods import PodListRequest
@@ -152,10 +154,15 @@ def _with_status_first(
     """Return ``writes`` after the status, where people must be able to read something before them.
 
     Which pods the taints will affect, that the operator acts on the spec before it has pods deleted, and what
-    stays on a node of a deleted pool.
+    stays on a node of a deleted pool. A node that gets a slot is permitted in the next pass, so that the
+    status is also written first where no node is.
     """
     standing = snapshot.pool.status
-    if not writes.patches or writes.takes_permissions:
+    if writes.takes_permissions:
+        return writes
+    if has_new_slots(snapshot, reported):
+        return replace(writes, status_first=True)
+    if not writes.patches:
         return writes
     if allowed is AllowedActions.RELEASE:
         unreported = unreported_nodes(nodes.notable, reported, standing, now=snapshot.now)
@@ -166,6 +173,12 @@ def _with_status_first(
     ):
         return replace(writes, status_first=True)
     return writes
+
+
+def has_new_slots(snapshot: Snapshot, reported: WindowsNodePoolStatus) -> bool:
+    """Whether a node gets a slot, which the status has to have before the node is permitted."""
+    can_write = SLOTS not in snapshot.lacking_fields
+    return can_write and not secured(reported.slots) <= secured(snapshot.pool.status.slots)
 
 
 def _says_that_nodes_are_written(status: WindowsNodePoolStatus) -> bool:

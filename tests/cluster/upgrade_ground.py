@@ -181,12 +181,18 @@ class Ground:
 
 
 @contextmanager
-def ground_in(world: World, *, pause_seconds: float = PAUSE_SECONDS) -> Iterator[Ground]:
+def ground_in(
+    world: World,
+    *,
+    pause_seconds: float = PAUSE_SECONDS,
+    use_seconds: float = quick_labels.USUAL["USE_SECONDS"],
+) -> Iterator[Ground]:
     """Hand over the machines of a test, with an operator, not started yet, that often looks at pods.
 
-    It changes a label by gates once in ``pause_seconds`` at most.
+    It gives a permission that was withdrawn after ``pause_seconds`` again, and withdraws one that no one uses
+    after ``use_seconds``.
     """
-    environment = quick_labels.environment(seconds=pause_seconds)
+    environment = quick_labels.environment(rest=pause_seconds, use=use_seconds)
     with pods_in(world, environment=environment, module="harness.quick_labels") as pods:
         ground = Ground(world, pods)
         try:

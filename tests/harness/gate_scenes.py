@@ -1,6 +1,6 @@
 """For each gate three worlds that differ in what it judges: it is open, closed, or not known.
 
-In all of them the node w1 is due, and every other gate permits its upgrade.
+In all of them the node w1 is due, every other gate permits its upgrade, and there is a slot for it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Scene:
     def snapshot(self, **upgrade: Any) -> Snapshot:
         """Return the world; ``upgrade`` are more fields of ``spec.upgrade``."""
         pool = upgrade_pool(
-            {**(self.upgrade or {}), **upgrade}, os=BEHIND if self.os is None else self.os, more=self.more
+            {"maxUnavailable": "100%", **(self.upgrade or {}), **upgrade},
+            os=BEHIND if self.os is None else self.os,
+            more=self.more,
         )
         assert pool.spec is not None
         pool = replace(pool, spec=self.changed(pool.spec))
@@ -194,9 +196,12 @@ SCENES: Final = (
     GateScenes(
         Gate.BUDGET,
         open=Scene(),
-        closed=Scene(nodes=lambda: [*settled_nodes(2), settled_node("w3", unschedulable=True)]),
+        closed=Scene(
+            nodes=lambda: [*settled_nodes(2), settled_node("w3", unschedulable=True)],
+            upgrade={"maxUnavailable": 1},
+        ),
         unknown=Scene(changed=unreadable_budget),
-        says="As many nodes of the pool are unavailable",
+        says="are unavailable as spec.upgrade.maxUnavailable (1) permits",
     ),
     GateScenes(
         Gate.DISRUPTION_BUDGETS,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from harness.builders import CONTROL_PLANE, NOON, a_node, a_pool, a_snapshot, a_survey
+from harness.builders import CONTROL_PLANE, NOON, a_node, a_pool, a_snapshot, a_survey, with_status
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.quantity import GIB
 from winpool.features.feature import AllowedActions
@@ -105,6 +105,15 @@ def passed(snapshot: Snapshot, allowed: AllowedActions = AllowedActions.ACT) -> 
     return upgrade(snapshot, divide(snapshot), allowed)
 
 
+def reserved(snapshot: Snapshot) -> Snapshot:
+    """Return what the next pass sees: the slots of this one are in the status."""
+    overview = passed(snapshot).overview
+    if overview is None:
+        return snapshot
+    status = snapshot.pool.status.model_copy(update={"slots": overview.slots})
+    return replace(snapshot, pool=with_status(snapshot.pool, status))
+
+
 def overview_of(snapshot: Snapshot, allowed: AllowedActions = AllowedActions.ACT) -> UpgradeOverview:
     """Return what the feature knows of the upgrades of the pool."""
     overview = passed(snapshot, allowed).overview
@@ -113,8 +122,11 @@ def overview_of(snapshot: Snapshot, allowed: AllowedActions = AllowedActions.ACT
 
 
 def wishes(snapshot: Snapshot, allowed: AllowedActions = AllowedActions.ACT) -> dict[str, DesiredValue | str]:
-    """Return what the feature wants of the label, by name of the node; "" where it does not name it."""
-    desired = passed(snapshot, allowed).desired
+    """Return what the feature wants of the label, by name of the node; "" where it does not name it.
+
+    The slots that it gives are in the status already.
+    """
+    desired = passed(reserved(snapshot), allowed).desired
     return {
         node.name: desired[node.uid].labels.get(UPGRADE_STATE_LABEL, "") if node.uid in desired else ""
         for node in snapshot.nodes

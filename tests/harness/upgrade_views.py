@@ -26,6 +26,7 @@ from harness.builders import (
 from harness.writes import settled
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate, Override
+from winpool.api.status import Slot, SlotState
 from winpool.api.upgrade import Trigger
 from winpool.decide import Decision, decide
 from winpool.features.contract.feature import contract
@@ -102,16 +103,25 @@ def due(
     )
 
 
+def a_slot(name: str, state: SlotState = SlotState.RESERVED) -> Slot:
+    """Return the slot of a node."""
+    return Slot(node=name, uid=f"uid-of-{name}", state=state, since=NOON)
+
+
 def an_overview(
     *nodes: NodeUpgrade, gates: Iterable[GateFinding] = (), target: str = "2022.4052", **more: Any
 ) -> UpgradeOverview:
-    """Return what is known where these nodes are due; gates of the pool are open, but for ``gates``."""
+    """Return what is known where these nodes are due; gates of the pool are open, but for ``gates``.
+
+    Each node that nothing of its own keeps has a slot, unless ``slots`` says otherwise.
+    """
     given = {each.gate: each for each in gates}
+    slots = tuple(a_slot(each.node.name) for each in nodes if each.is_open)
     return UpgradeOverview(
         target=target,
         gates=tuple(given.get(gate) or opened(gate) for gate in POOL_GATES),
         due=nodes,
-        **{"up_to_date": len(NAMES) - len(nodes), **more},
+        **{"up_to_date": len(NAMES) - len(nodes), "slots": slots, **more},
     )
 
 

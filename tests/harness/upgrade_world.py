@@ -176,7 +176,7 @@ class UpgradeWorld:
         """Make passes until one writes nothing."""
         for _ in range(PASSES):
             decision = self.run()
-            if not decision.writes.patches and decision.writes.finalizers is None:
+            if not (decision.writes.patches or decision.writes.finalizers or decision.writes.status_first):
                 return
         raise AssertionError("never quiet")
 
@@ -239,6 +239,11 @@ class UpgradeWorld:
 
     def _put(self, node: Node) -> None:
         self.nodes[node.name] = node
+
+
+def permits(patch: NodePatch) -> bool:
+    """Whether ``patch`` gives a node the permission to be upgraded."""
+    return patch.labels.get(UPGRADE_STATE_LABEL) == "Required"
 
 
 def _next(node: Node) -> str:

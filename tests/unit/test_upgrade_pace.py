@@ -15,10 +15,10 @@ from harness.stage import on_stage, until
 from harness.upgrade_feature import BEHIND, settled_node
 from harness.writes import relabelled
 from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.controllers.backoff import GIVING_SECONDS
+from winpool.features.upgrade.slots import REST_SECONDS
 from winpool.model.node import Node
 
-UPGRADED: Final[Object] = {"os": dict(BEHIND), "upgrade": {}}
+UPGRADED: Final[Object] = {"os": dict(BEHIND), "upgrade": {"maxUnavailable": 2}}
 TWO_HOURS: Final = timedelta(hours=2)
 SOON: Final = 2.0
 """Seconds in which a pass comes, its list of all pods too, and its write."""
@@ -60,7 +60,7 @@ def test_what_someone_else_writes_into_the_label_delays_no_giving(foreign: str |
     async def scene(cluster: MemoryCluster, _: MemoryOperator) -> None:
         await becomes(cluster, "Required", seconds=60)
         close(cluster)
-        await asyncio.sleep(2 * GIVING_SECONDS)
+        await asyncio.sleep(2 * REST_SECONDS)
         cluster.put_node(relabelled(cluster.nodes["w1"], **{UPGRADE_STATE_LABEL: foreign}))
         await becomes(cluster, "Gated")
         open_again(cluster)
@@ -77,7 +77,7 @@ def test_a_clock_that_is_set_back_two_hours_keeps_no_permission_and_delays_none(
         close(cluster)
         await becomes(cluster, "Gated")
         open_again(cluster)
-        await becomes(cluster, "Required", seconds=GIVING_SECONDS + SOON)
+        await becomes(cluster, "Required", seconds=REST_SECONDS + SOON)
         close(cluster)
         await becomes(cluster, "Gated")
 

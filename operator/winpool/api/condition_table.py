@@ -177,7 +177,8 @@ CONDITIONS: Final = (
                 "`upgrade.maintenanceExclusions` closes them.",
                 Reason.POOL_HEALTH: "More nodes have failed or are blocked than `upgrade` permits, or "
                 "many nodes became Ready or not Ready within ten minutes.",
-                Reason.BUDGET: "As many nodes are unavailable as `upgrade.maxUnavailable` permits, or more.",
+                Reason.BUDGET: "As many nodes are unavailable as `upgrade.maxUnavailable` permits, or more, "
+                "or others have all slots, and have begun.",
                 Reason.NODES_GATED: "Nothing stops the pool as a whole, and every node that is due is "
                 "held, or a gate of its own is closed. See the issue NodesGated.",
             },

@@ -305,6 +305,9 @@ VALUES: Final = "*"
 SET_KEYS: Final = ("status", "setKeys")
 """What the status has to hold before a node is written: which keys this pool has ever set."""
 
+SLOTS: Final = ("status", "slots")
+"""What the status has to hold before a node may be upgraded: how many may be at the same time."""
+
 PARTS: Final = ("spec", "status")
 """What of a pool is compared: the rest is defined by Kubernetes."""
 

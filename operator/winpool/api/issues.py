@@ -54,6 +54,7 @@ class IssueReason(StrEnum):
     GATE_CLOSED = "GateClosed"
     NODES_GATED = "NodesGated"
     PAUSE_REQUESTED = "PauseRequested"
+    PERMISSION_UNUSED = "PermissionUnused"
     UPGRADE_REQUESTED = "UpgradeRequested"
     NODES_HELD = "NodesHeld"
     NO_NODES_SELECTED = "NoNodesSelected"
@@ -69,7 +70,7 @@ NORMAL: Final = frozenset(
     {
         *(IssueReason.OVERRIDE_IN_FORCE, IssueReason.GATE_CLOSED, IssueReason.NODES_GATED),
         *(IssueReason.PAUSE_REQUESTED, IssueReason.UPGRADE_REQUESTED, IssueReason.NODES_HELD),
-        IssueReason.NO_NODES_SELECTED,
+        *(IssueReason.PERMISSION_UNUSED, IssueReason.NO_NODES_SELECTED),
     }
 )
 """What someone has asked for, or what waits as it should. All others are warnings. An event of the same
@@ -178,6 +179,9 @@ ISSUES: Final = {
     "them from it. One issue for each gate and cause. The fix says what opens it.",
     IssueReason.PAUSE_REQUESTED: "About the pool: an entry in `upgrade.pauseRequests` asks that no upgrade "
     "begins.",
+    IssueReason.PERMISSION_UNUSED: "The nodes may be upgraded, and for 30 minutes no one has begun. Every "
+    "other node that may be upgraded had its turn, or there is none. The nodes keep the permission until "
+    "something changes.",
     IssueReason.UPGRADE_REQUESTED: "Someone requests an upgrade of the nodes with the annotation "
     "winpool.dev/upgrade-requested. The message has its text.",
     IssueReason.NODES_HELD: "Someone holds the nodes with the annotation winpool.dev/hold. The operator "

@@ -82,6 +82,51 @@ class ControlPlaneSeen(ApiModel):
     """When the operator first saw this version without a change since. An RFC 3339 time, required."""
 
 
+MAX_SLOTS: Final = 64
+"""More nodes of a pool than are upgraded at the same time in any cluster that Kubernetes supports."""
+
+
+class SlotState(StrEnum):
+    """What became of a slot. The states of a rollout come with it."""
+
+    RESERVED = "Reserved"
+    """The node may be upgraded, and its upgrade has not begun."""
+    BEGUN = "Begun"
+    """The node is cordoned, not Ready or being deleted."""
+    GONE = "Gone"
+    """The node does not exist any more, and a new one of its name may come."""
+    WITHDRAWN = "Withdrawn"
+    """The permission was withdrawn. The slot is given to no other node before its deadline."""
+    UNUSED = "Unused"
+    """No slot any more: the node had one and did not use it. It is the last in line for another."""
+
+
+HELD_STATES: Final = tuple(each for each in SlotState if each is not SlotState.UNUSED)
+"""Those of slots that count for `maxUnavailable`."""
+
+
+class Slot(ApiModel):
+    """A node that counts for `upgrade.maxUnavailable`: it may be upgraded, or its upgrade has begun."""
+
+    node: NodeName
+    """Name of the node. A string, required."""
+    uid: Annotated[str, Clipped(128)]
+    """UID of the node. A string, required."""
+    state: ReasonText
+    """Reserved: the node may be upgraded. Begun: it is cordoned, not Ready or being deleted. Gone: it does
+    not exist any more, and one of its name may come. Withdrawn: the node may not be upgraded any more, and
+    `deadline` says when another one may be. Unused: the node had a slot and did not use it; this entry counts
+    for nothing. A string, required."""
+    since: Timestamp
+    """When the node got the slot, or its upgrade began, or it was gone. An RFC 3339 time, required."""
+    deadline: Timestamp | None = None
+    """When the slot may go to another node. An RFC 3339 time, absent as long as the upgrade is in
+    progress."""
+    boot_id: Annotated[str, Clipped(128)] = Field(default_factory=str, alias="bootID")
+    """The `nodeInfo.bootID` of the node when it got the slot: another one says that the machine restarted. A
+    string, empty if the node reports none."""
+
+
 MAX_TEMPLATE_LABELS: Final = 80
 """32 each of `nodeSelector.matchLabels` and `labels`, and some of the operator's own."""
 
@@ -355,6 +400,12 @@ class WindowsNodePoolStatus(ApiModel):
     control_plane: ControlPlaneSeen | None = None
     """Since when the API server reports its version without a change. Only with `upgrade`. Absent as long as
     the version is not known."""
+    slots: Annotated[tuple[Slot, ...], Clipped(MAX_SLOTS), ATOMIC] = Field(
+        default_factory=tuple, exclude_if=operator.not_
+    )
+    """The nodes that count for `upgrade.maxUnavailable` because they may be upgraded or their upgrade has
+    begun. An entry is written before its node gets the label `winpool.dev/upgrade-state=Required`. A list of
+    at most 64, absent if there are none."""
     history: Annotated[tuple[HistoryEntry, ...], Clipped(MAX_HISTORY), ATOMIC] = Field(
         default_factory=tuple, exclude_if=operator.not_
     )

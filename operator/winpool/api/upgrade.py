@@ -218,8 +218,9 @@ class Upgrade(ApiModel):
     absent, its type is External."""
     max_unavailable: NodeBudget = 1
     """How many nodes of the pool may be unavailable at a time: not Ready, cordoned or being deleted, for
-    whatever reason. No upgrade begins at or above it. 0 and 0% stop all upgrades. An integer or a
-    percentage, which rounds down to one node at least, default 1."""
+    whatever reason. At most so many nodes, less the unavailable ones, are permitted to be upgraded, in the
+    order of the plan. 0 and 0% stop all upgrades. An integer or a percentage, which rounds down to one node
+    at least, default 1."""
     max_failed_nodes: Annotated[int, Field(strict=True, ge=0, le=MAX_NODES)] = 0
     """No upgrade begins while the upgrade of more nodes than this has failed. An integer, default 0."""
     max_blocked_nodes: Annotated[int, Field(strict=True, ge=0, le=MAX_NODES)] = 0
@@ -235,11 +236,9 @@ class Upgrade(ApiModel):
         ),
     ] = Field(default_factory=lambda: DEFAULT_TOPOLOGY_KEY)
     """A node label, such as that of the zone: nodes with one value of it are upgraded before those with the
-    next. Empty if nodes may be upgraded in any order. Until the operator upgrades nodes itself, only the
-    plan uses it. A string, topology.kubernetes.io/zone if absent."""
+    next. Empty if nodes may be upgraded in any order. A string, topology.kubernetes.io/zone if absent."""
     canary: Canary | None = None
-    """Nodes that are upgraded first. Until the operator upgrades nodes itself, only the plan uses it. If
-    absent, there are none."""
+    """Nodes that are upgraded first. If absent, there are none."""
     soak_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] = Field(default_factory=lambda: 120)
     """How long an upgraded node must be healthy before it counts as done. Until the operator upgrades nodes
     itself, only the plan uses it. Seconds, an integer, 120 if absent."""
@@ -247,7 +246,8 @@ class Upgrade(ApiModel):
         default_factory=lambda: 1800
     )
     """How long an upgraded node may take to be Ready again before its upgrade has failed. Until the operator
-    upgrades nodes itself, only the plan uses it. Seconds, an integer, 1800 if absent."""
+    upgrades nodes itself, only the plan uses it, and the slot of a node that was deleted ends after it.
+    Seconds, an integer, 1800 if absent."""
     settle_timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
         default_factory=lambda: 1800
     )

@@ -191,11 +191,6 @@ the thirteen states that a node has in an OS upgrade, and some for what changes 
 API server as many writes in a burst; after that they come at the pace of repeated repairs."""
 
 
-GIVING_SECONDS: Final = 60.0
-"""A node gets the permission to be upgraded at most once in this time. A gate that opens and closes all the
-time must not make a write for each of thousands of nodes every time. To take it back never waits."""
-
-
 class GoalHistory:
     """What was tried on each node of one pool, and what our last write set there, by the UIDs of the nodes.
 
@@ -303,9 +298,6 @@ class WriteBackoff:
         self._goals = GoalHistory(monotonic=monotonic)
         self._refused: dict[str, str] = {}
         self._repaired: dict[str, tuple[str, ...]] = {}
-        # By UID until when the permission to upgrade is not given again. Those that were not over at the last
-        # call of ``attempts``: each needs one more pass.
-        self._permitted: dict[str, float] = {}
 
     @property
     def _contested(self) -> dict[str, tuple[str, ...]]:
@@ -341,8 +333,6 @@ class WriteBackoff:
         if repaired:
             self._repairs.note(node.uid)
             self._repaired[node.uid] = repaired
-        if patch.permits_upgrade:
-            self._permitted[node.uid] = self._monotonic() + GIVING_SECONDS
 
     def note_stopped(self, patch: NodePatch, error: ApiError) -> Advice:
         """Note a write that was not carried out."""
@@ -367,8 +357,6 @@ class WriteBackoff:
             known = {node.uid for node in nodes.values()}
             self._goals.forget_all_but(known)
             self._refused = {uid: why for uid, why in self._refused.items() if uid in known}
-        now = self._monotonic()
-        self._permitted = {uid: end for uid, end in self._permitted.items() if end > now}
         conflicting = waiting_nodes = self._conflicts.held_back(nodes)
         waiting = dict[str, tuple[object, ...]]()
         for pacer in (self._repeats, self._refusals, self._failures):
@@ -383,7 +371,6 @@ class WriteBackoff:
             refused=self._refused.copy(),
             contested=self._contested,
             conflicting=conflicting,
-            permitted=frozenset(self._permitted),
             written=self._goals.written(),
             written_generation=written_generation,
             written_nodes=self._goals.written_nodes,
@@ -403,10 +390,8 @@ class WriteBackoff:
         This includes nodes that someone contests, for the moment at which that ends.
         """
         kinds = (self._repeats, self._refusals, self._failures, self._conflicts)
-        now = self._monotonic()
-        permitted = (max(0.0, end - now) for end in self._permitted.values())
         quiet = map(self._repairs.seconds_to_quiet, self._contested)
-        return soonest(*(kind.seconds_to_next() for kind in kinds), *permitted, *quiet)
+        return soonest(*(kind.seconds_to_next() for kind in kinds), *quiet)
 
     def _paused_by(self, patch: NodePatch) -> tuple[object, bool]:
         """Return which goal a pause after this try delays, and whether the goals of the node flap."""

@@ -237,11 +237,6 @@ class NodePatch:
     goal: object = None
 
     @property
-    def permits_upgrade(self) -> bool:
-        """Whether it gives the node the permission to be upgraded."""
-        return self.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED
-
-    @property
     def only_takes_permission(self) -> bool:
         """Whether it takes back the permission to upgrade the node, and changes nothing else but the record.
 

@@ -129,9 +129,8 @@ class Attempts:
     ``waiting`` are the goals that must not be tried again now, and ``waiting_nodes`` the nodes that must not
     be written now with any goal. ``refused`` says why the API server refused the last write to a node, and
     ``contested`` what someone keeps undoing on a node, in the words of kubectl. ``conflicting`` are nodes
-    that someone else has written, and whose newer state is not known yet. ``permitted`` are those that got
-    the permission to be upgraded within the last minute. ``written`` is the goal of the last write that was
-    carried out. Both it and ``written_generation``, the generation of the spec for
+    that someone else has written, and whose newer state is not known yet. ``written`` is the goal of the last
+    write that was carried out. Both it and ``written_generation``, the generation of the spec for
     which nodes were last written, 0 where that is not known, are of this process alone. ``written_nodes``
     counts the nodes that it has written for this generation, including those that are gone by now; with
     ``is_from_start`` no other process has written any for it before. Nothing in this record changes while a
@@ -143,7 +142,6 @@ class Attempts:
     refused: Mapping[str, str] = field(default_factory=dict)
     contested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     conflicting: frozenset[str] = frozenset()
-    permitted: frozenset[str] = frozenset()
     written: Mapping[str, object] = field(default_factory=dict)
     written_generation: int = 0
     written_nodes: int = 0

@@ -14,6 +14,7 @@ from typing import Final, Literal, get_args
 from winpool.api.conditions import ConditionType
 from winpool.api.maintenance import Gate
 from winpool.api.spec import Mode
+from winpool.api.status import HELD_STATES
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.loops import PassResult
 from winpool.model.memory_report import LevelName
@@ -153,6 +154,13 @@ GATE_CLOSED: Final = _gauge(
     "1 where the gate keeps nodes of the pool from being upgraded, 0 where it does not. A gate that is "
     "judged node by node counts as soon as it keeps one node that is due.",
     gate=Gate,
+)
+UPGRADE_SLOTS: Final = _gauge(
+    "winpool_upgrade_slots{pool,state}",
+    "Slots of the pool, which count for maxUnavailable, by state: Reserved (the node may be upgraded), Begun "
+    "(it is cordoned, not Ready or being deleted), Gone (it does not exist any more), Withdrawn (it may not "
+    "be upgraded any more, and no other node for a minute).",
+    state=HELD_STATES,
 )
 OVERRIDES: Final = _gauge(
     "winpool_upgrade_overrides{pool,state}",

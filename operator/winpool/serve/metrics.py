@@ -266,6 +266,8 @@ def _upgrades(figures: UpgradeFigures, status: WindowsNodePoolStatus) -> Iterato
         yield metric.UPGRADE_DUE, (trigger,), nodes
     for gate in Gate:
         yield metric.GATE_CLOSED, (gate,), float(gate in figures.closed)
+    for state, slots in figures.slots.items():
+        yield metric.UPGRADE_SLOTS, (state,), slots
     yield metric.OVERRIDES, ("InForce",), figures.overrides_in_force
     yield metric.OVERRIDES, ("Expired",), figures.overrides_expired
     for reason, nodes in figures.surprised.items():

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from winpool.api.conditions import ConditionType
-from winpool.api.crd import SET_KEYS, name_of
+from winpool.api.crd import SET_KEYS, SLOTS, name_of
 from winpool.api.fields import is_restricted_label
 from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION, CRD_NAME, HOLD_ANNOTATION, OS_LABEL, OS_WINDOWS
@@ -93,6 +93,7 @@ def _lacking_fields(snapshot: Snapshot, _: Iterable[Assessment]) -> Words | None
     lacking = snapshot.lacking_fields
     # Without this field the status cannot remember what the pool sets, which it has to before a node gets it.
     waits = " The operator sets no new labels and taints until then." if SET_KEYS in lacking else ""
+    waits += " The operator permits no upgrade until then." if SLOTS in lacking else ""
     return {"names": ", ".join(map(name_of, lacking)), "waits": waits} if lacking else None
 
 

@@ -19,6 +19,7 @@ from winpool.api.maintenance import Gate
 from winpool.api.selector import SelectorOperator
 from winpool.api.spec import Mode
 from winpool.api.status import (
+    HELD_STATES,
     MAX_HISTORY,
     HistoryEntry,
     HistoryResult,
@@ -55,7 +56,7 @@ from winpool.status.issues import Issues, carried_issues, issues
 from winpool.status.os_support import builds, findings, groups_of
 from winpool.status.plan import plan
 from winpool.status.pods import blind, misplaced_pods, overdue_at, pod_findings
-from winpool.status.upgrade import PLACES, control_plane_of, upgrades_of
+from winpool.status.upgrade import PLACES, control_plane_of, slots_in, upgrades_of
 from winpool.status.view import View
 from winpool.status.workloads import WorkloadFigures, workload_findings
 
@@ -121,6 +122,7 @@ def status(
         node_template=_node_template(snapshot) if view.accepted and not pool.deleting else None,
         plan=plan(snapshot, nodes, upgrades) if is_planned else None,
         control_plane=control_plane_of(view),
+        slots=slots_in(view),
         history=history(pool, upgrades, now=now),
         conditions=conditions(view, now=now),
     )
@@ -321,15 +323,16 @@ _SURPRISES: Final = {
 class UpgradeFigures:
     """What a pass has found of the upgrades of a pool.
 
-    ``states`` counts nodes by what is known of them now: their labels follow, to Required within a minute.
-    A node whose upgrade has begun stays Required. ``due`` counts them by trigger, and a node may have
-    several. ``closed`` are gates that keep all nodes, or at least one that is due. ``surprised`` counts nodes
-    of which something unannounced was seen within the last hour.
+    ``states`` counts nodes by what is known of them now: their labels follow at once. A node whose upgrade
+    has begun stays Required. ``slots`` counts those that count for maxUnavailable, by their states. ``due``
+    counts them by trigger, and a node may have several. ``closed`` are gates that keep all nodes, or at least
+    one that is due. ``surprised`` counts nodes of which something unannounced was seen within the last hour.
     """
 
     states: Mapping[str, int]
     due: Mapping[Trigger, int]
     closed: frozenset[Gate]
+    slots: Mapping[str, int]
     overrides_in_force: int
     overrides_expired: int
     surprised: Mapping[SurpriseKind, int]
@@ -359,6 +362,7 @@ def upgrade_figures(results: Sequence[FeatureResult]) -> UpgradeFigures | None:
             for gates in (overview.closed, *(node.closed for node in overview.due))
             for gate in gates
         ),
+        slots={each: sum(slot.state == each for slot in overview.slots) for each in HELD_STATES},
         overrides_in_force=len(overview.in_force),
         overrides_expired=len(overview.expired),
         surprised={

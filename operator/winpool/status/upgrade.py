@@ -13,9 +13,8 @@ from typing import Final
 from winpool.api.conditions import ConditionType, Reason
 from winpool.api.issues import IssueReason
 from winpool.api.maintenance import Gate
-from winpool.api.status import ControlPlaneSeen
+from winpool.api.status import ControlPlaneSeen, Slot
 from winpool.api.text import written_moment
-from winpool.api.upgrade import UpgradeState
 from winpool.features.feature import FeatureResult
 from winpool.features.upgrade.gates.table import POOL_GATES
 from winpool.features.upgrade.records import NodeUpgrade, Stand, UpgradeOverview, UpgradeResult
@@ -57,6 +56,13 @@ def control_plane_of(view: View) -> ControlPlaneSeen | None:
     if view.upgrades is not None:
         return view.upgrades.control_plane
     return view.pool.status.control_plane if view.pool.spec is None else None
+
+
+def slots_in(view: View) -> tuple[Slot, ...]:
+    """Return the slots of the pool. They stay while the spec cannot be read, and no node is permitted."""
+    if view.upgrades is not None:
+        return view.upgrades.slots
+    return view.pool.status.slots if view.pool.spec is None and not view.pool.deleting else ()
 
 
 def upgrade_allowed(view: View) -> ConditionValue | None:
@@ -101,11 +107,23 @@ def _of(overview: UpgradeOverview) -> ConditionValue:
     if permitted:
         said = f"Of {count_nodes(due)} that {are} due, {len(permitted)} may be upgraded now"
         head = f"{said}: {enumerate_names(permitted)}."
-        return true(Reason.UPGRADE_ALLOWED, _message(head, overview))
+        return true(Reason.UPGRADE_ALLOWED, _message(f"{head}{_slots(overview)}", overview))
     head = f"{count_nodes(due)} {are} due for an upgrade, and none may be upgraded now."
-    if begun := [each.node.name for each in overview.due if each.state is UpgradeState.REQUIRED]:
-        head = f"{head} It has begun on {counted_nodes(begun)}, and may continue there."
-    return false(_reason(overview), _message(head, overview))
+    return false(_reason(overview), _message(f"{head}{_slots(overview)}", overview))
+
+
+def _slots(overview: UpgradeOverview) -> str:
+    """Say which upgrades have begun, and which nodes wait for their turn."""
+    begun = [each.node for each in overview.in_work]
+    said = f" The upgrade has begun on {counted_nodes(begun)}." if begun else ""
+    has_turn = {*begun, *overview.permitted}
+    waiting = [each.node.name for each in overview.open_nodes if each.node.name not in has_turn]
+    if not waiting:
+        return said
+    wait = "waits for its" if len(waiting) == 1 else "wait for their"
+    return (
+        f"{said} {counted_nodes(waiting)} {wait} turn: spec.upgrade.maxUnavailable permits no more at a time."
+    )
 
 
 def _reason(overview: UpgradeOverview) -> Reason:
@@ -113,7 +131,7 @@ def _reason(overview: UpgradeOverview) -> Reason:
         return OF_STOPS.get(stop.name, Reason.NODES_GATED)
     for gate in overview.closed:
         return OF_GATES.get(gate.gate, Reason.NODES_GATED)
-    return Reason.NODES_GATED
+    return Reason.BUDGET if overview.open_nodes else Reason.NODES_GATED
 
 
 def _message(head: str, overview: UpgradeOverview) -> str:

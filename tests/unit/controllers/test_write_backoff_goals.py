@@ -10,7 +10,7 @@ import pytest
 from harness.builders import a_node, by_name
 from harness.clock import Seconds
 from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.controllers.backoff import FREE_CHANGES, GIVING_SECONDS, Advice, WriteBackoff
+from winpool.controllers.backoff import FREE_CHANGES, Advice, WriteBackoff
 from winpool.kube.backoff import QUIET_SECONDS
 from winpool.kube.errors import ApiError, Conflict, Invalid, Unavailable
 from winpool.model.node import Node, NodePatch
@@ -313,19 +313,6 @@ def test_what_cannot_be_taken_back_is_tried_again_after_a_pause(backoff: WriteBa
 def test_nothing_is_taken_back_on_a_state_that_someone_else_has_changed(backoff: WriteBackoff) -> None:
     backoff.note_stopped(a_permission("Gated"), Conflict("409", status=409))
     assert holds_back(backoff, a_permission("Gated"))
-
-
-def test_a_node_that_was_permitted_is_known_for_a_minute_and_each_needs_one_more_pass(
-    backoff: WriteBackoff, clock: Seconds
-) -> None:
-    backoff.note_written(a_permission("Required", GATED))
-    clock.now += GIVING_SECONDS - 1
-    assert backoff.attempts(NODES).permitted == {PERMITTED.uid}
-    assert backoff.seconds_to_next() == pytest.approx(1)
-    clock.now += 1
-    assert backoff.seconds_to_next() == 0
-    assert backoff.attempts(NODES).permitted == frozenset()
-    assert backoff.seconds_to_next() is None
 
 
 @pytest.mark.parametrize(

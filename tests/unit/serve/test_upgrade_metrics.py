@@ -11,6 +11,7 @@ from harness.builders import NOON, a_node, a_pool, a_snapshot, with_status
 from harness.upgrade_views import (
     NOTHING_DUE,
     ONE_DUE,
+    a_slot,
     an_override,
     an_overview,
     closed,
@@ -21,6 +22,7 @@ from harness.upgrade_views import (
 )
 from winpool.api.issues import IssueReason
 from winpool.api.maintenance import Gate
+from winpool.api.status import SlotState
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.decide import decide
 from winpool.features.feature import Finding
@@ -61,6 +63,12 @@ def test_a_node_whose_upgrade_has_begun_is_required_while_the_pool_is_closed() -
     begun = msgspec.structs.replace(due("w1"), state=UpgradeState.REQUIRED)
     found = served(an_overview(begun, due("w2"), gates=[closed(Gate.BUDGET)]))["nodes"]
     assert (found["Required",], found["Gated",]) == (1, 1)
+
+
+def test_slots_are_counted_by_their_states() -> None:
+    slots = [a_slot("w1"), a_slot("w2", SlotState.BEGUN), a_slot("w3", SlotState.UNUSED)]
+    found = served(an_overview(due("w1"), slots=slots))["slots"]
+    assert found == {("Reserved",): 1, ("Begun",): 1, ("Gone",): 0, ("Withdrawn",): 0}
 
 
 def test_nodes_that_are_due_are_counted_by_each_of_their_triggers() -> None:
@@ -127,6 +135,7 @@ def test_every_series_is_there_from_the_start(overview: UpgradeOverview) -> None
         "due_nodes": 5,
         "due_since_timestamp_seconds": int(bool(overview.due)),
         "gate_closed": 12,
+        "slots": 4,
         "overrides": 2,
         "surprised_nodes": 2,
         "surprises": 0,  # the operator's own, not of a pool

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-import msgspec
 import pytest
 from hypothesis import given
 
@@ -26,6 +25,7 @@ from harness.upgrade_views import (
     UNTIL,
     UPGRADE_WORLDS,
     UPGRADING,
+    a_slot,
     an_overview,
     closed,
     decided,
@@ -39,8 +39,8 @@ from harness.upgrade_views import (
 from harness.writes import settled
 from winpool.api.issues import IssueReason
 from winpool.api.maintenance import Gate
-from winpool.api.status import Condition, ControlPlaneSeen
-from winpool.api.upgrade import Trigger, UpgradeState
+from winpool.api.status import Condition, ControlPlaneSeen, SlotState
+from winpool.api.upgrade import Trigger
 from winpool.decide import Decision, decide
 from winpool.features.feature import Finding
 from winpool.features.upgrade.records import GateFinding, Stand, Stop, UpgradeOverview
@@ -150,14 +150,41 @@ def test_every_closed_gate_and_stop_is_listed_with_what_opens_it() -> None:
         assert f"{each.message} {each.opens}" in message
 
 
-def test_a_node_whose_upgrade_has_begun_is_named_as_one_that_may_go_on() -> None:
-    begun = msgspec.structs.replace(due("w3"), state=UpgradeState.REQUIRED)
+def test_it_names_the_nodes_whose_upgrade_has_begun() -> None:
+    begun = (a_slot("w3", SlotState.BEGUN), a_slot("w4", SlotState.GONE))
     full = closed(Gate.BUDGET, "1 node is unavailable, as many as may be.", "Wait for it.")
-    status, reason, message = said_of(an_overview(due("w1"), begun, gates=[full]))
-    assert (status, reason) == ("False", "Budget")
-    assert message == (
-        "2 nodes are due for an upgrade, and none may be upgraded now. It has begun on 1 node (w3), and may "
-        "continue there. Budget: 1 node is unavailable, as many as may be. Wait for it."
+    assert said_of(an_overview(due("w1"), due("w3"), gates=[full], slots=begun)) == (
+        "False",
+        "Budget",
+        "2 nodes are due for an upgrade, and none may be upgraded now. The upgrade has begun on 2 nodes "
+        "(w3, w4). Budget: 1 node is unavailable, as many as may be. Wait for it.",
+    )
+    assert said_of(an_overview(due("w1"), due("w3"), slots=(*begun, a_slot("w1")))) == (
+        "True",
+        "UpgradeAllowed",
+        "Of 2 nodes that are due, 1 may be upgraded now: w1. The upgrade has begun on 2 nodes (w3, w4).",
+    )
+
+
+def test_nodes_that_wait_for_their_turn_wait_for_the_budget() -> None:
+    assert said_of(an_overview(due("w1"), due("w3"), slots=[a_slot("w3", SlotState.BEGUN)])) == (
+        "False",
+        "Budget",
+        "2 nodes are due for an upgrade, and none may be upgraded now. The upgrade has begun on 1 node (w3). "
+        "1 node (w1) waits for its turn: spec.upgrade.maxUnavailable permits no more at a time.",
+    )
+    assert said_of(an_overview(due("w1"), due("w2"), due("w3"), slots=[a_slot("w3")])) == (
+        "True",
+        "UpgradeAllowed",
+        "Of 3 nodes that are due, 1 may be upgraded now: w3. 2 nodes (w1, w2) wait for their turn: "
+        "spec.upgrade.maxUnavailable permits no more at a time.",
+    )
+
+
+def test_a_slot_without_an_open_gate_permits_nothing() -> None:
+    assert said_of(an_overview(due("w1", closed(Gate.IMAGES)), slots=[a_slot("w1")]))[:2] == (
+        "False",
+        "NodesGated",
     )
 
 

@@ -24,7 +24,7 @@ from harness.upgrade_feature import (
     upgrade_snapshot,
 )
 from winpool.api.maintenance import Gate
-from winpool.features.upgrade.gates.pool import max_unavailable
+from winpool.features.upgrade.gates.world import max_unavailable
 from winpool.features.upgrade.records import GateFinding, Stand
 from winpool.model.node import Node
 from winpool.model.pods import Block, BlockedBy, Workload

@@ -1,18 +1,18 @@
 """Judges the OS upgrades of a pool: which nodes are due, what keeps them from it, and the label that says so.
 
 It cordons and drains nothing. The label ``winpool.dev/upgrade-state`` of a node is all that it wants.
-``Required`` is a permission: it is given only where it is known that the node is due, every gate permits and
-nothing stops it. It is withdrawn, as ``Gated``, wherever that is not so. Where the operator may not write
-(Paused, DryRun, a hold, a spec that is not accepted), only a permission is withdrawn. Without
-``spec.upgrade`` there is no label.
+``Required`` is a permission: it is given only where it is known that the node is due, every gate permits,
+nothing stops it, and the status has a slot for it (``slots``). It is withdrawn, as ``Gated``, wherever that
+is not so. Where the operator may not write (Paused, DryRun, a hold, a spec that is not accepted), only a
+permission is withdrawn. Without ``spec.upgrade`` there is no label.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import msgspec
@@ -20,6 +20,7 @@ import msgspec
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.maintenance import Gate
 from winpool.api.spec import OperatingSystem, WindowsNodePoolSpec
+from winpool.api.status import Slot, SlotState
 from winpool.api.text import later
 from winpool.api.upgrade import Upgrade, UpgradeState
 from winpool.features.feature import AllowedActions
@@ -27,7 +28,6 @@ from winpool.features.judge import unknown_release
 from winpool.features.upgrade.capacity import CapacityJudge
 from winpool.features.upgrade.due import DueJudge, Found
 from winpool.features.upgrade.findings import surprise_findings, upgrade_findings
-from winpool.features.upgrade.gates.pool import may_continue
 from winpool.features.upgrade.gates.table import NODE_GATES, POOL_GATES
 from winpool.features.upgrade.gates.world import (
     World,
@@ -36,6 +36,7 @@ from winpool.features.upgrade.gates.world import (
     pool_stops,
     to_remember,
 )
+from winpool.features.upgrade.plan import in_line
 from winpool.features.upgrade.records import (
     NO_UPGRADES,
     GateFinding,
@@ -43,6 +44,7 @@ from winpool.features.upgrade.records import (
     UpgradeOverview,
     UpgradeResult,
 )
+from winpool.features.upgrade.slots import Line, held_slots, is_labelled, is_unused, slots_of
 from winpool.features.upgrade.windows import UnusableWindowError, opening, overrides_of, read_window
 from winpool.model.node import Node, hold_end, is_held
 from winpool.model.pool import SURPRISE_SECONDS
@@ -162,7 +164,15 @@ class _Pass:
         judge = self._judge.judge
         found = [(node, judge(node)) for node in self._nodes]
         due = [(node, each) for node, each in found if each.due]
-        world = World(self.snapshot, self.spec, self.block, layers=self._judge.layers, nodes=self._nodes)
+        held = self._held_slots()
+        world = World(
+            self.snapshot,
+            self.spec,
+            self.block,
+            layers=self._judge.layers,
+            nodes=self._nodes,
+            in_slots=frozenset(each.node for each in held),
+        )
         gates = tuple(self._overrides.on(each.judge(world)) for each in POOL_GATES)
         stops = tuple(
             pool_stops(
@@ -170,23 +180,48 @@ class _Pass:
                 self.block,
                 self.allowed,
                 missing_permission=self.snapshot.missing_permission,
+                lacking_fields=self.snapshot.lacking_fields,
             )
         )
+        judged = [self._judged(node, each, world) for node, each in due]
+        unknown = tuple(node.name for node, each in found if each.is_unknown)
+        up_to_date = len(found) - len(due) - len(unknown)
         is_open = not stops and all(each.permits for each in gates)
-        in_work = frozenset() if is_open or stops else _in_work(world, gates)
+        opens = {each.node.name: self._opens(each) for each in judged}
+        waiting = [each for each in judged if is_open and opens[each.node.name] is not False]
+        line = Line(
+            nodes={node.name: node for node in self._nodes},
+            due={*unknown, *(node.name for node, _ in due)},
+            waiting={
+                each.node: each.upgrade.node for each in in_line(waiting, self.block, up_to_date=up_to_date)
+            },
+            unclear={name for name, is_clear in opens.items() if is_clear is None},
+            allowed=world.allowed or 0,
+            now=self._now,
+            is_new_spec=self.snapshot.pool.status.observed_generation != self.snapshot.pool.generation,
+        )
+        given = slots_of(self.snapshot.pool.status.slots, held, line)
+        permits = _Permits(
+            given.permitted,
+            frozenset(each.node for each in given.slots if each.state == SlotState.BEGUN),
+            is_open=is_open,
+            may_continue=not stops and all(map(partial(_lets_continue, world), gates)),
+        )
         upgrades = {
-            node.uid: self._upgrade_of(node, each, world, is_open=is_open or node.uid in in_work)
-            for node, each in due
+            each.node.uid: msgspec.structs.replace(
+                each, state=permits.state_of(each.node, opens=opens[each.node.name])
+            )
+            for each in judged
         }
         desired = {node.uid: self._desired(node, each, upgrades.get(node.uid)) for node, each in found}
-        unknown = tuple(node.name for node, each in found if each.is_unknown)
         overview = UpgradeOverview(
             target=target_of(self.spec.os),
             gates=gates,
             stops=stops,
             due=tuple(upgrades.values()),
             unknown=unknown,
-            up_to_date=len(found) - len(due) - len(unknown),
+            up_to_date=up_to_date,
+            slots=given.slots,
             in_force=self._overrides.in_force,
             expired=self._overrides.expired,
             control_plane=to_remember(self.snapshot),
@@ -196,7 +231,15 @@ class _Pass:
             desired=desired,
             findings=(
                 *surprise_findings(surprises, self._nodes),
-                *upgrade_findings(overview, _requests(self._nodes)),
+                *upgrade_findings(
+                    overview,
+                    _requests(self._nodes),
+                    unused=[
+                        each.node
+                        for each in given.slots
+                        if each.node in given.permitted and is_unused(each, now=self._now)
+                    ],
+                ),
             ),
             awaits_pods=any(each.state is None for each in overview.due),
             needs_all_pods=bool(due) and self._needs_list(node for node, _ in due),
@@ -221,33 +264,39 @@ class _Pass:
             others=[node for node in self.snapshot.nodes if node.uid not in ours],
         )
 
-    def _upgrade_of(self, node: Node, found: Found, world: World, *, is_open: bool) -> NodeUpgrade:
-        """Return what is known of a node that is due; ``is_open``: the pool permits its upgrade."""
+    def _held_slots(self) -> tuple[Slot, ...]:
+        """Return the slots that nodes have, whatever keeps others from getting one."""
+        ours = {node.name: node for node in self._nodes}
+        return held_slots(
+            self.snapshot.pool.status.slots,
+            ours,
+            others={node.uid for node in self.snapshot.nodes} - {node.uid for node in self._nodes},
+            rejoin_seconds=self.block.rejoin_timeout_seconds,
+            now=self._now,
+        )
+
+    def _judged(self, node: Node, found: Found, world: World) -> NodeUpgrade:
+        """Return what is known of a node that is due, but for its state."""
         workload = self._evidence.of(node)
         fit = self._fits.judge(node) if workload else None
         candidate = NodeUpgrade(
             node, found.due, found.judged.judgement.os_version, workload=workload, fit=fit
         )
         gates = tuple([self._overrides.on(each.judge(world, candidate)) for each in NODE_GATES])
-        stops = node_stops(node, now=self._now)
-        is_clear = is_open and not stops
-        if is_clear and self._awaits_pods and workload is None and all(map(_permits_or_awaits, gates)):
-            state = None
-        else:
-            is_permitted = is_clear and all(each.permits for each in gates)
-            state = UpgradeState.REQUIRED if is_permitted else UpgradeState.GATED
-        return msgspec.structs.replace(candidate, gates=gates, stops=stops, state=state)
+        return msgspec.structs.replace(candidate, gates=gates, stops=node_stops(node, now=self._now))
+
+    def _opens(self, each: NodeUpgrade) -> bool | None:
+        """Whether nothing of the node itself keeps it; None where only the first list of pods will say."""
+        if self._awaits_pods and each.workload is None and not each.stops:
+            return None if all(map(_permits_or_awaits, each.gates)) else False
+        return each.is_open
 
     def _desired(self, node: Node, found: Found, due: NodeUpgrade | None) -> Desired:
         """Return what is wanted of the label of a node. To take a permission back never waits."""
         state = due.state if due else state_without_due(node, is_unknown=found.is_unknown)
         if is_held(node, now=self._now) or self.allowed is not AllowedActions.ACT:
             return only_withdrawn(node, state)
-        standing = node.labels.get(UPGRADE_STATE_LABEL)
-        is_given_again = state is UpgradeState.REQUIRED and standing == UpgradeState.GATED
-        if state is None or (is_given_again and node.uid in self.snapshot.attempts.permitted):
-            return as_it_is(standing)
-        return _IN_STATE[state]
+        return as_it_is(node.labels.get(UPGRADE_STATE_LABEL)) if state is None else _IN_STATE[state]
 
     def _requeue_at(self, overview: UpgradeOverview) -> datetime | None:
         """Return the next moment at which time alone may change what is wanted or found."""
@@ -256,6 +305,7 @@ class _Pass:
             self._overrides.ends_at,
             *(later(each.at, SURPRISE_SECONDS) for each in self.snapshot.upgrades.surprises),
             *(each.changes_at for each in overview.gates),
+            *(each.deadline for each in overview.slots),
         ]
         if overview.due:
             moments.extend(gate.changes_at for each in overview.due for gate in each.gates)
@@ -263,16 +313,36 @@ class _Pass:
         return min((each for each in moments if each is not None and each > self._now), default=None)
 
 
-def _in_work(world: World, gates: Iterable[GateFinding]) -> frozenset[str]:
-    """Return the UIDs of nodes that keep their permission, although they use up the budget themselves."""
-    if any(each.gate is not Gate.BUDGET and not each.permits for each in gates):
-        return frozenset()
-    able = may_continue(world)
-    return frozenset(
-        node.uid
-        for node in world.nodes
-        if node.uid in able and node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED
-    )
+@dataclass(frozen=True, slots=True)
+class _Permits:
+    """Says which nodes have the permission.
+
+    ``by_slot`` names the nodes that are permitted by their slots, ``begun`` those whose upgrade has begun.
+    ``is_open``: the pool lets upgrades begin, ``may_continue``: those that have begun keep their permission.
+    """
+
+    by_slot: Collection[str]
+    begun: Collection[str]
+    is_open: bool
+    may_continue: bool
+
+    def state_of(self, node: Node, *, opens: bool | None) -> UpgradeState | None:
+        """Return what the label is to say; ``opens`` is what ``_opens`` has found."""
+        is_permitted = node.name in self.by_slot
+        is_clear = self.may_continue if node.name in self.begun else self.is_open
+        if opens is False or not is_clear:
+            return UpgradeState.GATED
+        if opens is None and (is_permitted or not is_labelled(node)):
+            return None
+        return UpgradeState.REQUIRED if is_permitted else UpgradeState.GATED
+
+
+def _lets_continue(world: World, gate: GateFinding) -> bool:
+    """Whether ``gate`` withdraws no permission of a node whose upgrade has begun.
+
+    It is one of those that use up the budget. But a budget of none stops all upgrades.
+    """
+    return gate.permits or (gate.gate is Gate.BUDGET and bool(world.allowed))
 
 
 def _permits_or_awaits(gate: GateFinding) -> bool:

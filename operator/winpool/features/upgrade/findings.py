@@ -33,13 +33,20 @@ _SURPRISES: Final = {
 }
 
 
-def upgrade_findings(overview: UpgradeOverview, requested: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what is to be reported of a pool; ``requested`` are the texts of requests, by node."""
+def upgrade_findings(
+    overview: UpgradeOverview, requested: Mapping[str, str], *, unused: Sequence[str]
+) -> Iterator[Finding]:
+    """Yield what is to be reported of a pool; ``requested`` are the texts of requests, by node.
+
+    ``unused`` are the names of nodes that keep a permission which no one uses.
+    """
     yield from _overrides(overview.in_force, overview.expired)
     if overview.due:
         yield from (_closed(each) for each in overview.closed)
         yield from _gated(overview.due)
     yield from (_paused(each) for each in overview.stops if each.name == "PauseRequested")
+    if unused:
+        yield _unused(unused)
     yield from _requested(requested)
 
 
@@ -100,6 +107,17 @@ def _gated(due: Iterable[NodeUpgrade]) -> Iterator[Finding]:
 
 def _paused(stop: Stop) -> Finding:
     return Finding(IssueReason.PAUSE_REQUESTED, (), stop.message, stop.opens)
+
+
+def _unused(nodes: Sequence[str]) -> Finding:
+    return Finding(
+        IssueReason.PERMISSION_UNUSED,
+        nodes,
+        "The nodes may be upgraded, and no one has begun for 30 minutes. All others that may be upgraded had "
+        "their turn.",
+        "Upgrade the nodes, or start the tool that waits for the label winpool.dev/upgrade-state=Required. "
+        "To give the turn to other nodes, hold these: kubectl annotate node NODE winpool.dev/hold=.",
+    )
 
 
 def _requested(requested: Mapping[str, str]) -> Iterator[Finding]:

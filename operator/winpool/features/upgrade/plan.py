@@ -19,7 +19,8 @@ from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import LAST
 from winpool.api.upgrade import Canary, Method, Upgrade
-from winpool.features.upgrade.gates.pool import FAILED, max_unavailable
+from winpool.features.upgrade.gates.pool import FAILED
+from winpool.features.upgrade.gates.world import max_unavailable
 from winpool.features.upgrade.records import NodeUpgrade, UpgradeOverview
 from winpool.model.node import Node, is_available
 from winpool.model.pods import Workload
@@ -89,6 +90,14 @@ def in_order(
     served, since they run the target. ``operator_node`` is the name of the node that the operator runs on,
     empty where it is not known.
     """
+    placed = in_line(due, block, up_to_date=up_to_date, operator_node=operator_node)
+    return [replace(each, why=" ".join(_why(each, block))) for each in placed]
+
+
+def in_line(
+    due: Iterable[NodeUpgrade], block: Upgrade, *, up_to_date: int = 0, operator_node: str = ""
+) -> list[PlannedNode]:
+    """Return the nodes in the same order, without saying why: so it is cheap enough for every pass."""
     key = block.topology_key
     found = [
         PlannedNode(each, each.node.labels.get(key, "") if key else "", _turn(each, operator_node))
@@ -97,7 +106,7 @@ def in_order(
     canaries = _canaries(found, block.canary, up_to_date=up_to_date)
     turned = [replace(each, turn=Turn.CANARY) if each.node in canaries else each for each in found]
     turned.sort(key=lambda each: (each.turn, not each.zone, each.zone, each.ease))
-    return [replace(each, why=" ".join(_why(each, block))) for each in turned]
+    return turned
 
 
 def _turn(upgrade: NodeUpgrade, operator_node: str) -> Turn:
@@ -245,7 +254,7 @@ def upgrade_plan(
     together = list(_together(placed, size)) if size else []
     batches = tuple(_batches(together, spec, block))
     of_batch = {each.node: number for number, batch in enumerate(together, start=1) for each in batch}
-    may_begin = set(overview.permitted)
+    may_begin = {each.node.name for each in overview.open_nodes}
     return UpgradePlan(
         max_unavailable=allowed,
         unavailable=unavailable,

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from winpool.api.maintenance import Gate, Override
-from winpool.api.status import ControlPlaneSeen
+from winpool.api.status import ControlPlaneSeen, Slot, SlotState
 from winpool.api.text import printable, written_moment
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.features.feature import FeatureResult
@@ -59,7 +59,7 @@ class Stop:
     """What keeps nodes from being upgraded and is no gate: a pause, a hold, a spec that is not accepted.
 
     ``name`` is one word for programs: PausedBySpec, DryRun, PauseRequested, NotAccepted, MissingPermission,
-    Held.
+    CRDOutdated, Held.
     """
 
     name: str
@@ -110,7 +110,8 @@ class UpgradeOverview:
     all nodes from being upgraded. ``due`` are the nodes that are due, by name, ``unknown`` names those of
     which it is not known, ``up_to_date`` counts the others. ``expired`` are overrides that are over,
     ``in_force`` those that hold. ``target`` is what nodes are brought to, such as "2022.4052" or "2022".
-    ``control_plane`` is what the status is to remember of the version of the control plane.
+    ``slots`` and ``control_plane`` are what the status is to remember: which nodes may be upgraded at the
+    same time, and the version of the control plane.
     """
 
     target: str
@@ -119,6 +120,7 @@ class UpgradeOverview:
     due: tuple[NodeUpgrade, ...] = ()
     unknown: tuple[str, ...] = ()
     up_to_date: int = 0
+    slots: tuple[Slot, ...] = ()
     in_force: tuple[Override, ...] = ()
     expired: tuple[Override, ...] = ()
     control_plane: ControlPlaneSeen | None = None
@@ -135,8 +137,19 @@ class UpgradeOverview:
 
     @property
     def permitted(self) -> tuple[str, ...]:
-        """The names of the nodes that may be upgraded now."""
-        return tuple(each.node.name for each in self.due if each.is_open) if self.is_open else ()
+        """The names of the nodes whose upgrade may begin now."""
+        reserved = {each.node for each in self.slots if each.state == SlotState.RESERVED}
+        return tuple(each.node.name for each in self.open_nodes if each.node.name in reserved)
+
+    @property
+    def open_nodes(self) -> tuple[NodeUpgrade, ...]:
+        """The nodes that nothing keeps from being upgraded, but that others may have the slots."""
+        return tuple(each for each in self.due if each.is_open) if self.is_open else ()
+
+    @property
+    def in_work(self) -> tuple[Slot, ...]:
+        """The slots of nodes whose upgrade has begun."""
+        return tuple(each for each in self.slots if each.state in (SlotState.BEGUN, SlotState.GONE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.maintenance import Gate, MaintenanceExclusion
 from winpool.api.matrix import Verdict
 from winpool.api.text import later
-from winpool.api.upgrade import is_budget
 from winpool.features.upgrade.gates.world import FindingsOf, World
 from winpool.features.upgrade.records import GateFinding, at, because
 from winpool.features.upgrade.windows import UnusableWindowError, covers, opening, read_window
@@ -189,9 +188,11 @@ def _changed(nodes: Iterable[Node], *, since: datetime) -> tuple[list[datetime],
 
 
 def budget(world: World) -> GateFinding:
-    """Judge how many nodes of the pool are unavailable: not Ready, cordoned by anyone, or being deleted."""
-    gate, asked = FindingsOf(Gate.BUDGET), world.upgrade.max_unavailable
-    allowed = max_unavailable(asked, nodes=len(world.nodes))
+    """Judge how many nodes of the pool are unavailable: not Ready, cordoned by anyone, or being deleted.
+
+    Nodes that have a slot do not count here: how many slots there are to have depends on them (``slots``).
+    """
+    gate, asked, allowed = FindingsOf(Gate.BUDGET), world.upgrade.max_unavailable, world.allowed
     if allowed is None:
         return gate.unknown(
             "spec.upgrade.maxUnavailable cannot be read.",
@@ -202,37 +203,13 @@ def budget(world: World) -> GateFinding:
             f"spec.upgrade.maxUnavailable is {asked}, which permits no upgrade.",
             "Raise spec.upgrade.maxUnavailable.",
         )
-    if sum(not is_available(node) for node in world.nodes) >= allowed:
+    if sum(not is_available(node) and node.name not in world.in_slots for node in world.nodes) >= allowed:
         return gate.closed(
-            f"As many nodes of the pool are unavailable as spec.upgrade.maxUnavailable ({asked}) permits: "
-            "not Ready, cordoned, or being deleted.",
+            "As many nodes of the pool without a slot are unavailable as spec.upgrade.maxUnavailable "
+            f"({asked}) permits: not Ready, cordoned, or being deleted.",
             "Wait until these nodes are Ready and schedulable again, or make them so.",
         )
     return gate.opened(f"Fewer nodes are unavailable than spec.upgrade.maxUnavailable ({asked}) permits.")
-
-
-def may_continue(world: World) -> frozenset[str]:
-    """Return the UIDs of nodes that are unavailable within the budget: each may be the one that is in work.
-
-    A node becomes unavailable by its own upgrade, which closes the gate for all others. It keeps a permission
-    that it has, as long as fewer others are unavailable than the budget permits.
-    """
-    allowed = max_unavailable(world.upgrade.max_unavailable, nodes=len(world.nodes))
-    found = frozenset(node.uid for node in world.nodes if not is_available(node))
-    return found if allowed and len(found) - 1 < allowed else frozenset()
-
-
-def max_unavailable(asked: int | str, *, nodes: int) -> int | None:
-    """Return how many of ``nodes`` may be unavailable; None where it cannot be read.
-
-    A percentage rounds down and is at least one node; 0 and 0% permit none.
-    """
-    if not is_budget(asked):
-        return None
-    if isinstance(asked, int):
-        return asked
-    percent = int(asked.removesuffix("%"))
-    return max(1, percent * nodes // 100) if percent else 0
 
 
 SETTLED_SECONDS: Final = 900.0

@@ -126,9 +126,10 @@ GATES: Final[tuple[PoolGate | NodeGate, ...]] = (
     ),
     PoolGate(
         Gate.BUDGET,
-        "Fewer nodes of the pool are unavailable than `maxUnavailable` permits. A node counts that is not "
-        "Ready, is cordoned by anyone, or is being deleted. A node that has the permission and then becomes "
-        "unavailable keeps it, as long as fewer others are unavailable. No override opens the gate.",
+        "Fewer nodes of the pool without a slot are unavailable than `maxUnavailable` permits. A node counts "
+        "that is not Ready, is cordoned by anyone, or is being deleted. While slots use up the rest, the "
+        "gate is open, and other nodes wait for their turn. A node whose upgrade has begun keeps its "
+        "permission, but if `maxUnavailable` is 0. No override opens the gate.",
         "Nodes that are Ready and schedulable again, or a higher `maxUnavailable`.",
         budget,
     ),

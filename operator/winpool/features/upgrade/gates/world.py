@@ -8,17 +8,18 @@ the mode, the request of a pause, a hold, a spec that is not accepted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from winpool.api.crd import SLOTS, FieldPath
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.api.maintenance import Gate, PauseRequest
 from winpool.api.spec import Mode, WindowsNodePoolSpec
 from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import later
-from winpool.api.upgrade import Upgrade
+from winpool.api.upgrade import Upgrade, is_budget
 from winpool.features.feature import AllowedActions
 from winpool.features.upgrade.records import GateFinding, Stand, Stop, at, because, shown
 from winpool.model.evidence import current_survey
@@ -124,13 +125,28 @@ PAUSED: Final = Stop("PausedBySpec", "spec.mode is Paused.", "Set spec.mode to A
 DRY_RUN: Final = Stop("DryRun", "spec.mode is DryRun.", "Set spec.mode to Active.")
 
 
+NO_SLOTS: Final = Stop(
+    "CRDOutdated",
+    "The CRD in the cluster has no status.slots, so no node can get a slot.",
+    "Apply the CRD of the operator's version.",
+)
+
+
 def pool_stops(
-    spec: WindowsNodePoolSpec, upgrade: Upgrade, allowed: AllowedActions, *, missing_permission: str
+    spec: WindowsNodePoolSpec,
+    upgrade: Upgrade,
+    allowed: AllowedActions,
+    *,
+    missing_permission: str,
+    lacking_fields: Collection[FieldPath] = (),
 ) -> Iterator[Stop]:
     """Yield what keeps all nodes of the pool from being upgraded.
 
-    ``missing_permission`` says which right the operator lacks; empty where it lacks none.
+    ``missing_permission`` says which right the operator lacks; empty where it lacks none. ``lacking_fields``
+    are those that the CRD in the cluster lacks.
     """
+    if SLOTS in lacking_fields:
+        yield NO_SLOTS
     if allowed is AllowedActions.FINISH:
         yield NOT_ACCEPTED
     elif missing_permission:
@@ -168,9 +184,10 @@ class World:
     """What the gates of a pool are judged by.
 
     ``release`` is what nodes are brought to, as the support matrix names it. ``minor`` is that of the control
-    plane, None where its version is not known. ``nodes`` are those of the pool. ``budgets_forbidden``
-    says which right is missing to list PodDisruptionBudgets, ``runtime_classes_forbidden`` which one to list
-    RuntimeClasses; empty where none is known to be.
+    plane, None where its version is not known. ``nodes`` are those of the pool, and ``in_slots`` the names of
+    those that have a slot. ``allowed`` is how many nodes may be unavailable, None where it cannot be read.
+    ``budgets_forbidden`` says which right is missing to list PodDisruptionBudgets,
+    ``runtime_classes_forbidden`` which one to list RuntimeClasses; empty where none is known to be.
     """
 
     def __init__(
@@ -181,6 +198,7 @@ class World:
         *,
         layers: Layered,
         nodes: tuple[Node, ...],
+        in_slots: Collection[str] = (),
     ) -> None:
         self.spec = spec
         self.upgrade = upgrade
@@ -192,6 +210,8 @@ class World:
         self.control_plane_since = seen.since if seen else None
         self.now = snapshot.now
         self.nodes = nodes
+        self.in_slots = in_slots
+        self.allowed = max_unavailable(upgrade.max_unavailable, nodes=len(nodes))
         self.budgets_forbidden = snapshot.pods.budgets_forbidden
         self.runtime_classes_forbidden = snapshot.pods.runtime_classes_forbidden
         self._found: dict[Hashable, GateFinding] = {}
@@ -202,6 +222,19 @@ class World:
         if found is None:
             found = self._found[key] = judge()
         return found
+
+
+def max_unavailable(asked: int | str, *, nodes: int) -> int | None:
+    """Return how many of ``nodes`` may be unavailable; None where it cannot be read.
+
+    A percentage rounds down and is at least one node; 0 and 0% permit none.
+    """
+    if not is_budget(asked):
+        return None
+    if isinstance(asked, int):
+        return asked
+    percent = int(asked.removesuffix("%"))
+    return max(1, percent * nodes // 100) if percent else 0
 
 
 @dataclass(frozen=True, slots=True)
