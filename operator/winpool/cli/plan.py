@@ -166,6 +166,7 @@ def _plan_content(plan: UpgradePlan, overview: UpgradeOverview) -> Mapping[str, 
         "likelySeconds": plan.likely_seconds,
         "worstCaseSeconds": plan.worst_case_seconds,
         "permittedNodes": len(overview.permitted),
+        "nodesInWork": [each.node for each in overview.in_work],
         "stops": list(map(asdict, overview.stops)),
         "gates": list(map(gates.gate_content, overview.gates)),
         "batches": list(map(_batch_content, plan.batches)),
@@ -259,6 +260,8 @@ def _write_head(paper: Paper, plan: UpgradePlan, overview: UpgradeOverview) -> N
     unknown = f", {len(names)} unknown ({listed(names)})" if names else ""
     paper.titled("Target", overview.target)
     paper.titled("Nodes", f"{len(plan.nodes)} due, {overview.up_to_date} up to date{unknown}")
+    if begun := overview.in_work:
+        paper.titled("In work", f"{counted(len(begun), 'node')}: {listed([each.node for each in begun])}")
     allowed = "unknown" if plan.max_unavailable is None else str(plan.max_unavailable)
     paper.titled("Budget", f"{plan.unavailable} nodes are unavailable, {allowed} may be (maxUnavailable)")
     if plan.likely_seconds is not None and plan.worst_case_seconds is not None:
@@ -266,11 +269,15 @@ def _write_head(paper: Paper, plan: UpgradePlan, overview: UpgradeOverview) -> N
         paper.titled(
             "Time", f"likely {likely}, at worst {worst}, without the time for which gates are closed"
         )
-    open_nodes = len(overview.permitted)
+    permitted, open_nodes = overview.permitted, overview.open_nodes
     if not plan.nodes:
         paper.titled("State", "Nothing is due.", ink=Ink.GOOD)
+    elif permitted:
+        said = f"{len(permitted)} of {len(plan.nodes)} may be upgraded now: {listed(permitted)}."
+        paper.titled("State", said, ink=Ink.GOOD)
     elif open_nodes:
-        paper.titled("State", f"{open_nodes} of {len(plan.nodes)} may be upgraded now.", ink=Ink.GOOD)
+        said = f"No node may be upgraded now; {counted(len(open_nodes), 'node')} wait for their turn."
+        paper.titled("State", said, ink=Ink.BUSY)
     else:
         of_pool = len(overview.closed) + len(overview.stops)
         why = f"closed for the pool: {of_pool}" if of_pool else "every due node has a closed gate of its own"

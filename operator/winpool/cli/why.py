@@ -16,11 +16,13 @@ from winpool.api.keys import (
     SHORT_NAME,
     UPGRADE_STATE_LABEL,
 )
-from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
+from winpool.api.maintenance import NEVER_OVERRIDDEN
+from winpool.api.status import HELD_STATES, SlotState
 from winpool.api.text import written_moment
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.cli import gates
 from winpool.cli.console import Ink, Look, Paper, write
+from winpool.cli.counts import listed
 from winpool.cli.kubectl import Kubectl
 from winpool.cli.parsing import EndError, Exit, add_output, add_settings, node_name
 from winpool.cli.upgrades import Cluster, Judged, judged, read_cluster, rows_of_settings, snapshot_of
@@ -143,7 +145,9 @@ class Standing(Enum):
     NOT_GATED = "NotGated"
     OPEN = "Open"
     IN_WORK = "InWork"
-    """It is unavailable itself, which closes the gate Budget for the others only."""
+    """Its upgrade has begun."""
+    WAITING = "Waiting"
+    """Nothing keeps it, and others have the slots."""
     UNCONFIRMED = "Unconfirmed"
     """By what is seen here it would be Open or InWork, and the operator does not say so, or may be down."""
     BLOCKED = "Blocked"
@@ -152,7 +156,7 @@ class Standing(Enum):
     @property
     def exit(self) -> Exit:
         """The exit code: YES only where the node may be upgraded, or where surely nothing is due."""
-        if self is Standing.BLOCKED:
+        if self in (Standing.BLOCKED, Standing.WAITING):
             return Exit.NO
         unanswered = (Standing.NO_POOL, Standing.NOT_GATED, Standing.UNCONFIRMED, Standing.UNKNOWN)
         return Exit.UNKNOWN if self in unanswered else Exit.YES
@@ -186,22 +190,21 @@ class Why:
         if not judged.is_gated:
             return Standing.NOT_GATED
         is_certain = not self.cluster.leader_problem and not any(self.doubts())
-        if overview.is_open and due.is_open:
+        if self.node.name in overview.permitted:
             return Standing.OPEN if is_certain else Standing.UNCONFIRMED
-        is_permitted = due.is_open and due.state is UpgradeState.REQUIRED and not overview.stops
-        if is_permitted and all(each.gate is Gate.BUDGET for each in overview.closed):
+        if due.state is UpgradeState.REQUIRED:
             return Standing.IN_WORK if is_certain else Standing.UNCONFIRMED
-        return Standing.BLOCKED
+        return Standing.WAITING if overview.is_open and due.is_open else Standing.BLOCKED
 
     def doubts(self) -> Iterator[str]:
         """Yield what the operator does not say of an upgrade that nothing here keeps from being permitted."""
         if self.node.labels.get(UPGRADE_STATE_LABEL) != UpgradeState.REQUIRED:
-            yield "The node does not have the label: the operator sets it within a minute, if it runs."
+            yield "The node does not have the label: the operator sets it at once, if it runs."
         if self.judged is None or self.judged.overview is None:
             return  # no gate is judged
         if self.judged.allowed is None:
             yield "The condition is not there, or not about the newest spec."
-        elif self.judged.overview.is_open and self.judged.allowed != "True":
+        elif self.node.name in self.judged.overview.permitted and self.judged.allowed != "True":
             yield "The condition is not True."
 
 
@@ -249,7 +252,9 @@ def next_of(why: Why) -> Iterator[str]:
         )
         yield from why.doubts()
     elif standing is Standing.IN_WORK:
-        yield "The node itself uses up the budget, which closes the gate for all other nodes."
+        yield "The node has its slot until it is up to date and available."
+    elif standing is Standing.WAITING:
+        yield from waits_for(why)
     else:
         yield (
             f"The label {UPGRADE_STATE_LABEL} is not {UpgradeState.REQUIRED} until every gate is open. The "
@@ -257,6 +262,31 @@ def next_of(why: Why) -> Iterator[str]:
         )
         if at := changes_at(why):
             yield f"Time alone may change a gate at {written_moment(at)}."
+
+
+def waits_for(why: Why) -> Iterator[str]:
+    """Yield whose turn it is before that of the node."""
+    judged = why.judged
+    assert judged is not None
+    assert judged.overview is not None
+    assert judged.plan is not None
+    place = next(each.place for each in judged.plan.nodes if each.node == why.node.name)
+    held = [each for each in judged.overview.slots if each.state in HELD_STATES]
+    yield (
+        f"It is number {place} of {len(judged.plan.nodes)} in the plan. spec.upgrade.maxUnavailable permits "
+        f"{judged.plan.max_unavailable} at a time, of which {judged.plan.unavailable} are unavailable now."
+    )
+    for state, said in _SLOTS.items():
+        if names := [each.node for each in held if each.state == state]:
+            yield f"{said}: {listed(names)}."
+
+
+_SLOTS: Final = {
+    SlotState.RESERVED: "May be upgraded now",
+    SlotState.BEGUN: "In work",
+    SlotState.GONE: "Gone, and a new machine of that name is waited for",
+    SlotState.WITHDRAWN: "The permission was withdrawn less than a minute ago",
+}
 
 
 def changes_at(why: Why) -> datetime | None:
@@ -273,6 +303,10 @@ _TO_DO: Final = {
         "Replace or patch the machine. To have gates judged before, add spec.upgrade to the pool."
     ),
     Standing.IN_WORK: "Finish the upgrade, and uncordon the node.",
+    Standing.WAITING: (
+        "Wait, upgrade the nodes before it, or raise spec.upgrade.maxUnavailable. A permission that no one "
+        "uses for 30 minutes passes on. To pass it on at once, hold the node that has it."
+    ),
     Standing.UNCONFIRMED: (
         f"Ask again in a minute, and check that the operator runs: kubectl -n {NAMESPACE} get pods"
     ),
@@ -347,6 +381,10 @@ _STATES: Final = {
     Standing.NOT_GATED: (Ink.BUSY, "An upgrade is due. No gate is judged: the pool has no spec.upgrade."),
     Standing.OPEN: (Ink.GOOD, "An upgrade is due, and all gates are open: the node may be upgraded now."),
     Standing.IN_WORK: (Ink.BUSY, "The upgrade has begun, and the node keeps its permission."),
+    Standing.WAITING: (
+        Ink.BUSY,
+        "An upgrade is due, and the node waits for its turn: it must not be upgraded now.",
+    ),
     Standing.UNCONFIRMED: (
         Ink.BAD,
         "An upgrade is due. It is not certain that the operator permits it: do not upgrade the node now.",

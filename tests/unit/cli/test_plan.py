@@ -81,7 +81,7 @@ def test_the_plan_of_a_pool_is_shown(planned: Callable[..., Ended]) -> None:
     assert (ended.code, ended.err) == (0, [])
     assert ended.out[0] == "Pool:    win-2022, 5 nodes"
     said = " ".join(" ".join(ended.out).split())
-    assert "5 of 5 may be upgraded now." in said
+    assert "2 of 5 may be upgraded now: w01, w02." in said
     assert "Order: 5 nodes in 3 batches of at most 2" in said
     assert "Batch 1, likely " in said
     assert max(map(len, ended.out)) <= 80

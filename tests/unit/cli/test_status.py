@@ -22,6 +22,7 @@ from harness.strategies import NASTY
 from unit.cli.pools import GOOD, a_condition, a_member, a_pool, an_issue, five_troubles, members
 from winpool.api.conditions import ConditionType
 from winpool.api.keys import HOLD_ANNOTATION
+from winpool.api.status import SlotState
 from winpool.api.text import printable
 from winpool.cli.console import Ink, Look, Paper, fills, look_of, rows_of, width_of
 from winpool.cli.pool_text import PoolView, node_groups, render_pool, render_pools
@@ -260,6 +261,13 @@ def test_what_a_taint_of_the_plan_would_meet_is_shown() -> None:
     told = squeezed("\n".join(section(shown(pool), "Plan")))
     assert "os=windows:NoExecute: not tolerated by 5 pods (a/x, a/y, a/z and 2 more) on 2 nodes" in told
     assert "kube-system/csi" in told
+
+
+def test_the_slots_are_shown_but_for_those_that_count_for_nothing() -> None:
+    slots = [{"node": f"w{place}", "state": state} for place, state in enumerate(SlotState)]
+    said = shown(a_pool(status={"slots": slots}))
+    assert "w0 Reserved, w1 Begun, w2 Gone and 1 more" in said
+    assert "Slots:" not in shown(a_pool(status={"slots": slots[-1:]}))
 
 
 def test_pods_that_cannot_run_are_counted() -> None:

@@ -140,10 +140,21 @@ WORLDS: dict[str, tuple[Callable[[], Cluster], Standing, int]] = {
             upgrade_pool(upgrade={"maxUnavailable": 1}),
             nodes=[
                 a_machine("w1", labels={UPGRADE_STATE_LABEL: "Required"}),
-                a_machine("w2", unschedulable=True, labels={UPGRADE_STATE_LABEL: "Required"}),
+                a_machine("w2", unschedulable=True),
             ],
         ),
         Standing.BLOCKED,
+        3,
+    ),
+    "another node has the slot": (
+        lambda: a_cluster(
+            upgrade_pool(upgrade={"maxUnavailable": 1}),
+            nodes=[
+                a_machine("w1"),
+                a_machine("w2", unschedulable=True, labels={UPGRADE_STATE_LABEL: "Required"}),
+            ],
+        ),
+        Standing.WAITING,
         3,
     ),
     "begun, and another gate has closed": (
@@ -413,12 +424,25 @@ def test_a_hold_comes_before_all_that_could_be_done() -> None:
     assert "Someone holds it (winpool.dev/hold)." in before
 
 
+def test_a_node_that_waits_for_its_turn_says_who_has_the_slots() -> None:
+    nodes = [
+        a_machine("w1"),
+        a_machine("w2", unschedulable=True, labels={UPGRADE_STATE_LABEL: "Required"}),
+        permitted("w3"),
+    ]
+    said = squeezed(a_cluster(upgrade_pool(upgrade={"maxUnavailable": 2}), nodes=nodes))
+    assert "the node waits for its turn: it must not be upgraded now." in said
+    assert "It is number 1 of 3 in the plan. spec.upgrade.maxUnavailable permits 2 at a time" in said
+    assert "In work: w2." in said
+    assert "May be upgraded now: w3." in said
+
+
 def test_what_the_operator_has_not_said_is_told() -> None:
     said = squeezed(a_cluster(upgrade_pool(), nodes=[a_machine("w1")], leader_problem=DOWN))
     assert "It is not certain that the operator permits it: do not upgrade the node now." in said
     assert DOWN in said
     assert said.count(DOWN) == 1
-    assert "The node does not have the label: the operator sets it within a minute, if it runs." in said
+    assert "The node does not have the label: the operator sets it at once, if it runs." in said
     assert "The condition is not there, or not about the newest spec." in said
     assert DOWN in squeezed(replace(open_pool(maxUnavailable=0), leader_problem=DOWN)), "also where it is no"
 
