@@ -36,10 +36,12 @@ def close_and_open_a_gate(narrator: Narrator, pool: str) -> None:
 
 def patch_a_permitted_node(narrator: Narrator, testbed: Testbed) -> None:
     """Do what an actor does: look for the permission, patch the machine, and see what the operator says."""
-    narrator.chapter("Nodes that may be upgraded have a label, and those who patch machines wait for it")
+    narrator.chapter("The node whose turn it is has a label, and those who patch machines wait for it")
     nodes = "kubectl get nodes -l agentpool=win22 -L winpool.dev/os-revision,winpool.dev/upgrade-state"
     narrator.wait(nodes, until=lambda output: "Required" in output)
-    node = _due(narrator)
+    node = narrator.quiet(
+        "kubectl get nodes -l winpool.dev/upgrade-state=Required -o jsonpath='{.items[0].metadata.name}'"
+    )
     narrator.say(f"the machine of {node} gets the update, and reboots")
     testbed.fleet.patch(node, revision=TARGET)
     narrator.wait(

@@ -81,7 +81,7 @@ def closed(plan: Object) -> Sequence[str]:
 @pytest.mark.nightly
 def test_due_nodes_are_planned_and_each_obstacle_closes_its_gate(world: World) -> None:
     first, second, *_ = nodes = world.fleet(windows=4)
-    pool = world.apply(world.pool(**UPGRADED))
+    pool = world.apply(world.pool(os=UPGRADED["os"], upgrade={"maxUnavailable": "100%"}))
     plan = planned(world, pool)
     assert sorted(steps(plan)) == nodes
     assert (plan["dueNodes"], plan["permittedNodes"], closed(plan)) == (4, 4, [])
@@ -94,6 +94,8 @@ def test_due_nodes_are_planned_and_each_obstacle_closes_its_gate(world: World) -
     assert done.returncode == 3
     assert "✗ Held (this node)" in squeezed(done.stdout)
     assert planned(world, pool)["permittedNodes"] == 3
+    world.apply(world.pool(**UPGRADED))
+    assert planned(world, pool)["permittedNodes"] == 1
     world.kubectl("cordon", second)
     assert closed(planned(world, pool)) == ["Budget"]
     done = asked(world, "why", first)

@@ -336,7 +336,7 @@ def test_a_node_stays_selected_by_the_plan_from_its_permission_until_it_is_sched
         assert issues(world.status(pool), "SurpriseReboot") == []
 
         # The next target. No operator: what it has said of an earlier spec is no answer.
-        world.apply(pool_in(world, target=TARGET + 1))
+        world.apply(pool_in(world, target=TARGET + 1, maxUnavailable=2))
         expect_states(world, {due: "Required", done: "Required"})
         assert plan.selected(world) == {due, done}
         world.operator.stop()

@@ -163,8 +163,11 @@ def test_each_obstacle_closes_its_own_gate_and_the_last_that_is_removed_allows_t
             walk.opens("Held", of=(fleet.held,))
             assert "Required" not in {labels_of(node).get(STATE_LABEL) for node in world.nodes().values()}
 
-            world.kubectl("uncordon", fleet.done)
+            # As many as are due, beside the one that is cordoned.
+            asked["upgrade"]["maxUnavailable"] = len(fleet.due) + 1
+            world.apply(world.pool(**asked))
             expect_allowed(world, pool, "True", "UpgradeAllowed")
+            world.kubectl("uncordon", fleet.done)
             expect_plan(world, pool, Stand(nodes=dict.fromkeys(fleet.due, frozenset[str]())))
             assert why(world, fleet.held)[0] == 1, "without --leader-elect no yes is certain"
             expect_states(world, {**dict.fromkeys(fleet.due, "Required"), fleet.done: "UpToDate"})
