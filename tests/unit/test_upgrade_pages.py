@@ -16,6 +16,7 @@ from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
+from winpool.api.status import SlotState
 from winpool.api.upgrade import DEFAULT_TRIGGERS, Trigger, UpgradeState
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.features.upgrade.gates.table import GATES
@@ -192,7 +193,7 @@ def test_the_pages_name_only_what_there_is() -> None:
             "DryRun",
             "WindowsNodePools",
         ),
-        *("RequestUpgrade", "Reconciling"),
+        *("RequestUpgrade", "Reconciling", *SlotState),
     }
     named = {
         word for page in PAGES for word in re.findall(r"`([A-Z][a-z]+(?:[A-Z][A-Za-z]*)*)`", page.read_text())
