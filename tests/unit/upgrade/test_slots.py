@@ -335,6 +335,20 @@ def test_slots_that_someone_removes_are_made_again_from_the_labels(*, begun: boo
     assert len(world.writes) == writes, "and no permission is withdrawn meanwhile"
 
 
+def test_a_label_that_is_withdrawn_counts_until_it_is_gone_also_without_a_slot() -> None:
+    world = a_world({"maxUnavailable": 2}, names=("w5", "w6"))
+    world.join("w1")
+    world.list_pods()
+    world.settle()
+    world.turn("w6", versions=PATCHED)
+    world.pool = with_status(world.pool, world.pool.status.model_copy(update={"slots": ()}))
+    before: list[list[str]] = []
+    world.watchers.append(lambda now, change, _: before.append(permitted(now)) if permits(change) else None)
+    world.settle()
+    assert before == [["w5"]]
+    assert permitted(world) == ["w1", "w5"]
+
+
 def test_of_labels_without_a_slot_as_many_stay_as_the_budget_permits() -> None:
     """So it is after an upgrade of winpool from a version without slots."""
     world = UpgradeWorld(upgrade_pool(), {name: settled_node(name, state="Required") for name in NAMES})

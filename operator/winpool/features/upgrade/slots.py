@@ -244,9 +244,11 @@ class _Pass:
     def _give(self) -> None:
         """Give slots while there are some to have: first to the nodes that are permitted already.
 
+        One whose permission is about to be withdrawn counts as long as it has the label, also without a slot.
         Where only nodes are left that did not use theirs, something has changed: all have their turn again.
         """
-        taken = self._held.keys() | self._unavailable
+        labelled = {name for name, node in self._line.nodes.items() if is_labelled(node)}
+        taken = self._held.keys() | self._unavailable | (labelled - self._line.waiting.keys())
         for name in self._candidates():
             if len(taken) >= self._line.allowed or len(self._held) >= MAX_SLOTS:
                 return
