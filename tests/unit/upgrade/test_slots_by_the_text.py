@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -308,7 +309,7 @@ class Slots(RuleBasedStateMachine):
         assert len(before - away) == min(len(due), max(0, self.most - len(away)))
 
 
-TestSlots = Slots.TestCase
+TestSlots = pytest.mark.slow(Slots.TestCase)
 TestSlots.settings = settings(
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
