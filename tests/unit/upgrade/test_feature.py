@@ -235,7 +235,7 @@ def test_a_pause_changes_no_label_of_a_node_that_is_up_to_date() -> None:
 @pytest.mark.parametrize("until", ["", "2026-11-01T13:00:00Z", "gibberish"])
 def test_a_hold_stops_its_node_and_no_other(until: str) -> None:
     nodes = [held(until=until, state="Required"), settled_node("w2")]
-    snapshot = upgrade_snapshot(upgrade_pool(), nodes)
+    snapshot = upgrade_snapshot(upgrade_pool(ALL), nodes)
     assert wishes(snapshot) == {"w1": "Gated", "w2": "Required"}
     assert [each.name for each in due_node(snapshot).stops] == ["Held"]
 
