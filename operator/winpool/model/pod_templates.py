@@ -3,23 +3,29 @@
 Two things: nothing says for which OS the pods are, so that the scheduler may place them on nodes of a pool;
 and containers on the nodes of a pool have no memory limit. Pods that a controller makes from one template are
 alike, so the first pod is judged, and the others are counted: with 150,000 pods that costs a look-up for
-each, and none where taints keep them off all pools. No pod is kept.
+each, and none where taints keep them off all pools. No pod is kept. So whoever may create pods in a namespace
+can make those of a controller there count as other ones, but none of another namespace: what is kept and
+compared is bounded for each namespace too. Where that leaves pods out, the result is not complete.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Final
 
 from winpool.model.pods import JOB, MemoryLimits, Pod, Toleration, tolerates
-from winpool.model.survey import NOTHING_COUNTED, CountedPods, PoolQuestion, TaintKey
+from winpool.model.survey import CountedPods, PoolQuestion, TaintKey
 
 MOST_TEMPLATES: Final = 20_000
-"""Templates that are told apart, of some 300 bytes each: those of the largest clusters. Pods of further ones
-do not count."""
+"""Controllers that are told apart, of some 300 bytes each: those of the largest clusters. Pods of others are
+left out."""
+
+MOST_OF_NAMESPACE: Final = 2_000
+"""Controllers of one namespace that are told apart where they select no OS, so that none takes all places."""
 
 TITLES_KEPT: Final = 64
 """Controllers of which a survey says how many pods they have. An issue names five."""
@@ -28,13 +34,13 @@ TITLE_LENGTH: Final = 120
 """Characters of a title that are kept. Whoever may create pods writes kind and name of their owner."""
 
 MOST_COMPARED: Final = 500_000
-"""Selectors times nodes that are compared in a pass over all pods, a quarter of a second. Real pods have a
-handful of different selectors. What is beyond it counts as kept off."""
+"""Taints times tolerations that are compared for one namespace in a pass over all pods, and selected labels
+for one pool: a quarter of a second each. Real pods have a handful of different ones. What is beyond it is
+left out."""
 
 _SETS_KEPT: Final = 256
 _LONGEST_SET_KEPT: Final = 32
-"""Sets of tolerations that are told apart, and how long they are: clusters have a dozen. Pods with others do
-not count."""
+"""Sets of tolerations that are judged once, and how long they are: clusters have a dozen."""
 
 _REVISION: Final = "controller-revision-hash"
 """Label of the pods of a DaemonSet or StatefulSet, whose name is the same for each template.
@@ -81,19 +87,6 @@ class _Count:
 _NEW: Final = _Count()
 
 
-class _Set:
-    """Tolerations that pods share, and the pods with them by the labels that they select, and by title.
-
-    ``passes``: a node of a pool has no taint that they do not tolerate.
-    """
-
-    __slots__ = ("by_selector", "passes", "tolerations")
-
-    def __init__(self, tolerations: tuple[Toleration, ...], *, passes: bool) -> None:
-        self.tolerations, self.passes = tolerations, passes
-        self.by_selector: dict[Selector, dict[str, _Count]] = {}
-
-
 class OpenTemplates:
     """Counts the pods of templates without any evidence of their OS that a node of a pool may take.
 
@@ -101,78 +94,114 @@ class OpenTemplates:
     """
 
     def __init__(self, questions: Iterable[PoolQuestion], is_exempt: Callable[[str], bool]) -> None:
-        self._bars = frozenset(bars for each in questions for bars in each.bars.values())
+        # Sets of taints and of nodes are bits of a number: comparing them costs the same for many.
+        taints = dict.fromkeys(bars for each in questions for bars in each.bars.values())
+        self._bars = {bars: 1 << number for number, bars in enumerate(taints)}
         self._is_exempt = is_exempt
-        self._sets: dict[tuple[Toleration, ...], _Set] = {}
-        self._by_id: dict[int, _Set] = {}
+        self._passed: dict[int, tuple[int, tuple[Toleration, ...]]] = {}
         self._counts: dict[_Key, _Count | None] = {}
-        self._compared = 0
+        self._groups: dict[tuple[int, Selector], dict[str, _Count]] = {}
+        self._kept = 0
+        self._kept_of: Counter[str] = Counter()
+        self._compared: Counter[str] = Counter()
+        self._is_complete = True
 
     def add(self, pod: Pod) -> None:
         """Count a pod that has its template."""
         # Equal tolerations are the same object, as a rule, and comparing them takes longer than all else.
-        found = self._by_id.get(id(pod.tolerations)) or self._set_of(pod.tolerations)
-        if found is None or not found.passes:
+        known = self._passed.get(id(pod.tolerations))
+        passed = known[0] if known else self._passed_by(pod.tolerations, pod.namespace)
+        if not passed or not pod.heeds_taints:
             return
         key = (pod.namespace, pod.controller_kind, pod.controller or pod.name, pod.labels.get(_REVISION, ""))
         count = self._counts.get(key, _NEW)
         if count is _NEW:
-            count = self._count_of(key, pod, found) if len(self._counts) < MOST_TEMPLATES else None
-        if count is not None and pod.heeds_taints:
+            if len(self._counts) >= MOST_TEMPLATES:
+                self._counts.clear()
+            count = self._counts[key] = self._count_of(pod, passed)
+        if count is not None:
             count.pods += 1
 
-    def _set_of(self, tolerations: tuple[Toleration, ...]) -> _Set | None:
-        """Return the set; None of one too many, and of one that is too long to be kept."""
-        if len(tolerations) > _LONGEST_SET_KEPT:
-            return None
-        found = self._sets.get(tolerations)
-        if found is None and len(self._sets) < _SETS_KEPT:
-            passes = any(_passes(bars, tolerations) for bars in self._bars)
-            found = self._sets[tolerations] = self._by_id[id(tolerations)] = _Set(tolerations, passes=passes)
-        return found
+    def _passed_by(self, tolerations: tuple[Toleration, ...], namespace: str) -> int:
+        """Return which taints of nodes keep no pod with ``tolerations`` off."""
+        compared = self._compared[namespace] + len(self._bars) * (len(tolerations) + 1)
+        if compared > MOST_COMPARED:
+            self._is_complete = False
+            return 0
+        self._compared[namespace] = compared
+        passed = sum(bit for bars, bit in self._bars.items() if _passes(bars, tolerations))
+        if len(tolerations) <= _LONGEST_SET_KEPT:
+            if len(self._passed) >= _SETS_KEPT:
+                self._passed.clear()
+            self._passed[id(tolerations)] = (passed, tolerations)
+        return passed
 
-    def _count_of(self, key: _Key, pod: Pod, found: _Set) -> _Count | None:
-        selector = None
-        if pod.template is not None and not (pod.is_static or self._is_exempt(pod.namespace)):
-            selector = pod.template.labels_without_os()
-        count = None
-        if selector is not None:
-            count = found.by_selector.setdefault(selector, {}).setdefault(title_of(pod), _Count())
-        self._counts[key] = count
+    def _count_of(self, pod: Pod, passed: int) -> _Count | None:
+        if pod.template is None or pod.is_static or self._is_exempt(pod.namespace):
+            return None
+        selector = pod.template.labels_without_os()
+        if selector is None:
+            return None
+        title = title_of(pod)
+        count = self._groups.get((passed, selector), {}).get(title)
+        if count is None:
+            if self._kept >= MOST_TEMPLATES or self._kept_of[pod.namespace] >= MOST_OF_NAMESPACE:
+                self._is_complete = False
+                return None
+            self._kept += 1
+            self._kept_of[pod.namespace] += 1
+            count = self._groups.setdefault((passed, selector), {})[title] = _Count()
         return count
 
     def result(self, question: PoolQuestion) -> CountedPods:
         """Return those that a node of the pool may take."""
-        counts: dict[str, int] = {}
-        for each in self._sets.values():
-            for selector, group in each.by_selector.items():
-                if self._lands(question, each.tolerations, selector):
-                    for title, count in group.items():
-                        counts[title] = counts.get(title, 0) + count.pods
-        return counted(counts)
+        by_bars: dict[int, int] = {}
+        for number, bars in enumerate(question.bars.values()):
+            by_bars[self._bars[bars]] = by_bars.get(self._bars[bars], 0) | 1 << number
+        groups = self._groups_within_limit(len(by_bars))
+        labels = {pair for _, selector in groups for pair in selector}
+        having: dict[tuple[str, str], int] = {}
+        for number, name in enumerate(question.bars):
+            for pair in labels.intersection(question.labels.get(name, {}).items()):
+                having[pair] = having.get(pair, 0) | 1 << number
 
-    def _lands(self, question: PoolQuestion, tolerations: tuple[Toleration, ...], selector: Selector) -> bool:
-        open_to = {bars for bars in {*question.bars.values()} if _passes(bars, tolerations)}
-        if not selector or not open_to:
-            return bool(open_to)
-        self._compared += len(question.labels)
-        return self._compared <= MOST_COMPARED and any(
-            question.bars.get(name) in open_to and all(labels.get(key) == value for key, value in selector)
-            for name, labels in question.labels.items()
-        )
+        counts: dict[str, int] = {}
+        open_to: dict[int, int] = {}
+        for passed, selector in groups:
+            if passed not in open_to:
+                open_to[passed] = sum(nodes for bit, nodes in by_bars.items() if passed & bit)
+            nodes = open_to[passed]
+            for pair in selector:
+                nodes &= having.get(pair, 0)
+            if nodes:
+                for title, count in self._groups[passed, selector].items():
+                    counts[title] = counts.get(title, 0) + count.pods
+        return counted(counts, is_complete=self._is_complete)
+
+    def _groups_within_limit(self, bars: int) -> list[tuple[int, Selector]]:
+        """Return the groups to compare with nodes that have so many sets of taints, those that cost least."""
+        found: list[tuple[int, Selector]] = []
+        seen: set[int] = set()
+        left = MOST_COMPARED
+        for passed, selector in sorted(self._groups, key=lambda each: len(each[1])):
+            left -= len(selector) + (0 if passed in seen else bars)
+            if left < 0:
+                self._is_complete = False
+                break
+            seen.add(passed)
+            found.append((passed, selector))
+        return found
 
 
 def _passes(bars: Collection[TaintKey], tolerations: Iterable[Toleration]) -> bool:
     return all(tolerates(tolerations, key=key, value=value, effect=effect) for key, effect, value in bars)
 
 
-def counted(counts: Mapping[str, int]) -> CountedPods:
+def counted(counts: Mapping[str, int], *, is_complete: bool = True) -> CountedPods:
     """Return the titles with the largest counts, the largest first, and the sum of all."""
     found = [(title, count) for title, count in counts.items() if count]
-    if not found:
-        return NOTHING_COUNTED
     worst = nsmallest(TITLES_KEPT, found, key=lambda each: (-each[1], each[0]))
-    return CountedPods(tuple(worst), sum(count for _, count in found))
+    return CountedPods(tuple(worst), sum(count for _, count in found), is_complete)
 
 
 @dataclass(slots=True)
@@ -181,11 +210,16 @@ class LimitTally:
 
     limits: dict[str, int] = field(default_factory=dict)
     unlimited: dict[str, int] = field(default_factory=dict)
+    is_complete: bool = True
 
     def add(self, node: str, template: _Limits) -> None:
         """Count a pod of ``template``."""
         self.limits[node] = self.limits.get(node, 0) + template.limit
-        if template.unlimited:
+        if not template.unlimited:
+            return
+        if template.title not in self.unlimited and len(self.unlimited) >= MOST_TEMPLATES:
+            self.is_complete = False
+        else:
             self.unlimited[template.title] = self.unlimited.get(template.title, 0) + template.unlimited
 
 
@@ -212,7 +246,9 @@ class TemplateLimits:
         name = pod.name if pod.is_static else pod.controller or pod.name
         key = (pod.namespace, pod.controller_kind, name, pod.labels.get(_REVISION, ""))
         found = self._found.get(key)
-        if found is None and pod.template is not None and len(self._found) < MOST_TEMPLATES:
+        if found is None and pod.template is not None:
+            if len(self._found) >= MOST_TEMPLATES:
+                self._found.clear()
             limits = pod.template.memory_limits() or MemoryLimits()
             unlimited = 0 if self._is_exempt(pod.namespace) else limits.unlimited
             title = title_of(pod) if unlimited else ""

@@ -129,11 +129,13 @@ class Readiness:
 class CountedPods:
     """Pods or containers by their controllers: the titles with the most, the most first; ``count`` is of all.
 
-    A title is kind, namespace and name: "Deployment shop/web".
+    A title is kind, namespace and name: "Deployment shop/web". ``is_complete`` is False where some were left
+    out, since there are more different ones than are told apart: there may be more.
     """
 
     worst: tuple[tuple[str, int], ...] = ()
     count: int = 0
+    is_complete: bool = True
 
 
 NOTHING_COUNTED: Final = CountedPods()

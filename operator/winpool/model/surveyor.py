@@ -395,7 +395,7 @@ class Surveyor:
                 },
                 workloads={node: workloads[node] for node in question.nodes} if question.workloads else None,
                 unselected=self._open_templates.result(question),
-                unlimited=counted(tally.limits.unlimited),
+                unlimited=counted(tally.limits.unlimited, is_complete=tally.limits.is_complete),
                 memory_limits=tally.limits.limits,
             )
         return surveys

@@ -118,12 +118,14 @@ MISPLACED_PODS: Final = _gauge(
 UNSELECTED_PODS: Final = _gauge(
     "winpool_unselected_pods{pool}",
     "Pods in the cluster that select no OS and that a node of the pool may take, since no taint keeps them "
-    "off: those of the issue UnselectedWorkloads. Absent until pods have been listed.",
+    "off: those of the issue UnselectedWorkloads. Absent until pods have been listed, and where the cluster "
+    "has more different pods than the operator compares and it has found none.",
 )
 UNLIMITED_CONTAINERS: Final = _gauge(
     "winpool_unlimited_containers{pool}",
     "Containers on nodes of the pool without a memory limit: those of the issue MemoryLimitsMissing. Absent "
-    "until pods have been listed.",
+    "until pods have been listed, and where there are more different pods than the operator compares and it "
+    "has found none.",
 )
 MEMORY_LIMIT_EXCESS: Final = _gauge(
     "winpool_memory_limit_excess_bytes{pool}",

@@ -252,8 +252,10 @@ def _of_pool(pool: Pool, figures: Figures | None) -> Iterator[Sample]:
         if figures.is_memory_systemic is not None:
             yield metric.SYSTEMIC_PRESSURE, (), float(figures.is_memory_systemic)
         if (workloads := figures.workloads) is not None:
-            yield metric.UNSELECTED_PODS, (), workloads.unselected_pods
-            yield metric.UNLIMITED_CONTAINERS, (), workloads.unlimited_containers
+            if workloads.unselected_pods is not None:
+                yield metric.UNSELECTED_PODS, (), workloads.unselected_pods
+            if workloads.unlimited_containers is not None:
+                yield metric.UNLIMITED_CONTAINERS, (), workloads.unlimited_containers
             yield metric.MEMORY_LIMIT_EXCESS, (), workloads.memory_limit_excess
         if figures.upgrades is not None:
             yield from _upgrades(figures.upgrades, pool.status)

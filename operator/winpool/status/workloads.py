@@ -25,6 +25,8 @@ NAMED: Final = 5
 _STAYS: Final = 2
 """How many times the pods of one that is named count."""
 
+_NOT_ALL: Final = " There may be more: the cluster has more different pods than winpool compares."
+
 
 class _Report(NamedTuple):
     """An issue: its message is ``before``, the titles, and ``after``."""
@@ -60,7 +62,8 @@ def workload_findings(snapshot: Snapshot) -> Iterator[Finding]:
     for report, counted in ((_UNSELECTED, survey.unselected), (_UNLIMITED, survey.unlimited)):
         if counted.worst:
             titles = named(counted, before=_named_in(report, pool.status.issues))
-            message = f"{report.before}{', '.join(titles)}{report.after}"
+            more = "" if counted.is_complete else _NOT_ALL
+            message = f"{report.before}{', '.join(titles)}{report.after}{more}"
             yield Finding(report.reason, (), message, report.fix, cause="workloads")
 
 
@@ -73,7 +76,8 @@ def _named_in(report: _Report, issues: Iterable[Issue]) -> list[str]:
     """Return the titles that the status names, as they stand there."""
     for each in issues:
         if each.reason == report.reason and each.message.startswith(report.before):
-            return each.message[len(report.before) :].removesuffix(report.after).split(", ")
+            titles = each.message[len(report.before) :].removesuffix(_NOT_ALL).removesuffix(report.after)
+            return titles.split(", ")
     return []
 
 
@@ -88,10 +92,10 @@ def named(counted: CountedPods, *, before: list[str]) -> list[str]:
 
 
 class WorkloadFigures(NamedTuple):
-    """What metrics say of it: pods, containers and bytes."""
+    """What metrics say of it: pods, containers and bytes. None is 0 of some, where others were left out."""
 
-    unselected_pods: int
-    unlimited_containers: int
+    unselected_pods: int | None
+    unlimited_containers: int | None
     memory_limit_excess: int
 
 
@@ -107,4 +111,8 @@ def workload_figures(snapshot: Snapshot, nodes: Assessed) -> WorkloadFigures | N
     for node in own_nodes(nodes).values():
         if survey.saw(node) and (allocatable := node.memory.allocatable) is not None:
             excess += max(0, survey.memory_limits.get(node.name, 0) - allocatable)
-    return WorkloadFigures(survey.unselected.count, survey.unlimited.count, excess)
+    return WorkloadFigures(_known(survey.unselected), _known(survey.unlimited), excess)
+
+
+def _known(counted: CountedPods) -> int | None:
+    return counted.count if counted.count or counted.is_complete else None

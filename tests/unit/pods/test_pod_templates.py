@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -272,7 +272,56 @@ def test_what_is_told_apart_and_kept_is_bounded(monkeypatch: pytest.MonkeyPatch)
     ]
     found = surveyed(a_pool_question(), pods_of(*items, *items))
     assert (found.unselected.count, found.unlimited.count) == (200, 200)
+    assert (found.unselected.is_complete, found.unlimited.is_complete) == (False, False)
     assert len(found.unselected.worst) == len(found.unlimited.worst) == pod_templates.TITLES_KEPT
+
+
+def in_turn(*seconds: int) -> list[Object]:
+    wait = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    return [{**wait, "tolerationSeconds": each} for each in seconds]
+
+
+def decoys(count: int, made: Callable[[int], Object] = lambda _: {}) -> list[Object]:
+    pods = range(count)
+    return [a_pod_object(f"pod-{each}", namespace="aaa", owner=None, **made(each)) for each in pods]
+
+
+LINUX: Object = {"nodeSelector": {"kubernetes.io/os": "linux"}}
+DECOYS = {
+    "sets of tolerations": decoys(300, lambda each: {"tolerations": in_turn(each), **LINUX}),
+    "ended": decoys(50, lambda _: {"status": {"phase": "Failed"}}),
+    "that select": decoys(50, lambda _: LINUX),
+    "that land nowhere": decoys(50, lambda _: {"nodeSelector": {"disk": "none"}}),
+    "many tolerations": decoys(9, lambda _: {"tolerations": in_turn(*range(400)), **LINUX}),
+}
+
+
+@every("name", DECOYS)
+def test_no_namespace_hides_the_pods_of_another(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_templates, "MOST_TEMPLATES", 40)
+    monkeypatch.setattr(pod_templates, "MOST_OF_NAMESPACE", 20)
+    monkeypatch.setattr(pod_templates, "MOST_COMPARED", 1000)
+    found = unselected(*DECOYS[name], a_pod_object(tolerations=in_turn(300)))
+    assert found.worst == (("Deployment shop/web", 1),)
+
+
+def test_any_number_of_tolerations_that_do_not_matter_hides_no_pod() -> None:
+    assert unselected(a_pod_object(tolerations=in_turn(*range(99)))) == unselected(a_pod_object())
+
+
+TOO_MUCH = {
+    "tolerations": decoys(1, lambda _: {"tolerations": in_turn(*range(2000))}),
+    "controllers": decoys(21),
+    "labels": decoys(11, lambda each: {"nodeSelector": {f"{each}-{key}": "" for key in range(99)}}),
+}
+
+
+@every("name", TOO_MUCH)
+def test_a_count_that_leaves_pods_out_is_not_complete(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_templates, "MOST_OF_NAMESPACE", 20)
+    monkeypatch.setattr(pod_templates, "MOST_COMPARED", 1000)
+    assert unselected(*TOO_MUCH[name][1:]).is_complete
+    assert not unselected(*TOO_MUCH[name], a_pod_object()).is_complete
 
 
 @every(

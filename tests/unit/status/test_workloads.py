@@ -129,6 +129,24 @@ def test_a_message_has_room_for_the_longest_titles() -> None:
         assert message.endswith(f"{titles[NAMED - 1]}.")
 
 
+def test_what_was_left_out_is_said_and_is_no_zero() -> None:
+    pool = a_pool()
+    some = replace(counts(web=2), is_complete=False)
+    first = decide(a_seen(pool, NODE, unselected=some, unlimited=counts(web=2)))
+    [message] = messages(first, UNSELECTED)
+    assert ": Deployment shop/web. There may be more: " in message
+    assert "There may be more" not in messages(first, UNLIMITED)[0]
+    seen = a_seen(with_status(pool, first.status), NODE, unselected=some, unlimited=counts(web=2))
+    assert decide(seen).status.issues == first.status.issues
+    assert of_pools([pool], figures={pool.name: first.figures})[UNSELECTED_PODS] == {(pool.name,): 2}
+
+    nothing = CountedPods(is_complete=False)
+    found = decide(a_seen(pool, NODE, unselected=nothing, unlimited=nothing))
+    series = of_pools([pool], figures={pool.name: found.figures})
+    assert not series.keys() & {UNSELECTED_PODS, UNLIMITED_CONTAINERS}
+    assert series[MEMORY_LIMIT_EXCESS] == {(pool.name,): 0}
+
+
 def test_metrics_have_the_numbers_and_are_absent_until_pods_are_listed() -> None:
     pool, other = a_pool(), replace(a_node("w2"), memory=NodeMemory(16 * GIB, 15 * GIB))
     untold, roomy = replace(a_node("w3"), memory=NodeMemory()), replace(NODE, name="w4", uid="uid-of-w4")
