@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import WINDOWS_BUILD_ANNOTATION
@@ -302,9 +302,12 @@ def _of_cluster(given: argparse.Namespace) -> Report:
         has_hosts=bool(given.host_build),
     )
     minor = given.kubernetes or parse_minor(known.version) or NEWEST
-    report = _report(minor, cluster_of(known, known.contents, given), known)
-    for each in (*(known.classes or ()), *known.contents):
+    contents = [content for content, _ in known.contents]
+    report = _report(minor, cluster_of(known, contents, given), known)
+    for each in known.classes or ():
         _audit(report, None, each, given)
+    for content, kind in known.contents:
+        _audit(report, None, content, given, kind=kind)
     return report
 
 
@@ -316,13 +319,16 @@ def _report(asked: Minor, cluster: Cluster, known: Read) -> Report:
     return report
 
 
-def _audit(report: Report, manifest: Manifest | None, content: Any, given: argparse.Namespace) -> None:
-    """Apply the rules to an object."""
+def _audit(
+    report: Report, manifest: Manifest | None, content: Any, given: argparse.Namespace, *, kind: str = ""
+) -> None:
+    """Apply the rules to an object; ``kind`` is that by which people know it, where it is another."""
     workload = _workload(report, manifest, content)
     if workload is None:
         return
+    workload = replace(workload, kind=kind or workload.kind)
     subject = Subject(workload, manifest)
-    if workload.kind != RUNTIME_CLASS:
+    if not workload.is_runtime_class:
         _count(report, subject)
     reasons, unread = ignored(workload)
     report.notes += [

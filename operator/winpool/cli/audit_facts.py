@@ -27,11 +27,12 @@ ISOLATIONS: Final[Mapping[str, Isolation]] = {"process": Isolation.PROCESS, "hyp
 class Read:
     """What was read of a cluster. None is not known; ``problems`` are what could not be read, by why.
 
-    ``contents`` are workloads as manifests have them. ``windows`` and ``linux`` are nodes.
+    ``contents`` are workloads as manifests have them, each with the kind that people know it by.
+    ``windows`` and ``linux`` are nodes.
     """
 
     version: str = ""
-    contents: Sequence[Mapping[str, Any]] = ()
+    contents: Sequence[tuple[Mapping[str, Any], str]] = ()
     windows: Sequence[Host] | None = None
     linux: Sequence[Host] | None = None
     classes: Sequence[Mapping[str, Any]] | None = None

@@ -85,6 +85,8 @@ _BUILT_IN: Final = frozenset(
 )
 _MAKERS: Final = _BUILT_IN | {("v1", "Node")}
 """Controllers that are judged themselves, and the node of a mirror pod."""
+_WITH_TEMPLATE: Final = "ReplicaSet"
+"""What the content of a controller is read as that Kubernetes does not know."""
 _MADE: Final = ("Job", "ReplicaSet", "ReplicationController", "Pod")
 """Kinds that controllers make many of: they are judged once for each controller."""
 
@@ -283,7 +285,7 @@ def read_cluster(
         limits, namespaces = limits_of(), namespaces_of()
         return Read(
             version=version,
-            contents=tuple([each.content for each in _once(workloads)]),
+            contents=tuple([(each.content, each.kind) for each in _once(workloads)]),
             windows=windows,
             linux=linux,
             classes=classes_of(),
@@ -310,9 +312,14 @@ def _namespace(kubectl: Kubectl, flags: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Workload:
-    """An object as a manifest has it. ``made_by`` is a controller that Kubernetes does not know, if any."""
+    """An object as a manifest has it, and its kind for people.
+
+    ``made_by`` is a controller that Kubernetes does not know, if any. It may be of any kind, so its kind says
+    nothing about where the content has the pod.
+    """
 
     content: Object
+    kind: str
     made_by: tuple[str, ...] = ()
 
     @property
@@ -384,13 +391,13 @@ def _workload(kind: Kind, item: _Item) -> _Workload:
     made_by = _made_by(kind, item)
     if not made_by:
         named = {"name": metadata.name, "namespace": metadata.namespace, **annotations}
-        return _Workload({"kind": kind.kind, "metadata": named, "spec": spec})
+        return _Workload({"kind": kind.kind, "metadata": named, "spec": spec}, kind.kind)
     if kind.kind == "Pod":
         of_pod = {key: value for key, value in spec.items() if key != "nodeName"}
         spec = {"template": {"metadata": annotations, "spec": of_pod}}
     *_, owner_kind, name = made_by
     of_owner = {"name": name, "namespace": metadata.namespace}
-    return _Workload({"kind": owner_kind, "metadata": of_owner, "spec": spec}, made_by)
+    return _Workload({"kind": _WITH_TEMPLATE, "metadata": of_owner, "spec": spec}, owner_kind, made_by)
 
 
 def _once(found: Iterable[_Workload]) -> Iterator[_Workload]:

@@ -210,6 +210,13 @@ def test_pods_of_another_controller_are_judged_once_and_named_after_it(audit: Ca
     assert "P1 Warning spec.template.spec.nodeSelector" in ended.out[0]
 
 
+@pytest.mark.parametrize("kind", ["RuntimeClass", "Pod", "CronJob", "PodTemplate"])
+def test_the_kind_of_another_controller_hides_no_finding(audit: Callable[..., Ended], kind: str) -> None:
+    pod = an_object("a", a_pod({"hostPID": True}), "evil/v1", kind, "web", **RUNNING)
+    ended = audit(answers={OF_NAMESPACE[7]: [pod], **NODES})
+    assert (ended.code, subjects(ended), found(ended)) == (3, [f"shop/{kind}/web"], [("R12", "Error")])
+
+
 def test_of_the_replica_sets_of_another_controller_one_that_runs_is_judged(
     audit: Callable[..., Ended],
 ) -> None:

@@ -42,7 +42,7 @@ def findings(workload: Workload, minor: Minor) -> list[Finding]:
 
     Only rules are applied for which enough is known.
     """
-    kind = RUNTIME_CLASS if workload.kind == RUNTIME_CLASS else ""
+    kind = RUNTIME_CLASS if workload.is_runtime_class else ""
     known = knows(workload.cluster)
     return [
         _finding(rule, workload, place, minor)

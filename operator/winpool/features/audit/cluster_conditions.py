@@ -16,7 +16,6 @@ from winpool.features.audit.conditions import host_processes, is_host_process
 from winpool.features.audit.workloads import (
     AFFINITY,
     BETA_OS_LABEL,
-    RUNTIME_CLASS,
     Place,
     PodOS,
     Workload,
@@ -316,7 +315,7 @@ def _compatible(
 
 
 def _selection(workload: Workload) -> Selection:
-    if workload.kind == RUNTIME_CLASS:
+    if workload.is_runtime_class:
         found = RuntimeClass.of(workload.content)
         return Selection(found.node_selector, None, found.tolerations)
     classes = workload.cluster.runtime_classes

@@ -91,10 +91,11 @@ class Place(NamedTuple):
 class Workload:
     """The pods of one object; ``at`` is the path of the pod in it, empty for a Pod.
 
-    ``os_name`` is ``spec.os.name``, empty without it. ``selects`` is the OS of the nodes that the pods
-    select, with what their RuntimeClass adds. ``os`` is the verdict, and ``evidence`` what it is from.
-    ``runtime_class`` is the name of a RuntimeClass that is not known, ``added`` the node selector of one
-    that is. ``reach`` says to which hosts of the ``cluster`` they get; None where none is known.
+    ``kind`` is the one that people know it by. ``os_name`` is ``spec.os.name``, empty without it.
+    ``selects`` is the OS of the nodes that the pods select, with what their RuntimeClass adds. ``os`` is the
+    verdict, and ``evidence`` what it is from. ``runtime_class`` is the name of a RuntimeClass that is not
+    known, ``added`` the node selector of one that is. ``reach`` says to which hosts of the ``cluster`` they
+    get; None where none is known.
     """
 
     kind: str
@@ -110,6 +111,11 @@ class Workload:
     added: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     cluster: Cluster = NOTHING_KNOWN
     reach: Reach | None = None
+
+    @property
+    def is_runtime_class(self) -> bool:
+        """Whether it stands for a RuntimeClass."""
+        return _text(self.content, "kind") == RUNTIME_CLASS
 
     @property
     def title(self) -> str:
