@@ -28,7 +28,7 @@ from winpool.model.node import Taint
 from winpool.ownership.selection import selects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     from winpool.api.selector import NodeSelector
@@ -80,11 +80,18 @@ KINDS: Final = (
 _LIMIT_RANGES: Final = Kind("LimitRange", "/api/v1", "limitranges")
 
 _BY_NAME: Final = {name: each for each in KINDS for name in (each.kind.lower(), each.resource, *each.names)}
-_BUILT_IN: Final = frozenset(
-    (each.api.removeprefix("/apis/").removeprefix("/api/"), each.kind) for each in KINDS
-)
-_MAKERS: Final = _BUILT_IN | {("v1", "Node")}
-"""Controllers that are judged themselves, and the node of a mirror pod."""
+_MAKERS: Final[Mapping[str, Collection[tuple[str, str]]]] = {
+    "Pod": (
+        ("apps/v1", "ReplicaSet"),
+        ("v1", "ReplicationController"),
+        ("apps/v1", "StatefulSet"),
+        ("apps/v1", "DaemonSet"),
+        ("batch/v1", "Job"),
+    ),
+    "ReplicaSet": (("apps/v1", "Deployment"),),
+    "Job": (("batch/v1", "CronJob"),),
+}
+"""By what the controllers of Kubernetes make, which of them do: these are judged themselves."""
 _WITH_TEMPLATE: Final = "ReplicaSet"
 """What the content of a controller is read as that Kubernetes does not know."""
 _MADE: Final = ("Job", "ReplicaSet", "ReplicationController", "Pod")
@@ -336,7 +343,7 @@ def _all(asking: _Asking, kind: Kind, namespace: str) -> Callable[[], list[_Work
 
     def page(body: bytes) -> _Page[_Workload]:
         found = _items.decode(body)
-        items = [each for each in found.items or () if not (_is_made(each) or _is_over(each))]
+        items = [each for each in found.items or () if not (_is_made(kind, each) or _is_over(each))]
         if kind.kind == "Pod":  # of a controller they are alike, so one is decoded
             items = list({_made_by(kind, each) or _key(each): each for each in items}.values())
         read = _once(_workload(kind, each) for each in items)
@@ -361,10 +368,10 @@ def _controller(item: _Item) -> _Owner | None:
     return next((each for each in item.metadata.owner_references or () if each.controller), None)
 
 
-def _is_made(item: _Item) -> bool:
+def _is_made(kind: Kind, item: _Item) -> bool:
     """Whether a built-in controller has made it: that one is judged itself."""
     owner = _controller(item)
-    return owner is not None and (owner.api_version, owner.kind) in _MAKERS
+    return owner is not None and (owner.api_version, owner.kind) in _MAKERS.get(kind.kind, ())
 
 
 def _is_over(item: _Item) -> bool:

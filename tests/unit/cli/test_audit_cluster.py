@@ -185,7 +185,6 @@ def test_what_a_built_in_controller_makes_is_judged_with_it_alone(audit: Callabl
         OF_NAMESPACE[7]: [
             an_object("web-1-a", plain(), "apps/v1", "ReplicaSet", "web-1", **RUNNING),
             an_object("once-a", plain(), "batch/v1", "Job", "once", **RUNNING),
-            an_object("etcd-w1", plain(), "v1", "Node", "w1", **RUNNING),
             an_object("alone", plain(), **RUNNING),
         ],
         **NODES,
@@ -196,6 +195,26 @@ def test_what_a_built_in_controller_makes_is_judged_with_it_alone(audit: Callabl
         "shop/ReplicaSet/old",
         "shop/Pod/alone",
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "owner"),
+    [
+        (OF_NAMESPACE[0], ("apps/v1", "Deployment", "web")),
+        (OF_NAMESPACE[1], ("apps.kruise.io/v1beta1", "StatefulSet", "web")),
+        (OF_NAMESPACE[4], ("apps/v1", "Deployment", "web")),
+        (OF_NAMESPACE[5], ("batch/v1", "Job", "web")),
+        (OF_NAMESPACE[7], ("batch/v1", "CronJob", "web")),
+        (OF_NAMESPACE[7], ("v1", "Node", "w1")),
+    ],
+)
+def test_what_a_built_in_controller_does_not_make_is_judged_whatever_owns_it(
+    audit: Callable[..., Ended], path: str, owner: tuple[str, str, str]
+) -> None:
+    pod = a_pod({"hostPID": True})
+    content = pod if path == OF_NAMESPACE[7] else in_a_deployment(pod)
+    answers = {path: [an_object("a", content, *owner, **RUNNING)], **NODES}
+    assert found(audit(answers=answers)) == [("R12", "Error")]
 
 
 def test_pods_of_another_controller_are_judged_once_and_named_after_it(audit: Callable[..., Ended]) -> None:
