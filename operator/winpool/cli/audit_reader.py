@@ -5,10 +5,12 @@ A list for each kind, and a call for each page. What cannot be read is noted, an
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from concurrent.futures import wait
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -95,7 +97,10 @@ _MAKERS: Final[Mapping[str, Collection[tuple[str, str]]]] = {
 _WITH_TEMPLATE: Final = "ReplicaSet"
 """What the content of a controller is read as that Kubernetes does not know."""
 _MADE: Final = ("Job", "ReplicaSet", "ReplicationController", "Pod")
-"""Kinds that controllers make many of: they are judged once for each controller."""
+"""Kinds that controllers make many of: of each controller they are judged once for each template."""
+_OF_ONE: Final = ("nodeName", "hostname", "subdomain")
+_NAMES_OF_ONE: Final = re.compile(rb'"kube-api-access-[a-z0-9]{5}"|"claimName":\s*"[^"]*"')
+"""What differs between pods of one template: fields of the pod, and names of volumes and claims."""
 
 
 class Named(NamedTuple):
@@ -148,6 +153,14 @@ class _Item(Base):
     status: _Status | None = None
 
 
+class _Template(Base):
+    spec: dict[str, msgspec.Raw] | None = None
+
+
+class _Spec(Base):
+    template: _Template | None = None
+
+
 class _Features(Base):
     recursive_read_only_mounts: bool | None = None
 
@@ -179,6 +192,8 @@ class _Page(Generic[T]):
 
 
 _items: Final = msgspec.json.Decoder(ListOf[_Item])
+_pod_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+_spec: Final = msgspec.json.Decoder(_Spec | None)
 _item: Final = msgspec.json.Decoder(_Item)
 _nodes: Final = msgspec.json.Decoder(ListOf[_Node])
 _objects: Final = msgspec.json.Decoder(ListOf[Object])
@@ -322,12 +337,13 @@ class _Workload:
     """An object as a manifest has it, and its kind for people.
 
     ``made_by`` is a controller that Kubernetes does not know, if any. It may be of any kind, so its kind says
-    nothing about where the content has the pod.
+    nothing about where the content has the pod. What it made from one ``template`` is alike.
     """
 
     content: Object
     kind: str
     made_by: tuple[str, ...] = ()
+    template: bytes = b""
 
     @property
     def is_old(self) -> bool:
@@ -344,8 +360,9 @@ def _all(asking: _Asking, kind: Kind, namespace: str) -> Callable[[], list[_Work
     def page(body: bytes) -> _Page[_Workload]:
         found = _items.decode(body)
         items = [each for each in found.items or () if not (_is_made(kind, each) or _is_over(each))]
-        if kind.kind == "Pod":  # of a controller they are alike, so one is decoded
-            items = list({_made_by(kind, each) or _key(each): each for each in items}.values())
+        if kind.kind == "Pod":  # of one template they are alike, so one is decoded
+            alike = {(*_made_by(kind, each), _template(kind, each) or _key(each)): each for each in items}
+            items = list(alike.values())
         read = _once(_workload(kind, each) for each in items)
         return _Page(tuple(read), found.metadata.continue_)
 
@@ -392,6 +409,19 @@ def _made_by(kind: Kind, item: _Item) -> tuple[str, ...]:
     return (item.metadata.namespace, owner.api_version, owner.kind, owner.name) if owner else ()
 
 
+def _template(kind: Kind, item: _Item) -> bytes:
+    """Return what is the same for all that a controller has made from one template; empty without one."""
+    if not _made_by(kind, item):
+        return b""
+    if kind.kind == "Pod":
+        fields = _pod_fields.decode(item.spec)
+    else:
+        spec = _spec.decode(item.spec)
+        fields = spec.template.spec if spec and spec.template else None
+    kept = [key.encode() + value for key, value in (fields or {}).items() if key not in _OF_ONE]
+    return sha256(_NAMES_OF_ONE.sub(b"", b"\0".join(kept))).digest()
+
+
 def _workload(kind: Kind, item: _Item) -> _Workload:
     metadata, spec = item.metadata, msgspec.json.decode(item.spec)
     annotations = {"annotations": metadata.annotations or {}}
@@ -400,23 +430,25 @@ def _workload(kind: Kind, item: _Item) -> _Workload:
         named = {"name": metadata.name, "namespace": metadata.namespace, **annotations}
         return _Workload({"kind": kind.kind, "metadata": named, "spec": spec}, kind.kind)
     if kind.kind == "Pod":
-        of_pod = {key: value for key, value in spec.items() if key != "nodeName"}
+        of_pod = {key: value for key, value in (spec or {}).items() if key != "nodeName"}
         spec = {"template": {"metadata": annotations, "spec": of_pod}}
     *_, owner_kind, name = made_by
     of_owner = {"name": name, "namespace": metadata.namespace}
-    return _Workload({"kind": _WITH_TEMPLATE, "metadata": of_owner, "spec": spec}, owner_kind, made_by)
+    content = {"kind": _WITH_TEMPLATE, "metadata": of_owner, "spec": spec}
+    return _Workload(content, owner_kind, made_by, _template(kind, item))
 
 
 def _once(found: Iterable[_Workload]) -> Iterator[_Workload]:
-    """Yield of what a controller has made one, and one that is not old if there is any."""
-    by_controller: dict[tuple[str, ...], _Workload] = {}
+    """Yield of what a controller has made one for each template, and one that is old if there is no other."""
+    by_controller: dict[tuple[str, ...], dict[bytes, _Workload]] = {}
     for each in found:
-        before = by_controller.get(each.made_by)
-        if not each.made_by:
+        if each.made_by:
+            template = b"" if each.is_old else each.template
+            by_controller.setdefault(each.made_by, {}).setdefault(template, each)
+        else:
             yield each
-        elif before is None or (before.is_old and not each.is_old):
-            by_controller[each.made_by] = each
-    yield from by_controller.values()
+    for alike in by_controller.values():
+        yield from [each for each in alike.values() if len(alike) == 1 or not each.is_old]
 
 
 # What decides about them.

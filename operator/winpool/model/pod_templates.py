@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Final
 
+from winpool.api.text import printable
 from winpool.model.pods import JOB, MemoryLimits, Pod, Toleration, tolerates
 from winpool.model.survey import CountedPods, PoolQuestion, TaintKey
 
@@ -70,9 +71,9 @@ def title_of(pod: Pod) -> str:
         kind, name = "Deployment", name.removesuffix(f"-{template_hash}")
     elif kind == JOB and (minute := _MINUTE.search(name)):
         kind, name = "CronJob", name[: minute.start()]
-    # As one word each: titles are listed with commas.
+    # As one word each: titles are listed with commas. As a status shows them, so that they compare equal.
     words = f"{kind} {pod.namespace}/{name}".replace(",", " ").split()
-    return " ".join(words)[:TITLE_LENGTH]
+    return printable(" ".join(words)[:TITLE_LENGTH])[:TITLE_LENGTH]
 
 
 class _Count:

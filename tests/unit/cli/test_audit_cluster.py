@@ -236,6 +236,29 @@ def test_the_kind_of_another_controller_hides_no_finding(audit: Callable[..., En
     assert (ended.code, subjects(ended), found(ended)) == (3, [f"shop/{kind}/web"], [("R12", "Error")])
 
 
+def test_each_template_of_another_controller_is_judged_once(audit: Callable[..., Ended]) -> None:
+    def pod(number: int, spec: Object, *, node: str = "l1") -> Object:
+        token = {"name": f"kube-api-access-abc{number:02}", "emptyDir": {}}
+        claim = {"name": "data", "persistentVolumeClaim": {"claimName": f"data-{number}"}}
+        of_one = {"nodeName": node, "hostname": f"h{number}", "volumes": [token, claim]}
+        mounts = [{"name": token["name"], "mountPath": "/token"}]
+        content = a_pod({**spec, **of_one}, {"volumeMounts": mounts, "image": "iis"})
+        return an_object(f"p{number}", content, "argoproj.io/v1alpha1", "Workflow", "build", **RUNNING)
+
+    def job(number: int, spec: Object) -> Object:
+        content = in_a_deployment(a_pod(spec))
+        content["spec"]["selector"] = {"matchLabels": {"controller-uid": str(number)}}
+        return an_object(f"j{number}", content, "jobset.x-k8s.io/v1alpha2", "JobSet", "train")
+
+    steps: tuple[Object, ...] = ({}, {"hostPID": True}, {"hostIPC": True})
+    jobs = [job(number, steps[number % 2]) for number in range(4)]
+    pods = [pod(number, steps[number % 3], node=f"l{number}") for number in range(99)]
+    answers = {OF_NAMESPACE[4]: jobs, OF_NAMESPACE[7]: pods, **NODES}
+    ended = audit(answers=answers)
+    assert subjects(ended) == ["shop/JobSet/train", "shop/Workflow/build", "shop/Workflow/build"]
+    assert ended.err[0].startswith("5 workloads for Windows, ")
+
+
 def test_of_the_replica_sets_of_another_controller_one_that_runs_is_judged(
     audit: Callable[..., Ended],
 ) -> None:

@@ -200,6 +200,8 @@ def test_pods_that_select_other_nodes_do_not_land(changes: Object, count: int) -
         (("Job", "load"), "load-1", {}, "Job shop/load"),
         (("DaemonSet", "agent"), "agent-1", {}, "DaemonSet shop/agent"),
         (("Game, \n Server", "x" * 300), "game-1", {}, f"Game Server shop/{'x' * 103}"),
+        (("Fo\u202e\x1b", "x"), "game-1", {}, r"Fo\u202e\x1b shop/x"),
+        (("\u202e" * 300, "x"), "game-1", {}, r"\u202e" * 20),
         (None, "alone", {}, "Pod shop/alone"),
         (("Node", "w1"), "proxy-w1", {}, "Pod shop/proxy"),
     ],
