@@ -130,14 +130,15 @@ class PodAsListed(wire.PodObject):
     def memory_limits(self) -> MemoryLimits | None:
         """Return the memory limits of the containers, init containers included.
 
-        All containers and sidecars run at once, so the sum is that of requests.
+        All containers and sidecars run at once, so the sum is that of requests. A limit of 0 is none: the
+        kubelet passes it to no runtime (pkg/kubelet/kuberuntime/kuberuntime_container_windows.go).
         """
         try:
             containers = _read(_containers, self.spec.containers) or []
             inits = _read(_containers, self.spec.init_containers) or []
             return MemoryLimits(
                 limit=_peak(containers, inits, lambda each: _amount(_limits_of(each), MEMORY)),
-                unlimited=sum(MEMORY not in _limits_of(each) for each in (*containers, *inits)),
+                unlimited=sum(_amount(_limits_of(each), MEMORY) == 0 for each in (*containers, *inits)),
             )
         except (*BROKEN, ValueError):
             return None

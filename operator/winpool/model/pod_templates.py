@@ -22,11 +22,12 @@ from winpool.model.pods import JOB, MemoryLimits, Pod, Toleration, tolerates
 from winpool.model.survey import CountedPods, PoolQuestion, TaintKey
 
 MOST_TEMPLATES: Final = 20_000
-"""Controllers that are told apart, of some 300 bytes each: those of the largest clusters. Pods of others are
-left out."""
+"""Controllers that are distinguished, of some 300 bytes each: those of the largest clusters. Pods of others
+are left out."""
 
 MOST_OF_NAMESPACE: Final = 2_000
-"""Controllers of one namespace that are told apart where they select no OS, so that none takes all places."""
+"""Controllers of one namespace that are distinguished where they select no OS, so that none takes all
+places."""
 
 TITLES_KEPT: Final = 64
 """Controllers of which a survey says how many pods they have. An issue names five."""

@@ -245,10 +245,11 @@ def test_containers_without_a_memory_limit_count_on_the_nodes_of_the_pool() -> N
             a_pod_object("x", node="linux-1", owner=("StatefulSet", "x"), limits=[None]),
             a_pod_object("ended", node="w1", owner=None, limits=[None], status={"phase": "Failed"}),
             a_pod_object("odd", node="w1", owner=None, limits=["much"]),
+            a_pod_object("zero", node="w2", owner=("StatefulSet", "zero"), limits=["0", "-1", "1"]),
         ),
     )
-    assert found.unlimited == CountedPods((("Deployment shop/web", 4),), 4)
-    assert found.memory_limits == {"w1": 2 * GIB, "w2": 3 * GIB}
+    assert found.unlimited == CountedPods((("Deployment shop/web", 4), ("StatefulSet shop/zero", 2)), 6)
+    assert found.memory_limits == {"w1": 2 * GIB, "w2": 3 * GIB + 1}
 
 
 def test_host_process_containers_and_static_pods_count_since_they_use_the_memory_of_the_node() -> None:

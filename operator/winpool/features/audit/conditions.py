@@ -243,7 +243,8 @@ def huge_pages(_: Workload, places: Sequence[Place]) -> Iterator[Place]:
 def unbounded_memory(workload: Workload, places: Sequence[Place]) -> Iterator[Place]:
     """Find containers without a memory limit, and with a request that is another amount than the limit.
 
-    Ephemeral containers may have neither. What a LimitRange gives counts as set.
+    Ephemeral containers may have neither. What a LimitRange gives counts as set. A limit of 0 is none: the
+    kubelet passes it to no runtime (kuberuntime/kuberuntime_container_windows.go).
     """
     given = (workload.cluster.limits or {}).get(workload.namespace, Limits())
     for each in workload.containers():
@@ -255,7 +256,7 @@ def unbounded_memory(workload: Workload, places: Sequence[Place]) -> Iterator[Pl
         limit = _bytes(given.limit) if own is None else own
         if request is None and own is None:
             request = _bytes(given.request)
-        if limit is None:
+        if limit is None or limit == 0:
             yield Place(f"{each.path}.resources.limits.memory")
         elif request is not None and request != limit:
             yield Place(f"{each.path}.resources.requests.memory", request)
