@@ -102,7 +102,9 @@ class PodAsListed(wire.PodObject):
     def _has_os(self) -> bool:
         """Whether anything says for which OS the pod is. First what costs little to find out."""
         spec, annotations = self.spec, self.metadata.annotations
-        if spec.os is not None or (annotations is not None and annotations.windows_build is not None):
+        if spec.os is not None:
+            return True
+        if annotations and (annotations.windows_build is not None or annotations.isolation is not None):
             return True
         if spec.node_selector:
             labels = _read(_selector, spec.node_selector)

@@ -212,6 +212,9 @@ class PodAnnotations(Base):
 
     mirror: str | None = msgspec.field(default=None, name="kubernetes.io/config.mirror")
     windows_build: str | None = msgspec.field(default=None, name=WINDOWS_BUILD_ANNOTATION)
+    isolation: str | None = msgspec.field(
+        default=None, name="experimental.windows.kubernetes.io/isolation-type"
+    )
     deletion_cost: str | None = msgspec.field(default=None, name="controller.kubernetes.io/pod-deletion-cost")
     do_not_disrupt: str | None = msgspec.field(default=None, name="karpenter.sh/do-not-disrupt")
     safe_to_evict: str | None = msgspec.field(

@@ -3,9 +3,9 @@
 Two things: nothing says for which OS the pods are, so that the scheduler may place them on nodes of a pool;
 and containers on the nodes of a pool have no memory limit. Pods that a controller makes from one template are
 alike, so the first pod is judged, and the others are counted: with 150,000 pods that costs a look-up for
-each, and none where taints keep them off all pools. No pod is kept. So whoever may create pods in a namespace
-can make those of a controller there count as other ones, but none of another namespace: what is kept and
-compared is bounded for each namespace too. Where that leaves pods out, the result is not complete.
+each, and none where taints keep them off all pools. No pod is kept. So someone who may create pods in a
+namespace can make those of a controller there count as other ones, but none of another namespace: what is
+kept and compared is bounded for each namespace too. Where that leaves pods out, the result is not complete.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TITLES_KEPT: Final = 64
 """Controllers of which a survey says how many pods they have. An issue names five."""
 
 TITLE_LENGTH: Final = 120
-"""Characters of a title that are kept. Whoever may create pods writes kind and name of their owner."""
+"""Characters of a title that are kept. Anyone who may create pods writes kind and name of their owner."""
 
 MOST_COMPARED: Final = 500_000
 """Taints times tolerations that are compared for one namespace in a pass over all pods, and selected labels

@@ -255,6 +255,7 @@ def turns(
     return [(change.node.name, at) for at, change in world.writes[before:] if permits(change)]
 
 
+@pytest.mark.slow
 def test_a_permission_that_no_one_uses_passes_on_and_then_stays() -> None:
     world = a_world()
     given = [("w1", world.now), *turns(world, timedelta(hours=5))]

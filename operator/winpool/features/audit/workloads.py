@@ -60,7 +60,7 @@ _WINDOWS_IMAGE: Final = re.compile(
 )
 """Words of Microsoft's base images in the name or the tag of an image: Windows, probably."""
 
-NODE_WORDS: Final = (OS_LABEL.encode(), WINDOWS_BUILD_LABEL.encode())
+NODE_WORDS: Final = (OS_LABEL.encode(), WINDOWS_BUILD_LABEL.encode(), _AKS_SKU_LABEL.encode())
 CONTAINER_WORDS: Final = (b"windowsoptions", b"nanoserver", b"servercore", b"ltsc20")
 """Words of which one is in every affinity, or in small letters in all containers and security contexts, that
 has evidence of an OS: without them their JSON need not be read for it, as that of most pods."""
