@@ -10,6 +10,7 @@ import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from winpool import __version__
@@ -71,14 +72,25 @@ def _with_verb(others: list[str]) -> list[str]:
     return others
 
 
+def _reopen_closed() -> bool:
+    """Open the streams that were closed before the start, as with ``>&-``; return whether stdout was open."""
+    closed = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
+    for name in closed:
+        mode = "r" if name == "stdin" else "w"
+        setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - to the end
+    return "stdout" not in closed
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the verb named in ``arguments`` (default: those of the process); return the exit code.
 
-    1 where nobody read the output to its end, so that an answer that was not seen is no yes.
+    1 where nobody read the output to its end, or it cannot be written, so that an answer that was not seen
+    is no yes.
     130 where Ctrl-C ended it, without a word.
     Raises SystemExit where argparse ends by itself: after ``--help`` and ``--version``, and with 2
     where the command line makes no sense.
     """
+    is_seen = _reopen_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # What a locale cannot print is written out, so that no fault is lost for its letters.
@@ -100,15 +112,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in error.lines:
             note(f"{PROG} {given.verb}: {line}" if error.names_verb else line)
         return error.code
-    except BrokenPipeError:
-        # Whoever read has enough, as in `| head`. At its end Python would flush once more, and complain.
+    except OSError as error:
+        # Who read has enough, as in `| head`, or the disk is full. At its end Python would flush once more.
+        if not isinstance(error, BrokenPipeError):
+            note(f"{PROG} {given.verb}: {error}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.UNKNOWN
     except KeyboardInterrupt:
         if sys.stderr.isatty():
             sys.stderr.write("\n")  # after the ^C of the terminal
         return Exit.INTERRUPTED
-    return code
+    return code if is_seen else Exit.UNKNOWN
 
 
 if __name__ == "__main__":

@@ -110,6 +110,13 @@ _ALWAYS: Final = "drivers of PersistentVolumes"
 """What no rule judges yet."""
 
 
+MOST_CONTAINERS: Final = 200
+"""Of a workload that is judged. Rules compare containers with each other: thousands would take minutes."""
+
+_QUOTED: Final = 80
+"""Characters of an entry of an annotation that a note shows."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes on its command line."""
     parser.add_argument(
@@ -328,13 +335,16 @@ def _audit(
         return
     workload = replace(workload, kind=kind or workload.kind)
     subject = Subject(workload, manifest)
+    if len(workload.containers()) > MOST_CONTAINERS:
+        report.unread.append(f"{subject.at()}: not judged: it has more than {MOST_CONTAINERS} containers")
+        return
     if not workload.is_runtime_class:
         _count(report, subject)
     reasons, unread = ignored(workload)
-    report.notes += [
-        f"{subject.at()}: {each!r} in the annotation {IGNORE_ANNOTATION} names no rule: write CODE: REASON"
-        for each in unread
-    ]
+    if unread:
+        more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+        said = f"{unread[0][:_QUOTED]!r}{more} in the annotation {IGNORE_ANNOTATION}"
+        report.notes.append(f"{subject.at()}: {said}: names no rule: write CODE: REASON")
     by_line = _commented(report, manifest) if manifest else {}
     for each in findings(workload, report.minor):
         suppression = _suppression(manifest, each, given.ignore, reasons, by_line)

@@ -359,7 +359,7 @@ def _all(asking: _Asking, kind: Kind, namespace: str) -> Callable[[], list[_Work
 
     def page(body: bytes) -> _Page[_Workload]:
         found = _items.decode(body)
-        items = [each for each in found.items or () if not (_is_made(kind, each) or _is_over(each))]
+        items = [each for each in found.items or () if not (_is_made(kind, each) or _is_over(kind, each))]
         if kind.kind == "Pod":  # of one template they are alike, so one is decoded
             alike = {(*_made_by(kind, each), _template(kind, each) or _key(each)): each for each in items}
             items = list(alike.values())
@@ -375,8 +375,8 @@ def _one(asking: _Asking, named: Named, namespace: str) -> Callable[[], list[_Wo
 
     def read() -> list[_Workload]:
         item = decoded(_item.decode, asking.kubectl.get(path))
-        item.metadata.owner_references = None  # who names it means it
-        return [] if _is_over(item) else [_workload(kind, item)]
+        item.metadata.owner_references = None  # who names it means it, also if it has finished
+        return [_workload(kind, item)]
 
     return asking.begin(f"{kind.resource}/{name}", read)
 
@@ -391,12 +391,13 @@ def _is_made(kind: Kind, item: _Item) -> bool:
     return owner is not None and (owner.api_version, owner.kind) in _MAKERS.get(kind.kind, ())
 
 
-def _is_over(item: _Item) -> bool:
-    """Whether it has finished, or is a mirror pod, which the API server does not manage."""
+def _is_over(kind: Kind, item: _Item) -> bool:
+    """Whether it is a Pod or a Job that has finished, or a mirror pod, which only its kubelet can change."""
     status = item.status or _Status()
-    if status.phase in _FINISHED or _MIRROR in (item.metadata.annotations or {}):
-        return True
-    return any(each.type in _ENDED and each.status == "True" for each in status.conditions or ())
+    if kind.kind == "Pod":
+        return status.phase in _FINISHED or _MIRROR in (item.metadata.annotations or {})
+    conditions = (status.conditions or ()) if kind.kind == "Job" else ()
+    return any(each.type in _ENDED and each.status == "True" for each in conditions)
 
 
 def _key(item: _Item) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import textwrap
 from enum import IntEnum
@@ -206,4 +207,8 @@ def note_offline(given: argparse.Namespace, *, why: str) -> None:
 
 def note(text: str) -> None:
     """Print what is no answer to standard error, beside the answer, which may be for programs."""
-    sys.stderr.write(f"{printable(text)}\n")
+    try:
+        sys.stderr.write(f"{printable(text)}\n")
+    except OSError:
+        # The answer is the same without it. At its end Python would flush once more, and fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -5,6 +5,7 @@ SARIF 2.1.0: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -85,4 +86,5 @@ def _result(
 def _uri(file: str) -> str:
     """Return a file as an URI: a relative one, as it was given, is below the root of the sources."""
     path = Path(file)
-    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
+    quoted = quote(os.fsencode(path))
+    return f"file://{quoted}" if path.is_absolute() else quoted

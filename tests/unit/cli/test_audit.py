@@ -12,6 +12,7 @@ from sarif_kit.validate import validation_errors  # type: ignore[import-untyped]
 
 from harness.every import every
 from harness.windows_pods import CASES, Case
+from winpool.cli.audit import MOST_CONTAINERS
 from winpool.cli.audit import audited as audited_report
 from winpool.cli.audit_facts import version_named
 from winpool.cli.manifests import documents_of
@@ -166,14 +167,28 @@ def test_rules_that_are_ignored_are_counted(plugin: Plugin) -> None:
 
 
 def test_an_annotation_ignores_rules_and_what_it_says_besides_is_named(plugin: Plugin) -> None:
-    annotation = '  annotations: {winpool.dev/audit-ignore: "W13: only a cache; R99: no such rule"}\n'
+    annotation = '  annotations: {winpool.dev/audit-ignore: "W13: only a cache; R99: no such rule; W0: x"}\n'
     ended = audited(plugin, WEB.replace("  name: web\n", f"  name: web\n{annotation}"))
     assert (ended.code, codes(ended)) == (3, ["R17"])
     assert ended.err[0] == (
-        "stdin:1: Deployment web: 'R99: no such rule' in the annotation winpool.dev/audit-ignore names no "
-        "rule: write CODE: REASON"
+        "stdin:1: Deployment web: 'R99: no such rule' and 1 more in the annotation winpool.dev/audit-ignore: "
+        "names no rule: write CODE: REASON"
     )
     assert ended.err[1].endswith("; 1 ignored (W13: 1)")
+
+
+def test_a_pod_with_hundreds_of_containers_is_not_judged_in_silence(plugin: Plugin) -> None:
+    def pod(number: int) -> str:
+        containers = [{"name": f"c{each}", "securityContext": {"privileged": True}} for each in range(number)]
+        spec = {"os": {"name": "windows"}, "containers": containers}
+        return json.dumps({"kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+
+    assert audited(plugin, pod(MOST_CONTAINERS)).code == 3
+    ended = audited(plugin, pod(MOST_CONTAINERS + 1))
+    assert (ended.code, ended.out) == (
+        1,
+        ["stdin:1: Pod p: not judged: it has more than 200 containers"],
+    )
 
 
 IGNORED = "# winpool.dev/audit-ignore: "
@@ -349,7 +364,7 @@ def test_sarif_is_by_its_schema(case: Case) -> None:
     text = json.dumps(case.found)
     for ignore in ((), (case.code,)):
         given = Namespace(kubernetes=NEWEST, ignore=ignore, min_severity=Severity.INFO, **NO_HOSTS)
-        log = log_of(audited_report(documents_of("/a/b.yaml", text), given), not_judged="")
+        log = log_of(audited_report(documents_of("/a/b\udcff.yaml", text), given), not_judged="")
         assert validation_errors(log) == []
         results = log["runs"][0]["results"]
         [found] = [

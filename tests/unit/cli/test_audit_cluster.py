@@ -286,7 +286,10 @@ def test_what_has_finished_and_mirror_pods_are_no_findings(audit: Callable[..., 
         OF_NAMESPACE[7]: [mirror, an_object("ended", plain(), status={"phase": "Failed"})],
         **NODES,
     }
-    assert subjects(audit(answers=answers)) == ["shop/Job/running"]
+    posing = an_object("posing", in_a_deployment(plain()))
+    posing["metadata"]["annotations"] = mirror["metadata"]["annotations"]
+    answers[OF_NAMESPACE[0]] = [posing]
+    assert subjects(audit(answers=answers)) == ["shop/Deployment/posing", "shop/Job/running"]
     [asked] = [query for path, query in Server.queries if path == OF_NAMESPACE[7]]
     assert asked["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
 

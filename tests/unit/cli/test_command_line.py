@@ -208,3 +208,37 @@ def test_a_reader_that_goes_away_gets_no_traceback() -> None:
         process.stdin.close()
         assert process.stderr.read() == ""
         assert process.wait(timeout=60) == 1
+
+
+PRIVILEGED = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: bad}
+spec:
+  os: {name: windows}
+  nodeSelector: {kubernetes.io/os: windows}
+  containers: [{name: a, image: a, securityContext: {privileged: true}}]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("-f - <&-", 1),
+        ("-f pod.yaml >&-", 1),
+        ("-f pod.yaml >/dev/full", 1),
+        ("--explain W13 >/dev/full", 1),
+        ("-f pod.yaml 2>&-", 3),
+        ("-f pod.yaml 2>/dev/full", 3),
+    ],
+)
+def test_an_answer_that_cannot_be_written_is_no_yes_and_needs_no_stderr(
+    tmp_path: Path, arguments: str, code: int
+) -> None:
+    (tmp_path / "pod.yaml").write_text(PRIVILEGED)
+    command = f"{sys.executable} -m winpool.cli audit {arguments}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)

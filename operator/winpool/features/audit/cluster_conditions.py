@@ -29,6 +29,9 @@ _RESTRICTIVE: Final = ("baseline", "restricted")
 """Levels of Pod Security without HostProcess containers.
 https://kubernetes.io/docs/concepts/security/pod-security-standards/"""
 
+_SHOWN_LENGTH: Final = 80
+"""Characters of the reference of an image that a message shows."""
+
 _HYPER_V: Final = "hypervisor"
 """In the names of containerd's handlers for Hyper-V isolation, such as runhcs-wcow-hypervisor."""
 
@@ -275,7 +278,7 @@ def _guessed(reference: str) -> Image:
     guess = guess_version(reference, matrix=built_in())
     if guess is not None:
         return Image(str(guess), f"its tag ({reference})", is_guess=True)
-    nothing = f"nothing says the Windows version of {reference or 'its image'}"
+    nothing = f"nothing says the Windows version of {reference[:_SHOWN_LENGTH] or 'its image'}"
     return Image("", f"{nothing}: use --image-build or the annotation {WINDOWS_BUILD_ANNOTATION}")
 
 
