@@ -29,11 +29,10 @@ _NOT_ALL: Final = " There may be more: the cluster has more different pods than 
 
 
 class _Report(NamedTuple):
-    """An issue: its message is ``before``, the titles, and ``after``."""
+    """An issue: its message is ``before``, and then the titles as the end of the sentence."""
 
     reason: IssueReason
     before: str
-    after: str
     fix: str
 
 
@@ -41,7 +40,6 @@ _UNSELECTED: Final = _Report(
     IssueReason.UNSELECTED_WORKLOADS,
     "The scheduler can place pods of some workloads on the nodes of this pool, although nothing says that "
     "they are for Windows: no taint keeps them off, and they select no OS. Those with the most pods: ",
-    ".",
     "Add nodeSelector: {kubernetes.io/os: linux} or {kubernetes.io/os: windows} to the pod templates, or "
     "taint the nodes of the pool (spec.taints).",
 )
@@ -49,7 +47,6 @@ _UNLIMITED: Final = _Report(
     IssueReason.MEMORY_LIMITS_MISSING,
     "Containers on the nodes of this pool have no memory limit, so they can use the memory that Windows and "
     "the kubelet need. The workloads with the most of them: ",
-    ".",
     "Set limits.memory of the containers, and requests.memory to the same amount or not at all.",
 )
 
@@ -63,7 +60,7 @@ def workload_findings(snapshot: Snapshot) -> Iterator[Finding]:
         if counted.worst:
             titles = named(counted, before=_named_in(report, pool.status.issues))
             more = "" if counted.is_complete else _NOT_ALL
-            message = f"{report.before}{', '.join(titles)}{report.after}{more}"
+            message = f"{report.before}{', '.join(titles)}.{more}"
             yield Finding(report.reason, (), message, report.fix, cause="workloads")
 
 
@@ -76,7 +73,7 @@ def _named_in(report: _Report, issues: Iterable[Issue]) -> list[str]:
     """Return the titles that the status names, as they stand there."""
     for each in issues:
         if each.reason == report.reason and each.message.startswith(report.before):
-            titles = each.message[len(report.before) :].removesuffix(_NOT_ALL).removesuffix(report.after)
+            titles = each.message[len(report.before) :].removesuffix(_NOT_ALL).removesuffix(".")
             return titles.split(", ")
     return []
 
