@@ -18,8 +18,8 @@ from winpool.model.pods import Pod
 from winpool.model.rollout import MARK_LETTERS, Controller, Workloads, mark_of
 
 MOST_COUNTED: Final = 40
-"""Controllers whose Ready pods are written down. A node has pods of ten to thirty, and LONGEST has no room for
-the counts of all that it could have."""
+"""Controllers whose Ready pods are written down. A node has pods of ten to thirty, and LONGEST has no room
+for the counts of all that it could have."""
 
 MOST_MARKED: Final = 80
 """Controllers that are written down, with and without that number: what fits LONGEST. A Windows node has at
