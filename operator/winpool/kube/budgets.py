@@ -8,6 +8,9 @@ after it get it too.
 The budgets may so be older than the pods that they are compared with. The API server checks the budget again
 when it evicts. A budget that permits less by then costs a refusal (429) and two writes to the node, and one
 that permits more costs the time until the next list.
+
+While nodes are drained, a watch keeps them up to date instead: a drain asks for no more evictions than
+budgets permit, and continues as soon as one of them permits more.
 """
 
 from __future__ import annotations
@@ -15,15 +18,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
-from winpool.kube.errors import StreamGarbled
+from winpool.kube.errors import ApiError, StreamGarbled, event_error
 from winpool.kube.lists import Listing, ListPage, ListReader, Pager
-from winpool.kube.request import Send
-from winpool.kube.wire import Base, Bounded, ListOf
+from winpool.kube.request import ApiServer, Send
+from winpool.kube.watch import ListWatch, Source, WatchEvent
+from winpool.kube.wire import BROKEN, Base, Bounded, ListOf, raw_event
 from winpool.model.budgets import Budget, BudgetIndex, Requirement
 
 
@@ -41,6 +45,8 @@ class _Selector(Base):
 class _Metadata(Base):
     namespace: Bounded = ""
     name: Bounded = ""
+    uid: Bounded = ""
+    resource_version: Bounded = ""
     generation: int = 0
 
 
@@ -98,12 +104,14 @@ _list: Final = ListReader(
 def decode_budgets(body: bytes | bytearray) -> ListPage[Budget]:
     """Read one page. Raises StreamGarbled where one cannot be read: it may forbid the eviction (P4)."""
     page = _list.read(body)
-    found: list[Budget] = []
-    for item in page.items or ():
-        if not isinstance(item, _Budget) or not item.metadata.namespace:
-            raise StreamGarbled("list poddisruptionbudgets: one that cannot be read")
-        found.append(_budget(item))
-    return ListPage(tuple(found), page.metadata.resource_version, page.metadata.continue_)
+    found = tuple([_budget(_readable(each)) for each in page.items or ()])
+    return ListPage(found, page.metadata.resource_version, page.metadata.continue_)
+
+
+def _readable(item: _Budget | msgspec.Raw) -> _Budget:
+    if not isinstance(item, _Budget) or not item.metadata.namespace:
+        raise StreamGarbled("list poddisruptionbudgets: one that cannot be read")
+    return item
 
 
 def _budget(found: _Budget) -> Budget:
@@ -148,6 +156,100 @@ takes half a kilobyte, and MOST_OF_ALL of them are the most that is kept."""
 FAILED_SECONDS: Final = 1.0
 """How long after its end a list that failed is not made again: as long as a list of pods waits after its
 first failure. One that is made again so asks again, and the first lists of many nodes ask once."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedBudget:
+    """A budget as a watch keeps it: ``name`` is "namespace/name"."""
+
+    name: str
+    uid: str
+    resource_version: str = field(compare=False)
+    budget: Budget
+
+
+def _watched(found: _Budget) -> WatchedBudget:
+    metadata = found.metadata
+    name = f"{metadata.namespace}/{metadata.name}"
+    return WatchedBudget(name, metadata.uid, metadata.resource_version, _budget(found))
+
+
+def decode_watched(body: bytes | bytearray) -> ListPage[WatchedBudget]:
+    """Read one page of the list that a watch begins with. Raises StreamGarbled, as ``decode_budgets``."""
+    page = _list.read(body)
+    found = tuple([_watched(_readable(each)) for each in page.items or ()])
+    return ListPage(found, page.metadata.resource_version, page.metadata.continue_)
+
+
+_one: Final = msgspec.json.Decoder(_Budget)
+
+
+def decode_event(line: bytes) -> WatchEvent[WatchedBudget]:
+    """Read one line of a watch. Raises StreamGarbled, also where the budget cannot be read."""
+    try:
+        event = raw_event.decode(line)
+        if event.type == "ERROR":
+            error = event_error(event.object, request="watch poddisruptionbudgets")
+            return WatchEvent(event.type, error=error)
+        found = _one.decode(event.object)
+    except BROKEN as fault:
+        raise StreamGarbled(f"watch poddisruptionbudgets: unreadable line: {fault}") from None
+    is_change = event.type in {"ADDED", "MODIFIED", "DELETED"}  # BOOKMARK, and what may be added
+    version = found.metadata.resource_version
+    return WatchEvent(event.type, version, _watched(_readable(found)) if is_change else None)
+
+
+WATCHED_BUDGETS: Final = Source(
+    listing=Listing(
+        resource="poddisruptionbudgets",
+        collection=BUDGETS_PATH,
+        decode=decode_watched,
+        page_bytes=PAGE_BYTES,
+    ),
+    decode_event=decode_event,
+)
+
+
+class BudgetWatch:
+    """All budgets of the cluster, kept up to date while ``run`` runs.
+
+    ``on_change`` is called, synchronously, when any of them or ``is_in_step`` has changed. It must not block
+    and must not raise. ``is_too_large``: they take more than MOST_OF_ALL, so that the watch is to be ended. A
+    list takes less memory, since it keeps little of the namespaces with the most.
+    """
+
+    def __init__(
+        self, transport: ApiServer, *, on_change: Callable[[], None], monotonic: Callable[[], float]
+    ) -> None:
+        self._on_change = on_change
+        self._size = 0
+        self._watch = ListWatch(
+            transport, WATCHED_BUDGETS, on_change=self._note, on_state=on_change, monotonic=monotonic
+        )
+        self.run = self._watch.run
+
+    def _note(self, old: WatchedBudget | None, new: WatchedBudget | None) -> None:
+        self._size += (new.budget.size if new else 0) - (old.budget.size if old else 0)
+        self._on_change()
+
+    @property
+    def is_in_step(self) -> bool:
+        """Whether these are the budgets as they are now."""
+        return self._watch.synced and self._watch.failing is None
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether they take too much memory."""
+        return self._size > MOST_OF_ALL
+
+    @property
+    def problem(self) -> ApiError | None:
+        """Why they are not in step; None where there is no error."""
+        return self._watch.last_error
+
+    def all(self) -> tuple[Budget, ...]:
+        """Return those that exist."""
+        return tuple([each.budget for each in self._watch.objects.values()])
 
 
 @dataclass(slots=True)
