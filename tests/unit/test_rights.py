@@ -50,7 +50,10 @@ WITH_VARIABLES: Final[dict[str, set[Asked]]] = {
     "kube/reviews.py": {("create", "tokenreviews", ""), ("create", "subjectaccessreviews", "")},
 }
 """The modules where verb or resource of a request are no constants, with what they ask."""
-LISTED_ONLY: Final = {"pods", "poddisruptionbudgets", "runtimeclasses", "daemonsets"}
+LISTED_ONLY: Final = {
+    *("pods", "runtimeclasses", "daemonsets", "volumeattachments"),
+    *("replicasets", "deployments", "statefulsets", "replicationcontrollers", "jobs"),
+}
 """What no `ListWatch` is made for."""
 WITHOUT_A_RIGHT: Final = {("get", "version", ""): "everyone may read it"}
 OF_THE_OPERATOR: Final = tuple(right for right in RIGHTS if right.role.account == SERVICE_ACCOUNT)

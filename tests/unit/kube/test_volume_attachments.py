@@ -20,7 +20,7 @@ Object = dict[str, Any]
 
 
 def an_attachment(name: str, *, node: str = "w1", volume: str | None = None) -> Object:
-    source = {"inlineVolumeSpec": {}} if volume is None else {"persistentVolumeName": volume}
+    source: Object = {"inlineVolumeSpec": {}} if volume is None else {"persistentVolumeName": volume}
     return {
         "metadata": {"name": name},
         "spec": {"attacher": "disk.csi.azure.com", "nodeName": node, "source": source},
