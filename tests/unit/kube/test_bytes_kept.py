@@ -19,7 +19,7 @@ from msgspec import inspect
 
 from gen.rights import RIGHTS
 from harness.kept import FILL, Filler, measured, merged
-from winpool.kube import budgets, daemon_sets, wire
+from winpool.kube import budgets, daemon_sets, volume_attachments, wire, workloads
 from winpool.kube.errors import StreamGarbled
 from winpool.kube.nodes import decode_page
 from winpool.kube.pods import decode_pod_page
@@ -113,6 +113,17 @@ def of_template(of_pod: Mapping[str, Found]) -> dict[str, Found]:
     return {f".spec.template{path}": each for path, each in of_pod.items() if path.startswith(".spec.")}
 
 
+def of_workloads(resource: str) -> Kind:
+    """Return how a controller that makes lost pods again is read."""
+    [listing] = [each for each in workloads.LISTINGS if each.resource == resource]
+    return Kind(
+        wire=workloads._Item,
+        least={"metadata": {"namespace": "shop", "name": "web", "uid": "uid"}},
+        read=listing.decode,
+        beside={".metadata.ownerReferences[]": {"controller": True}},
+    )
+
+
 KINDS: Final = {
     "Node": Kind(
         wire=wire.NodeObject,
@@ -151,11 +162,27 @@ KINDS: Final = {
         read=budgets.decode_budgets,
         accepted={f".spec.selector.matchLabels{part}": most for part, most in LABEL.items()},
     ),
+    "Deployment": of_workloads("deployments"),
+    "ReplicaSet": of_workloads("replicasets"),
+    "StatefulSet": of_workloads("statefulsets"),
+    "ReplicationController": of_workloads("replicationcontrollers"),
+    "Job": of_workloads("jobs"),
+    "VolumeAttachment": Kind(
+        wire=volume_attachments._Attachment,
+        least={"metadata": {"name": "csi-1"}, "spec": {"nodeName": "w1"}},
+        read=volume_attachments.decode_attachments,
+    ),
 }
 LISTS: Final = {
     "Node": ("NodeList", "v1"),
     "DaemonSet": ("DaemonSetList", "apps/v1"),
     "PodDisruptionBudget": ("PodDisruptionBudgetList", "policy/v1"),
+    "Deployment": ("DeploymentList", "apps/v1"),
+    "ReplicaSet": ("ReplicaSetList", "apps/v1"),
+    "StatefulSet": ("StatefulSetList", "apps/v1"),
+    "ReplicationController": ("ReplicationControllerList", "v1"),
+    "Job": ("JobList", "batch/v1"),
+    "VolumeAttachment": ("VolumeAttachmentList", "storage.k8s.io/v1"),
 }
 EXPRESSIONS: Final = {
     "keys": [{"key": f"{number:x}", "operator": "Exists"} for number in range(60)],
