@@ -44,7 +44,7 @@ second, and each eviction changes a budget."""
 
 SHARE: Final = 10.0
 """Between two such indexes, as a multiple of the time that the last one took: half a millisecond for 100
-budgets, and 0.2 s for as many as are kept."""
+budgets, and 0.1 s for as many as are kept."""
 
 REFRESH_SECONDS: Final = 60.0
 """After which an index is made again without a change. After very many pods of a namespace it compares them

@@ -83,7 +83,7 @@ OF_EACH: Final = 512
 """Bytes that a controller takes in memory beside the characters of its texts."""
 
 MOST_OF_ALL: Final = 32 * 1024 * 1024
-"""The size of what is kept: of forty thousand controllers. Beyond it the namespaces with the most are left
+"""The size of what is kept: of fifty thousand controllers. Beyond it the namespaces with the most are left
 out, so that no one can have those of others left out."""
 
 ROOM: Final = MOST_OF_ALL // 8

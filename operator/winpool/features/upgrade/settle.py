@@ -149,7 +149,8 @@ def settled(
     """Judge by a list that began after the last eviction of the claim whether its workloads are back.
 
     ``baseline`` is merged with those of the other slots in work. A controller that wants no pods, is paused
-    or is deleted is back.
+    or is deleted is back. This is for a node that is drained: a StatefulSet counts a pod as Ready until it
+    has ended, and a status follows its pods after a moment.
     """
     if baseline is None:
         return Settled(False, unknown=_UNREADABLE)
