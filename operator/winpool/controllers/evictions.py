@@ -183,14 +183,19 @@ class Answers:
         return dict(self._answers)
 
     def asked(self, eviction: Eviction) -> None:
-        """Note that a request is sent: from now on it may be carried out."""
-        self._note(eviction.node_uid, eviction.uid, Answer.ASKED)
+        """Note that a request is sent: from now on it may be carried out.
+
+        What refused the last one remains known until this one is answered.
+        """
+        before = self._answers.get(eviction.uid)
+        said, times = (before.said, before.times) if before else ("", 0)
+        self._note(eviction, Answer.ASKED, said, times=times)
 
     def accepted(self, eviction: Eviction) -> None:
         """Note that the pod is being deleted."""
         self._count(eviction, "Evicted")
         self.rights.granted(EVICTION)
-        self._note(eviction.node_uid, eviction.uid, Answer.ACCEPTED)
+        self._note(eviction, Answer.ACCEPTED)
         if eviction.node_uid and self.detectors:
             self.detectors.eviction_begun(eviction.node_uid, eviction.uid, eviction.share)
 
@@ -198,7 +203,8 @@ class Answers:
         """Note that the pod is not evicted now, and why."""
         self._count(eviction, "Refused")
         self.rights.granted(EVICTION)
-        self._note(eviction.node_uid, eviction.uid, Answer.REFUSED, said)
+        before = self._answers.get(eviction.uid)
+        self._note(eviction, Answer.REFUSED, said, times=1 + (before.times if before else 0))
         if eviction.node_uid and self.detectors:
             self.detectors.eviction_refused(eviction.node_uid, eviction.uid)
 
@@ -242,7 +248,7 @@ class Answers:
                 if known is None or known.answer is Answer.GONE or known.is_about(look.node.uid):
                     self._note_gone(look.node.uid, uid)
             elif pod.is_terminating and (known is None or known.answer is not Answer.ACCEPTED):
-                self._note(look.node.uid, uid, Answer.ACCEPTED)
+                self._keep(uid, Answered(Answer.ACCEPTED, self.monotonic(), node_uid=look.node.uid))
                 if self.detectors:
                     self.detectors.eviction_begun(look.node.uid, uid, None)
 
@@ -251,7 +257,7 @@ class Answers:
         known = self._answers.get(pod_uid)
         if known is not None and known.answer is Answer.GONE and known.is_about(node_uid):
             return
-        self._note(node_uid, pod_uid, Answer.GONE)
+        self._keep(pod_uid, Answered(Answer.GONE, self.monotonic(), node_uid=node_uid))
         if node_uid and self.detectors:
             self.detectors.eviction_gone(node_uid, pod_uid)
 
@@ -259,8 +265,12 @@ class Answers:
         if eviction.node_uid:
             self.results[result] += 1
 
-    def _note(self, node_uid: str, uid: str, answer: Answer, said: str = "") -> None:
-        keep_newest(self._answers, uid, Answered(answer, self.monotonic(), said, node_uid), most=MOST)
+    def _note(self, eviction: Eviction, answer: Answer, said: str = "", *, times: int = 0) -> None:
+        node_uid, budget = eviction.node_uid, eviction.budget
+        self._keep(eviction.uid, Answered(answer, self.monotonic(), said, node_uid, times, budget))
+
+    def _keep(self, uid: str, answered: Answered) -> None:
+        keep_newest(self._answers, uid, answered, most=MOST)
 
 
 def _kept_seconds(answered: Answered) -> float:
@@ -272,9 +282,10 @@ EVICTIONS_IN_FLIGHT: Final = 8
 tries again for so long. So the 110 pods of a node are evicted within a second. Evictions that hang occupy an
 eighth of the connections, and no place of a patch."""
 
-LONGEST_REFUSAL_SECONDS: Final = 30.0
-"""Between two tries of one pod. A budget permits the next as soon as one replacement is ready, usually within
-a minute; ``kubectl drain`` asks each 5 s."""
+LONGEST_REFUSAL_SECONDS: Final = 16.0
+"""Between two tries of one pod; ``kubectl drain`` asks each 5 s. Those who decide on evictions have longer
+pauses: memory REFUSED_SECONDS, and a drain up to 20 s (``features/upgrade/drain.py``). So this one only holds
+up who asks too soon."""
 
 UNANSWERED_SECONDS: Final = 60.0
 """The pause after an eviction without an answer: as long as the API server works on a request, so that no pod

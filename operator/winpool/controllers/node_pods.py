@@ -29,7 +29,7 @@ from winpool.kube.backoff import Backoff, Outage, doubled
 from winpool.kube.errors import ApiError, Forbidden, StreamGarbled, TooLarge, explained
 from winpool.kube.pods import PODS_A_TURN, PodPage
 from winpool.loops import Clock, Faults, Wake
-from winpool.model.budgets import BudgetIndex
+from winpool.model.budgets import UNKNOWN_MOMENT, BudgetIndex, BudgetRoom
 from winpool.model.node import Node
 from winpool.model.node_pods import KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import BlockedBy
@@ -347,23 +347,25 @@ class NodePodLists:
         """List the pods, and after them the budgets, which others may have asked for before."""
         started, began = self.clock.now(), self.clock.monotonic()
         rights, blocked = self.answers.rights, None
-        unread = set[str]()
+        unread, rooms, budgets_began = set[str](), dict[str, tuple[BudgetRoom, ...]](), UNKNOWN_MOMENT
         with rights.noting("pods"):
             pods = (await self.list_pods(look.node.name, for_eviction=True)).pods
         if look.with_budgets:
             with rights.noting("poddisruptionbudgets"):
                 budgets = await self.list_budgets()
-            found = set()
+            found, budgets_began = set(), budgets.began
             for number, pod in enumerate(pods, start=1):
                 if (block := budgets.block_of(pod)) is not None:
                     found.add(pod.uid)
                     if block.why is BlockedBy.UNREADABLE:
                         unread.add(pod.uid)
+                if of_pod := budgets.rooms_of(pod):
+                    rooms[pod.uid] = of_pod
                 if number % PODS_A_TURN == 0:
                     await asyncio.sleep(0)
             blocked = frozenset(found)
         seconds = self.clock.monotonic() - began
-        return NodePods(started, began, pods, blocked, frozenset(unread), seconds=seconds)
+        return NodePods(started, began, pods, blocked, frozenset(unread), seconds, rooms, budgets_began)
 
     def _failed(self, request: _Request, error: ApiError) -> None:
         self._outage.failed(error)

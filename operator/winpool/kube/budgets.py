@@ -28,7 +28,7 @@ from winpool.kube.lists import Listing, ListPage, ListReader, Pager
 from winpool.kube.request import ApiServer, Send
 from winpool.kube.watch import ListWatch, Source, WatchEvent
 from winpool.kube.wire import BROKEN, Base, Bounded, ListOf, raw_event
-from winpool.model.budgets import Budget, BudgetIndex, Requirement
+from winpool.model.budgets import Budget, BudgetHealth, BudgetIndex, Requirement
 
 
 class _Expression(Base):
@@ -55,11 +55,18 @@ class _Spec(Base):
     unhealthy_pod_eviction_policy: Bounded | None = None
 
 
+class _Condition(Base):
+    reason: str = ""
+
+
 class _Status(Base):
     observed_generation: int = 0
     disruptions_allowed: int = 0
     current_healthy: int = 0
     desired_healthy: int = 0
+    expected_pods: int = 0
+    disrupted_pods: dict[str, msgspec.Raw] | None = None
+    conditions: list[_Condition] | None = None
 
 
 class _Budget(Base):
@@ -72,6 +79,10 @@ class _Budget(Base):
 
 ALWAYS_ALLOW: Final = "AlwaysAllow"
 """The value of ``unhealthyPodEvictionPolicy`` that lets pods go that are not Ready (KEP-3017)."""
+
+SYNC_FAILED: Final = "SyncFailed"
+"""The reason of a condition: the disruption controller cannot count the pods of a budget. k8s.io/api:
+policy/v1 SyncFailedReason."""
 
 BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
 PAGE_BYTES: Final = 8 * 1024 * 1024
@@ -133,6 +144,14 @@ def _budget(found: _Budget) -> Budget:
         # (``EvictionREST.Create`` in k8s.io/kubernetes, pkg/registry/core/pod/storage).
         lets_unready_go=spec.unhealthy_pod_eviction_policy == ALWAYS_ALLOW
         or status.current_healthy >= status.desired_healthy > 0,
+        health=BudgetHealth(
+            healthy=status.current_healthy,
+            desired=status.desired_healthy,
+            expected=status.expected_pods,
+            is_current=is_current,
+            is_settled=not status.disrupted_pods,
+            is_failing=any(each.reason == SYNC_FAILED for each in status.conditions or ()),
+        ),
     )
     return _without_selector(budget) if budget.size > LARGEST else budget
 
@@ -374,7 +393,8 @@ class BudgetCache:
         return flight
 
     async def _indexed(self) -> BudgetIndex:
-        return BudgetIndex(await self._list_all())
+        began = self._monotonic()
+        return BudgetIndex(await self._list_all(), began=began)
 
     def _ended(self, flight: _Flight) -> None:
         flight.ended = now = self._monotonic()

@@ -23,6 +23,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from winpool.api.fields import NO_SCHEDULE
 from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.quantity import bytes_of, milli_of
 from winpool.api.text import read_moment
@@ -40,8 +41,10 @@ from winpool.kube.request import Request, Send
 from winpool.kube.wire import BROKEN, Bounded, ListOf
 from winpool.model.pods import (
     DEFAULT_GRACE_SECONDS,
+    FINALIZERS_KEPT,
     JOB,
     MOST_GRACE_SECONDS,
+    UNSCHEDULABLE_TAINT,
     EvictionFacts,
     MemoryLimits,
     Pod,
@@ -50,6 +53,7 @@ from winpool.model.pods import (
     Requests,
     Toleration,
     Unclear,
+    tolerates,
 )
 from winpool.support.versions import build_text_of
 
@@ -57,6 +61,7 @@ log = logging.getLogger(__name__)
 
 _bound_pod: Final = msgspec.json.Decoder(wire.BoundPod)
 _containers: Final = msgspec.json.Decoder(list[wire.Container] | None)
+_mounting: Final = msgspec.json.Decoder(list[wire.MountingContainer] | None)
 _resources: Final = msgspec.json.Decoder(wire.ContainerResources | None)
 _amounts: Final = msgspec.json.Decoder(wire.Amounts | None)
 _affinity: Final = msgspec.json.Decoder(wire.Affinity | None)
@@ -66,6 +71,8 @@ _selector: Final = msgspec.json.Decoder(dict[str, str] | None)
 _claims: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _context: Final = msgspec.json.Decoder(wire.SecurityContext | None)
 _name: Final = msgspec.json.Decoder(Bounded | None)
+_names: Final = msgspec.json.Decoder(list[str] | None)
+_group: Final = msgspec.json.Decoder(wire.SchedulingGroup | None)
 _number: Final = msgspec.json.Decoder(int | None)
 
 ReadT = TypeVar("ReadT")
@@ -216,6 +223,9 @@ _NOT_FOR_PLATFORM: Final = re.compile(
 """The messages of containerd and Docker for an image that does not exist for the platform of the node; the
 last is Docker's for one that is newer than the node."""
 
+_LONGEST_KEY: Final = 253 + 1 + 63
+"""Characters of a key with its prefix, such as a finalizer. Anyone who may write a pod sets those."""
+
 _LONGEST_NAME: Final = 253
 """Characters that the name of a node may have (RFC 1123). A longer text is not the name of a node."""
 
@@ -302,9 +312,8 @@ def _pod_of(
         return UnreadablePod(spec.node_name, f"its labels take more than {LABELS_KEPT} bytes")
     kind, controller = _controller(metadata)
     annotations = metadata.annotations
-    # Nothing of an eviction asks for them, and such pods are kept.
-    found_tolerations = () if for_eviction else spec.tolerations or ()
-    tolerations = (_made_once if len(found_tolerations) <= TOLERATIONS_KEPT else _made)(found_tolerations)
+    # Of an eviction only one question is asked about them, and such pods are kept.
+    tolerations = () if for_eviction else _tolerations(spec)
     work = eviction = None
     if spec.node_name in with_work:
         work = _work(found, tolerations)
@@ -356,6 +365,11 @@ def _made(found: tuple[wire.TolerationObject, ...]) -> tuple[Toleration, ...]:
 
 
 _made_once: Final = lru_cache(maxsize=_SETS_KEPT)(_made)
+
+
+def _tolerations(spec: wire.PodSpec) -> tuple[Toleration, ...]:
+    found = spec.tolerations or ()
+    return (_made_once if len(found) <= TOLERATIONS_KEPT else _made)(found)
 
 
 def _is_ready(status: wire.PodStatus) -> bool:
@@ -569,7 +583,7 @@ def _is_short(selector: Iterable[tuple[str, str]], tolerations: Sequence[Tolerat
     return length <= TEXT_KEPT
 
 
-# What decides whether a pod is evicted for the memory of its node.
+# What decides whether a pod is evicted, for the memory of its node or by a drain.
 
 _COST: Final = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 """A deletion cost is an int32. The controller of ReplicaSets takes anything else for 0."""
@@ -578,13 +592,15 @@ _COST: Final = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 def _eviction_facts(found: wire.PodObject) -> EvictionFacts:
     """Return what decides on the eviction of a pod. Raises one of BROKEN where a part cannot be read."""
     metadata, spec = found.metadata, found.spec
-    containers = _read(_containers, spec.containers) or []
-    inits = _read(_containers, spec.init_containers) or []
+    containers = _read(_mounting, spec.containers) or []
+    inits = _read(_mounting, spec.init_containers) or []
     others = _read(_containers, spec.ephemeral_containers) or []
     contexts = [each.security_context for each in (*containers, *inits, *others)]
     grace = _read(_number, spec.termination_grace_period_seconds)
     said = metadata.annotations or wire.PodAnnotations()
     cost = said.deletion_cost or ""
+    group = _read(_group, spec.scheduling_group)
+    owner = next((each.uid for each in metadata.owner_references or () if each.controller), "")
     return EvictionFacts(
         priority=spec.priority or 0,
         created=read_moment(metadata.creation_timestamp),
@@ -598,7 +614,20 @@ def _eviction_facts(found: wire.PodObject) -> EvictionFacts:
         asks_to_stay=said.do_not_disrupt == "true"
         or said.safe_to_evict == "false"
         or (_controller(metadata)[0] == JOB and spec.restart_policy == "Never"),
+        is_local=any(_EMPTY_DIR in each for each in _read(_volumes, spec.volumes) or ()),
+        sub_paths=max(map(_sub_paths, (*containers, *inits)), default=0),
+        ends=read_moment(metadata.deletion_timestamp),
+        finalizers=tuple(
+            [each[:_LONGEST_KEY] for each in (_read(_names, metadata.finalizers) or ())[:FINALIZERS_KEPT]]
+        ),
+        group=((group and group.pod_group_name) or "")[:_LONGEST_NAME],
+        controller_uid=owner[:_LONGEST_NAME],
+        tolerates_cordon=tolerates(_tolerations(spec), key=UNSCHEDULABLE_TAINT, value="", effect=NO_SCHEDULE),
     )
+
+
+def _sub_paths(container: wire.MountingContainer) -> int:
+    return sum(bool(each.sub_path or each.sub_path_expr) for each in container.volume_mounts or ())
 
 
 def _granted_memory(

@@ -204,6 +204,7 @@ class OwnerReference(Base):
 
     kind: str = ""
     name: str = ""
+    uid: str = ""
     controller: bool | None = None
 
 
@@ -233,6 +234,7 @@ class PodMetadata(Base):
     owner_references: list[OwnerReference] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    finalizers: msgspec.Raw = ABSENT
 
 
 class TolerationObject(msgspec.Struct, gc=False, frozen=True):
@@ -273,6 +275,7 @@ class PodSpec(Base):
     runtime_class_name: msgspec.Raw = ABSENT
     security_context: msgspec.Raw = ABSENT
     termination_grace_period_seconds: msgspec.Raw = ABSENT
+    scheduling_group: msgspec.Raw = ABSENT
     restart_policy: str = ""
 
 
@@ -371,6 +374,25 @@ class Container(Base):
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
     security_context: SecurityContext | None = None
+
+
+class VolumeMount(Base):
+    """The part of core/v1 VolumeMount that is read."""
+
+    sub_path: str | None = None
+    sub_path_expr: str | None = None
+
+
+class MountingContainer(Container):
+    """A container with its mounts, which only a drain asks for."""
+
+    volume_mounts: list[VolumeMount] | None = None
+
+
+class SchedulingGroup(Base):
+    """core/v1 PodSchedulingGroup, of Kubernetes 1.36 and later."""
+
+    pod_group_name: str | None = None
 
 
 class SelectorExpression(Base):

@@ -20,6 +20,9 @@ from typing import Final
 from winpool.api.text import grouped
 from winpool.model.pods import WORKLOAD_EXAMPLES_KEPT, Block, BlockedBy, Pod
 
+UNKNOWN_MOMENT: Final = float("-inf")
+"""Of a list of which it is not known when it began: all that was ever answered may have come after it."""
+
 OF_EACH: Final = 96
 """Bytes that a text takes in memory beside its characters, with its place and its share of a requirement."""
 
@@ -48,6 +51,53 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetHealth:
+    """What the status of a PodDisruptionBudget says of its pods, in the words of policy/v1.
+
+    ``is_current``: it is as new as the spec. ``is_settled``: no eviction is counted that its controller has
+    not seen (``disruptedPods`` is empty). ``is_failing``: its controller cannot find out what is healthy
+    (``SyncFailed``).
+    """
+
+    healthy: int = 0
+    desired: int = 0
+    expected: int = 0
+    is_current: bool = False
+    is_settled: bool = True
+    is_failing: bool = False
+
+    @property
+    def is_never(self) -> bool:
+        """Whether no eviction is allowed even when all pods are healthy, until a person changes something.
+
+        Only a status that is current and settled can show it: with an eviction that is not counted yet, a
+        budget looks worse than it is.
+        """
+        return self.is_current and self.is_settled and (self.is_failing or self.desired >= self.expected > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRoom:
+    """What one PodDisruptionBudget allows, as of one list. ``name`` is "namespace/name".
+
+    ``allowed`` and ``lets_unready_go`` are those of ``Budget``.
+    """
+
+    name: str
+    allowed: int = 0
+    lets_unready_go: bool = False
+    health: BudgetHealth = BudgetHealth()
+
+    def is_closed_to(self, pod: Pod) -> bool:
+        """Whether the API server would refuse to evict ``pod`` now."""
+        return self.allowed < 1 and self.counts(pod)
+
+    def counts(self, pod: Pod) -> bool:
+        """Whether an eviction of ``pod`` takes one of the disruptions that are allowed."""
+        return pod.is_ready or not self.lets_unready_go
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """A PodDisruptionBudget.
 
@@ -55,7 +105,7 @@ class Budget:
     of its namespace. ``allowed`` is how many pods may be evicted now; 0 where its status is older than its
     spec. ``lets_unready_go``: a pod that is not Ready is evicted whatever is allowed, by its
     ``unhealthyPodEvictionPolicy``. ``is_too_large``: its selector was not kept, so that it may be about any
-    pod of its namespace.
+    pod of its namespace. ``health`` distinguishes "never" from "not now".
     """
 
     namespace: str
@@ -66,6 +116,12 @@ class Budget:
     allowed: int = 0
     lets_unready_go: bool = False
     is_too_large: bool = False
+    health: BudgetHealth = BudgetHealth()
+
+    @property
+    def room(self) -> BudgetRoom:
+        """What it allows, without its selector, which may be long."""
+        return BudgetRoom(f"{self.namespace}/{self.name}", self.allowed, self.lets_unready_go, self.health)
 
     def is_about(self, pod: Pod) -> bool:
         """Whether ``pod`` is one of those that it protects."""
@@ -127,9 +183,13 @@ class _Namespace:
 
 
 class BudgetIndex:
-    """The budgets of the cluster, as of one list."""
+    """The budgets of the cluster, as of one list.
 
-    def __init__(self, budgets: Iterable[Budget]) -> None:
+    ``began`` is when that list began, on the clock of ``model.pressure``.
+    """
+
+    def __init__(self, budgets: Iterable[Budget], *, began: float = UNKNOWN_MOMENT) -> None:
+        self.began = began
         found = grouped((each.namespace, each) for each in budgets if each.selects)
         self._namespaces = {name: _sorted_in(own) for name, own in found.items()}
         self._remembered: OrderedDict[tuple[str, frozenset[Label]], tuple[Budget, ...]] = OrderedDict()
@@ -150,6 +210,15 @@ class BudgetIndex:
         if any(each.allowed < 1 and not (each.lets_unready_go and not pod.is_ready) for each in budgets):
             return Block(pod.full_name, BlockedBy.NONE_ALLOWED, _names(budgets))
         return None
+
+    def rooms_of(self, pod: Pod) -> tuple[BudgetRoom, ...]:
+        """Return what the budgets of ``pod`` allow, the first few by name.
+
+        Empty where the API server asks none, and where it cannot be found out: ``block_of`` says which.
+        """
+        if pod.is_pending or pod.namespace not in self._namespaces:
+            return ()
+        return tuple(each.room for each in self._about(pod) or ())
 
     def _about(self, pod: Pod) -> tuple[Budget, ...] | None:
         """Return the first budgets that are about ``pod``; None where there are too many to find out."""

@@ -273,7 +273,8 @@ class Eviction:
 
     ``node`` is where it runs, ``why`` is for the log. Where a detector of memory pressure waits for what it
     returns, ``node_uid`` is the UID of the node, and ``share`` what the pod was measured to have, in bytes;
-    ``premise`` is then checked again right before the request.
+    ``premise`` is then checked again right before the request. ``budget`` is the PodDisruptionBudget that it
+    takes a disruption of, as "namespace/name"; empty where it takes none, or that was not counted.
     """
 
     namespace: str
@@ -284,6 +285,7 @@ class Eviction:
     node_uid: str = ""
     share: float | None = None
     premise: Premise | None = None
+    budget: str = ""
 
     @property
     def full_name(self) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final
 
+from winpool.model.budgets import UNKNOWN_MOMENT, BudgetRoom
 from winpool.model.node import Node
 from winpool.model.pods import Pod
 
@@ -20,6 +21,9 @@ class NodePods:
     ``model.pressure``. ``blocked`` are the UIDs of those of which a PodDisruptionBudget permits no eviction
     now, by budgets that were listed after that; None where none were. ``unread`` are those among them of
     which it is not known, since their budgets are too large or too many. All of it took so many ``seconds``.
+    ``budgets`` are, by the UIDs of pods, what the budgets that the API server asks about a pod allow; a pod
+    without one is not among them. ``budgets_began`` is when the list of them began: all that ask within a few
+    seconds share one, so that it may be older than that of the pods.
     """
 
     started: datetime
@@ -28,6 +32,8 @@ class NodePods:
     blocked: frozenset[str] | None = None
     unread: frozenset[str] = frozenset()
     seconds: float = 0.0
+    budgets: Mapping[str, tuple[BudgetRoom, ...]] = field(default_factory=dict)
+    budgets_began: float = UNKNOWN_MOMENT
 
     @property
     def has_budgets(self) -> bool:
@@ -69,14 +75,17 @@ class Answer(Enum):
 class Answered:
     """An answer. ``at`` is when it came, on the clock of ``model.pressure``; of GONE, the first time.
 
-    ``said`` is why it was refused, for people. ``node_uid`` is the node that the pod is, or was, on; empty
-    where that is not known.
+    ``said`` is why it was refused last, for people, and ``times`` how often in a row; both remain while it is
+    asked for again. ``node_uid`` is the node that the pod is, or was, on; empty where that is not known.
+    ``budget`` is that of ``Eviction``.
     """
 
     answer: Answer
     at: float
     said: str = ""
     node_uid: str = ""
+    times: int = 0
+    budget: str = ""
 
     def is_about(self, node_uid: str) -> bool:
         """Whether it may be about a pod of that node."""

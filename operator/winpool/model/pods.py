@@ -174,12 +174,18 @@ class PodWork:
 
 @dataclass(frozen=True, slots=True)
 class EvictionFacts:
-    """What decides whether a pod is evicted for the memory of its node.
+    """What decides whether a pod is evicted, for the memory of its node or as the node is drained.
 
     ``created`` is None where the time cannot be read. ``requests`` is the memory that it requests and its
     node has granted, in bytes. ``deletion_cost`` is ``controller.kubernetes.io/pod-deletion-cost``.
     ``is_host_process``: a container of it runs on the host. ``asks_to_stay``: it says that it must not be
     disrupted, or is of a Job that does not restart it: its work would be lost.
+
+    Of a drain alone: ``is_local``: it has an emptyDir, whose data is lost. ``sub_paths`` are the mounts with
+    a ``subPath`` of the container that has most. ``ends`` is ``metadata.deletionTimestamp``, the time at
+    which its grace is over, None where it is not being deleted. ``finalizers`` are the first few. ``group``
+    is the PodGroup of its ``schedulingGroup``, empty where it has none. ``controller_uid`` is the UID of the
+    owner that manages it. ``tolerates_cordon``: the scheduler may bind it to a node that is cordoned.
     """
 
     priority: int = 0
@@ -189,7 +195,20 @@ class EvictionFacts:
     deletion_cost: int = 0
     is_host_process: bool = False
     asks_to_stay: bool = False
+    is_local: bool = False
+    sub_paths: int = 0
+    ends: datetime | None = None
+    finalizers: tuple[str, ...] = ()
+    group: str = ""
+    controller_uid: str = ""
+    tolerates_cordon: bool = False
 
+
+FINALIZERS_KEPT: Final = 3
+"""Of a pod: enough to name who has to act."""
+
+UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
+"""Key of the taint that Kubernetes sets on a node that is cordoned."""
 
 NO_EXECUTE: Final = "NoExecute"
 DAEMON_SET: Final = "DaemonSet"

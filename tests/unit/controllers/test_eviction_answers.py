@@ -211,6 +211,37 @@ def test_a_refusal_counts_for_two_minutes(answers: Answers, clock: Seconds) -> N
     assert told(answers) == {}
 
 
+def test_refusals_in_a_row_are_counted_and_the_last_is_known_while_the_pod_is_asked_for_again(
+    answers: Answers,
+) -> None:
+    for times in (1, 2, 3):
+        answers.asked(HOG)
+        answers.refused(HOG, f"429 number {times}")
+        assert answers.known()["uid-hog"].times == times
+    answers.asked(HOG)
+    again = answers.known()["uid-hog"]
+    assert (again.answer, again.said, again.times) == (Answer.ASKED, "429 number 3", 3)
+    answers.accepted(HOG)
+    done = answers.known()["uid-hog"]
+    assert (done.answer, done.said, done.times) == (Answer.ACCEPTED, "", 0)
+
+
+def test_refusals_that_are_forgotten_are_in_no_row(answers: Answers, clock: Seconds) -> None:
+    answers.refused(HOG, "429")
+    clock.now += 120.1
+    assert answers.known() == {}
+    answers.asked(HOG)
+    answers.refused(HOG, "429")
+    assert answers.known()["uid-hog"].times == 1
+
+
+def test_an_answer_names_the_budget_that_its_eviction_takes_from(answers: Answers) -> None:
+    drained = replace(HOG, budget="shop/web")
+    for note in (answers.asked, answers.accepted, lambda each: answers.refused(each, "429")):
+        note(drained)
+        assert answers.known()["uid-hog"].budget == "shop/web"
+
+
 def test_answers_are_bounded(answers: Answers, clock: Seconds) -> None:
     for place in range(MOST + 10):
         answers.gone(replace(HOG, uid=f"uid-{place}"))

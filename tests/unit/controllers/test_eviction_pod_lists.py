@@ -25,7 +25,7 @@ from winpool.features.memory.eviction import LISTED_SECONDS
 from winpool.kube.errors import ApiError, Forbidden, Unavailable
 from winpool.kube.pods import PodPage
 from winpool.loops import Clock
-from winpool.model.budgets import Budget, BudgetIndex
+from winpool.model.budgets import Budget, BudgetIndex, BudgetRoom
 from winpool.model.node_pods import Answer, PodListRequest
 from winpool.model.pods import Pod
 
@@ -175,6 +175,23 @@ def test_budgets_are_listed_only_where_an_eviction_is_next() -> None:
         await asyncio.sleep(1)
         assert stage.budget_lists == 1
         assert stage.looks.evictions_of(POOL).pods["uid-of-w00"].blocked == frozenset({"uid-hog"})
+
+    on_stage(scene)
+
+
+def test_a_list_has_what_the_budgets_of_each_pod_allow_and_nothing_of_pods_without_one() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.pods = (a_pod("hog"), a_pod("free", namespace="free"))
+        stage.budgets = (Budget("shop", "web", allowed=2, lets_unready_go=True),)
+        stage.want("w00", with_budgets=True)
+        await asyncio.sleep(1)
+        stage.want("w01")
+        await asyncio.sleep(1)
+        pods = stage.looks.evictions_of(POOL).pods
+        assert pods["uid-of-w00"].budgets == {
+            "uid-hog": (BudgetRoom("shop/web", allowed=2, lets_unready_go=True),)
+        }
+        assert pods["uid-of-w01"].budgets == {}
 
     on_stage(scene)
 

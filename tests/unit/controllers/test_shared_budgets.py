@@ -139,6 +139,24 @@ async def test_a_list_is_used_for_some_seconds_after_its_begin_and_no_longer() -
 
 
 @in_virtual_time
+async def test_pods_that_are_listed_later_have_the_time_at_which_the_list_of_budgets_began() -> None:
+    """What was evicted since then is not counted in it."""
+    cluster, pool, nodes = Cluster(Budget("shop", "web"), seconds=1.5), a_pool(), [a_node("w1"), a_node("w2")]
+
+    async def list_pods(_: str, /, *, for_eviction: bool = False) -> PodPage:
+        return PodPage((a_pod(),), (), "9", "")
+
+    lists = lists_of(nodes, list_pods=list_pods, budgets=cluster.shared)
+    async with running(lists.run()):
+        for node in nodes:
+            lists.want_for_evictions(pool, [PodListRequest(node, with_budgets=True)])
+            await asyncio.sleep(3)
+        pods = lists.evictions_of(pool).pods
+    assert [pods[f"uid-of-{name}"].began - cluster.began for name in ("w1", "w2")] == [0.0, 3.0]
+    assert [pods[f"uid-of-{name}"].budgets_began - cluster.began for name in ("w1", "w2")] == [0.0, 0.0]
+
+
+@in_virtual_time
 async def test_looks_without_end_cost_one_list_in_some_seconds() -> None:
     cluster = Cluster()
     for _ in range(600):

@@ -7,7 +7,7 @@ import contextlib
 import json
 import tracemalloc
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -31,7 +31,15 @@ from winpool.kube.budgets import (
 from winpool.kube.errors import StreamGarbled, Unavailable
 from winpool.kube.pods import PodLister, decode_pod_page
 from winpool.kube.request import Request
-from winpool.model.budgets import MOST_COMPARED, MOST_TERMS, OF_EACH, Budget, BudgetIndex, Requirement
+from winpool.model.budgets import (
+    MOST_COMPARED,
+    MOST_TERMS,
+    OF_EACH,
+    Budget,
+    BudgetHealth,
+    BudgetIndex,
+    Requirement,
+)
 from winpool.model.node_pods import KnownEvictions
 from winpool.model.pods import BlockedBy, EvictionFacts, Pod
 
@@ -93,6 +101,49 @@ def facts(**changes: Any) -> EvictionFacts:
     return found
 
 
+TOLERATES: Final = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def mounting(*mounts: Object) -> Object:
+    return {"name": "main", "volumeMounts": list(mounts)}
+
+
+SUB_PATHS: Final = [{"subPath": "a"}, {"mountPath": "C:\\x"}, {"subPathExpr": "$(X)"}, {"subPath": ""}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "value"),
+    [
+        ({"spec": {"volumes": [{"name": "x", "emptyDir": {}}]}}, "is_local", True),
+        ({"spec": {"volumes": [{"name": "x", "configMap": {}}]}}, "is_local", False),
+        ({"spec": {"containers": [mounting(*SUB_PATHS)]}}, "sub_paths", 2),
+        ({"spec": {"containers": [mounting(SUB_PATHS[0])] * 2}}, "sub_paths", 1),
+        ({"spec": {"initContainers": [mounting(*SUB_PATHS)]}}, "sub_paths", 2),
+        (
+            {"metadata": {"deletionTimestamp": "2026-11-01T12:00:00Z"}},
+            "ends",
+            datetime(2026, 11, 1, 12, tzinfo=UTC),
+        ),
+        ({"metadata": {"deletionTimestamp": "soon"}}, "ends", None),
+        ({"metadata": {"finalizers": ["a/b", "c/d"]}}, "finalizers", ("a/b", "c/d")),
+        ({"spec": {"schedulingGroup": {"podGroupName": "train"}}}, "group", "train"),
+        ({"spec": {"schedulingGroup": {}}}, "group", ""),
+        ({"metadata": {"ownerReferences": [{"kind": "Foo", "uid": "3"}]}}, "controller_uid", ""),
+        ({"spec": {"tolerations": [TOLERATES]}}, "tolerates_cordon", True),
+        ({"spec": {"tolerations": [{"operator": "Exists"}]}}, "tolerates_cordon", True),
+        ({"spec": {"tolerations": [TOLERATES | {"effect": "NoExecute"}]}}, "tolerates_cordon", False),
+        ({"spec": {"tolerations": [{"key": "os", "operator": "Exists"}]}}, "tolerates_cordon", False),
+    ],
+)
+def test_what_decides_in_a_drain_is_read(changes: Object, field: str, value: Any) -> None:
+    assert getattr(facts(**changes), field) == value
+
+
+def test_of_the_finalizers_the_first_few_are_kept() -> None:
+    found = facts(metadata={"finalizers": [f"{'x' * 1000}/{number}" for number in range(50)]})
+    assert [len(each) for each in found.finalizers] == [317] * 3
+
+
 def requesting(memory: Any, **more: Any) -> Object:
     return {"resources": {"requests": {"memory": memory}}, **more}
 
@@ -107,7 +158,11 @@ def test_a_pod_is_read() -> None:
         controller_kind="ReplicaSet",
         controller="web",
         eviction=EvictionFacts(
-            priority=7, created=datetime(2026, 11, 1, 11, tzinfo=UTC), grace_seconds=45, requests=GIB
+            priority=7,
+            created=datetime(2026, 11, 1, 11, tzinfo=UTC),
+            grace_seconds=45,
+            requests=GIB,
+            controller_uid="2",
         ),
     )
 
@@ -247,6 +302,9 @@ def test_which_pods_ask_to_stay(annotations: Object, owner: str, policy: str, as
         a_pod_object(metadata={"uid": ""}),
         a_pod_object(metadata={"name": 7}),
         a_pod_object(spec={"containers": "all"}),
+        a_pod_object(spec={"volumes": "all"}),
+        a_pod_object(spec={"schedulingGroup": "all"}),
+        a_pod_object(metadata={"finalizers": "all"}),
         {},
         None,
     ],
@@ -388,6 +446,41 @@ def test_whether_a_budget_lets_pods_go_that_are_not_ready_is_that_of_kubernetes(
     unready = Pod("shop", "web", "w1", labels={"app": "web"})
     assert is_blocked(told, pod=unready) is not expected
     assert is_blocked(told, pod=structs.replace(unready, is_ready=True))
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({}, BudgetHealth(2, 1, 3, is_current=True)),
+        ({"observedGeneration": 1}, BudgetHealth(2, 1, 3, is_current=False)),
+        ({"disruptedPods": {}}, BudgetHealth(2, 1, 3, is_current=True)),
+        (
+            {"disruptedPods": {"web-1": "2026-11-01T12:00:00Z"}},
+            BudgetHealth(2, 1, 3, is_current=True, is_settled=False),
+        ),
+        (
+            {"conditions": [{"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed"}]},
+            BudgetHealth(2, 1, 3, is_current=True, is_failing=True),
+        ),
+        (
+            {"conditions": [{"type": "DisruptionAllowed", "reason": "InsufficientPods"}]},
+            BudgetHealth(2, 1, 3, is_current=True),
+        ),
+    ],
+)
+def test_what_distinguishes_never_from_not_now_is_read(status: Object, expected: BudgetHealth) -> None:
+    given = a_budget()
+    given["status"] |= {"currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 3} | status
+    [found] = budgets(given)
+    assert found.health == expected
+
+
+def test_the_room_of_a_pod_is_that_of_the_budgets_that_the_api_server_asks() -> None:
+    index = BudgetIndex(budgets(a_budget("web", allowed=2), a_budget("all", selector={})))
+    rooms = index.rooms_of(one())
+    assert [(each.name, each.allowed) for each in rooms] == [("shop/all", 1), ("shop/web", 2)]
+    assert index.rooms_of(structs.replace(one(), is_pending=True)) == ()
+    assert index.rooms_of(Pod("other", "web", "w1", labels={"app": "web"})) == ()
 
 
 def test_a_budget_without_a_status_lets_pods_go_that_are_not_ready_only_where_its_spec_says_so() -> None:
