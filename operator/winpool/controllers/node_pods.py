@@ -211,8 +211,15 @@ class NodePodLists:
         self._want(self._surveyed, pool, [_Request(pool, node) for node in nodes])
 
     def want_for_evictions(self, pool: Pool, looks: Sequence[PodListRequest]) -> None:
-        """Set these lists, and no others, as those that ``pool`` asks for about evictions."""
-        self._want(self._evicting, pool, [_Request(pool, look.node, look) for look in looks])
+        """Set these lists, and no others, as those that ``pool`` asks for about evictions.
+
+        Memory and a drain may ask for the same node: one list serves both.
+        """
+        merged: dict[str, PodListRequest] = {}
+        for look in looks:
+            before = merged.get(look.node.uid)
+            merged[look.node.uid] = look if before is None else before.merged(look)
+        self._want(self._evicting, pool, [_Request(pool, look.node, look) for look in merged.values()])
 
     def _want(self, listed: dict[str, ListedNode], pool: Pool, requests: Sequence[_Request]) -> None:
         for each in _of(listed, pool.uid).values():

@@ -53,6 +53,9 @@ _DENIED: Final = re.compile(
 
 _BUDGET_GONE: Final = "poddisruptionbudgets"
 
+_BUDGET_CONFLICTS: Final = "couldn't update PodDisruptionBudget"
+"""In a 504, which is of this pod alone, and not of the server: other clients write its budget."""
+
 
 def eviction_request(eviction: Eviction) -> Request:
     """Return the request of an eviction, which the transport sends once: the caller decides about more.
@@ -84,7 +87,8 @@ def eviction_error(error: ApiError, eviction: Eviction) -> ApiError:
     - 404: the pod is gone. 409 with a message about the UID: another pod has its name. Asking again would do
       harm: the server checks the UID after it has counted the eviction against the disruption budget, and
       only after two minutes does it undo that. Where the budget refuses, the server never checks the UID.
-    - 409 without it: the pod or its budget changed again and again while the server tried, up to 10 s.
+    - 409 without it, or 504 about the budget: the pod or its budget changed again and again while the server
+      tried, up to 10 s. The pod was not evicted.
     - 429 with the cause DisruptionBudget: not now. Without it the server is overloaded.
     - 403 without a message of RBAC: the budget's own status is invalid. 500: the pod has more than one
       budget.
@@ -100,6 +104,8 @@ def eviction_error(error: ApiError, eviction: Eviction) -> ApiError:
         return error
     if _DENIED.search(said):
         return Forbidden(said, status=status, reason=reason, retry_after=error.retry_after)
+    if _BUDGET_CONFLICTS in said:
+        return Conflict(said, status=status, reason=reason, retry_after=error.retry_after)
     if isinstance(error, Conflict) and _ANOTHER_UID.search(said):
         return NotFound(said, status=status, reason=reason)
     if not isinstance(error, NotFound):

@@ -57,6 +57,11 @@ class PodListRequest:
     watched: frozenset[str] = frozenset()
     with_budgets: bool = False
 
+    def merged(self, other: PodListRequest) -> PodListRequest:
+        """Return the request for what both ask for, about the same node."""
+        both = self.watched | other.watched
+        return PodListRequest(self.node, both, with_budgets=self.with_budgets or other.with_budgets)
+
 
 class Answer(Enum):
     """The last that is known of the eviction of a pod."""

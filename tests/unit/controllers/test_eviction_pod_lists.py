@@ -179,6 +179,21 @@ def test_budgets_are_listed_only_where_an_eviction_is_next() -> None:
     on_stage(scene)
 
 
+def test_memory_and_a_drain_of_the_same_node_share_a_list_that_serves_both() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.budgets = (Budget("shop", "web"),)
+        stage.pods = (a_pod("hog", is_terminating=True),)
+        node = MANY[0]
+        looks = [PodListRequest(node, with_budgets=True), PodListRequest(node, frozenset({"uid-hog"}))]
+        stage.looks.want_for_evictions(POOL, looks)
+        await asyncio.sleep(2)
+        known = stage.looks.evictions_of(POOL)
+        assert (len(stage.lists), known.pods["uid-of-w00"].has_budgets) == (1, True)
+        assert known.answers["uid-hog"].answer is Answer.ACCEPTED
+
+    on_stage(scene)
+
+
 def test_a_list_has_what_the_budgets_of_each_pod_allow_and_nothing_of_pods_without_one() -> None:
     async def scene(stage: Stage) -> None:
         stage.pods = (a_pod("hog"), a_pod("free", namespace="free"))

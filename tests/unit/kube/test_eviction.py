@@ -86,6 +86,12 @@ async def test_a_pod_or_a_budget_that_keeps_changing_is_not_gone(message: str) -
         await evicted(refusal(409, message, reason="Conflict"))
 
 
+async def test_a_budget_that_others_keep_writing_is_of_this_pod_and_not_of_the_server() -> None:
+    message = 'Timeout: couldn\'t update PodDisruptionBudget "web" due to conflicts'
+    with pytest.raises(Conflict, match="due to conflicts"):
+        await evicted(refusal(504, message, reason="Timeout"))
+
+
 async def test_a_refusal_of_a_budget_is_told_apart_from_an_overloaded_server() -> None:
     cause = {"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods"}
     with pytest.raises(DisruptionBudget, match="The disruption budget web needs 2 healthy pods"):

@@ -411,6 +411,11 @@ def test_rule_1_a_refused_pod_is_asked_for_again_after_5_seconds_doubling_to_20(
     assert names(drain(a_view(web(), answers={"web": late}), a_spec())) == ["web"]
 
 
+def test_rule_1_a_webhook_that_speaks_of_budgets_is_asked_again_after_its_pause() -> None:
+    denied = refused(DENIED + ": its disruption budget is used up", times=2, ago=6)
+    assert names(drain(a_view(web(), answers={"web": denied}), a_spec())) == []
+
+
 def test_rule_1_a_webhook_remains_named_while_its_pod_is_asked_for_again() -> None:
     again = answered(Answer.ASKED, said=DENIED, times=3)
     progress = drain(a_view(web(), answers={"web": again}), a_spec())
@@ -477,6 +482,11 @@ def test_of_a_budget_no_more_is_asked_for_until_a_newer_list_whoever_took_it(ans
     assert names(drain(three(room=WEB, answers=older), a_spec())) == expected
     other = {"elsewhere": replace(taken, budget="shop/db")}
     assert names(drain(three(room=WEB, answers=other), a_spec())) == ["a"]
+
+
+def test_an_eviction_that_had_no_answer_for_a_minute_takes_nothing_any_more() -> None:
+    answers = {"elsewhere": answered(Answer.ASKED, ago=60, budget="shop/web")}
+    assert names(drain(three(room=WEB, answers=answers), a_spec())) == ["a"]
 
 
 def test_the_budgets_may_be_older_than_the_pods() -> None:
@@ -752,6 +762,11 @@ def test_the_preflight_names_what_would_block_permanent_first_and_nothing_that_s
         (DrainBlock.SUB_PATHS, False),
         (DrainBlock.BUDGET, False),
     ]
+
+
+def test_the_preflight_warns_of_no_pod_that_is_leaving_already() -> None:
+    leaving = web(sub_paths=3, group="train", is_terminating=True, ends=GONE_AT)
+    assert preflight(a_view(leaving), a_spec()) == ()
 
 
 def test_the_preflight_knows_nothing_without_a_list() -> None:

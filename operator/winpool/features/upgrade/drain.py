@@ -267,10 +267,12 @@ def _evictions(
     first = min((each.order for each in leavers if each.order is not None), default=None)
     ready = [each.pod for each in leavers if each.may_be_asked and each.order == first]
     ready.sort(key=lambda pod: (_times(view, pod), pod.full_name))
+    rooms = {pod.uid: room for pod in ready if (room := _room(pod, pods)) is not None}
     taken = Counter(asked)
-    taken.update(_taken(view, pods))
+    if rooms:
+        taken.update(_taken(view, pods))
     for pod in ready:
-        room = _room(pod, pods)
+        room = rooms.get(pod.uid)
         if room is not None:
             if taken[room.name] >= room.allowed:
                 continue
