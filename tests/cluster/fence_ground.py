@@ -18,7 +18,6 @@ from cluster.fenced import (
     BEFORE,
     CONTROL_PLANE,
     HARMS,
-    PRESSURE,
     SCALE_DOWN_DISABLED,
     THEIRS,
     Object,
@@ -29,7 +28,9 @@ from harness.identity import Caller
 from harness.operator import USER
 from harness.waiting import eventually
 from testbed.cluster import Testbed
+from winpool.api.fence import SERVED_ANNOTATIONS
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL, RESERVED_MEMORY_TAINT
+from winpool.api.node_keys import CONDITIONS
 
 NODES: Final = "/api/v1/nodes"
 POOLS: Final = "/apis/winpool.dev/v1alpha1/windowsnodepools"
@@ -105,7 +106,7 @@ def standing(testbed: Testbed, *, directory: Path) -> Iterator[Ground]:
     try:
         with Caller.named(testbed, "witness", "system:masters") as witness:
             for kind in ("windows", "linux", "plane", "stray"):
-                more = () if kind in ("windows", "linux") else (PRESSURE,)
+                more = () if kind in ("windows", "linux") else CONDITIONS
                 status, said = witness.patch(f"{paths[kind]}/status", {"status": reported(*more)})
                 assert status == HTTPStatus.OK, said
             with Caller.named(testbed, USER, "system:authenticated") as operator:
@@ -143,11 +144,14 @@ def rights(name: str) -> list[Object]:
 def the_nodes(named: dict[str, str], *, owner: Object) -> list[Object]:
     """Return the manifests of all nodes, by the names of the writes."""
     borrowed = {THEIRS: "theirs", SCALE_DOWN_DISABLED: "true"}
+    requests = {THEIRS: "theirs", **dict.fromkeys(SERVED_ANNOTATIONS, "claim-1")}
     hard = {"key": HARD, "effect": "NoExecute"}
     plane = {"key": CONTROL_PLANE, "effect": "NoSchedule"}
     ours = {"key": RESERVED_MEMORY_TAINT, "effect": "NoSchedule"}
     found = {
-        "windows": a_node(named["windows"], system="windows", taints=[hard], finalizers=[THEIRS]),
+        "windows": a_node(
+            named["windows"], system="windows", taints=[hard], finalizers=[THEIRS], annotations=requests
+        ),
         "linux": a_node(named["linux"], system="linux", ownerReferences=[owner]),
         "plane": a_node(
             named["plane"],
@@ -250,3 +254,33 @@ def a_pool(name: str, *, only: str) -> Object:
 def is_refused(answer: tuple[int, Object]) -> bool:
     status, said = answer
     return status == HTTPStatus.FORBIDDEN and "ValidatingAdmissionPolicy 'winpool-fence-" in said["message"]
+
+
+@contextmanager
+def standing_pods(admin: Caller, *namespaces: str) -> Iterator[dict[str, str]]:
+    """Create a pod ``target`` in each of the namespaces; yield their UIDs; take them away again."""
+    spec = {
+        "containers": [
+            {
+                "name": "c",
+                "image": "example.com/c:1",
+                # Pod Security asks for it.
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+            }
+        ],
+        "tolerations": [{"operator": "Exists"}],
+        "nodeName": f"nowhere-{secrets.token_hex(3)}",
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    }
+    paths = {each: f"/api/v1/namespaces/{each}/pods" for each in namespaces}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "target"}, "spec": spec}
+    uids = {}
+    for namespace, path in paths.items():
+        status, said = admin.ask("POST", path, body)
+        assert status == HTTPStatus.CREATED, said
+        uids[namespace] = said["metadata"]["uid"]
+    try:
+        yield uids
+    finally:
+        for path in paths.values():
+            admin.ask("DELETE", f"{path}/target", {"gracePeriodSeconds": 0})

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from winpool.api.fence import SERVED_ANNOTATIONS
 from winpool.api.keys import (
     APPLIED_ANNOTATION,
     HOLD_ANNOTATION,
     POOL_LABEL,
     RELEASE_FINALIZER,
     RESERVED_MEMORY_TAINT,
+    UPGRADE_REQUESTED_ANNOTATION,
 )
-from winpool.api.node_keys import BORROWED_ANNOTATIONS, OWN_TAINTS
+from winpool.api.node_keys import BORROWED_ANNOTATIONS, CONDITIONS, OWN_TAINTS
 
 Object = dict[str, Any]
 Change = Callable[[Object], None]
@@ -135,6 +137,7 @@ HARMS: Final = {
     "change an annotation": Write(annotation(THEIRS, "x"), "annotations"),
     "remove an annotation": Write(annotation(THEIRS, None), "annotations"),
     "hold it": Write(annotation(HOLD_ANNOTATION, ""), "annotations"),
+    **{f"change {key}": Write(annotation(key, "ours"), "annotations") for key in SERVED_ANNOTATIONS},
     "change the runtime": Write(annotation("kubeadm.alpha.kubernetes.io/cri-socket", "x"), "annotations"),
     "annotate under our prefix": Write(annotation("winpool.dev/unknown", "x"), "annotations"),
     "call it out of service": Write(taint("node.kubernetes.io/out-of-service", "NoExecute"), "taints"),
@@ -173,7 +176,9 @@ HARMS: Final = {
     "say it is not Ready": Write(condition("Ready", "False"), "conditions", subresource="/status"),
     "forget whether it is Ready": Write(condition("Ready", None), "conditions", subresource="/status"),
     "say it lacks memory": Write(condition("MemoryPressure", "True"), "conditions", subresource="/status"),
-    "say it is drained": Write(condition("Drained", "True"), "conditions", subresource="/status"),
+    "say that its maintenance is planned": Write(
+        condition("MaintenancePlanned", "True"), "conditions", subresource="/status"
+    ),
     "say something else of it": Write(condition("Other", "True"), "conditions", subresource="/status"),
     "label through the status": Write(
         label("kubernetes.io/hostname", "other"), "labels", subresource="/status"
@@ -183,15 +188,24 @@ HARMS: Final = {
     "record on a Linux node": Write(annotation(APPLIED_ANNOTATION, "{}"), "linux", on="linux"),
     "taint a Linux node": Write(taint("os", value="windows"), "linux", on="linux"),
     "cordon a Linux node": Write(field("spec", "unschedulable", True), "linux", on="linux"),
-    "condition of a Linux node": Write(
-        condition(PRESSURE, "True"), "linux", on="linux", subresource="/status"
-    ),
-    "another condition of a Linux node": Write(
-        condition(PRESSURE, "False"), "linux", on="plane", subresource="/status"
-    ),
-    "forget a condition of a Linux node": Write(
-        condition(PRESSURE, None), "not ours", on="plane", subresource="/status"
-    ),
+    **{
+        f"condition {each} of a Linux node": Write(
+            condition(each, "True"), "linux", on="linux", subresource="/status"
+        )
+        for each in CONDITIONS
+    },
+    **{
+        f"another condition {each} of a Linux node": Write(
+            condition(each, "False"), "linux", on="plane", subresource="/status"
+        )
+        for each in CONDITIONS
+    },
+    **{
+        f"forget the condition {each} of a Linux node": Write(
+            condition(each, None), "not ours", on="plane", subresource="/status"
+        )
+        for each in CONDITIONS
+    },
     "change a label of a Linux node": Write(label(BEFORE, "y"), "not ours", on="plane"),
     "remove a label of a Linux node": Write(label(BEFORE, None), "not ours", on="plane"),
     "say it is no control plane": Write(label(CONTROL_PLANE, None), "not ours", on="plane"),
@@ -204,9 +218,12 @@ HARMS: Final = {
     ),
     "claim a stray for another pool": Write(label(POOL_LABEL, "other"), "linux", on="stray"),
     "change our taint on a stray": Write(other_value(RESERVED_MEMORY_TAINT), "linux", on="stray"),
-    "change our condition on a stray": Write(
-        condition(PRESSURE, "False"), "linux", on="stray", subresource="/status"
-    ),
+    **{
+        f"change the condition {each} on a stray": Write(
+            condition(each, "False"), "linux", on="stray", subresource="/status"
+        )
+        for each in CONDITIONS
+    },
     "label a stray": Write(label("example.com/team", "x"), "linux", on="stray"),
     "change a pool": Write(field("spec", "mode", "Paused"), "pool spec", on="pool"),
     "label a pool": Write(label("example.com/team", "x"), "pool metadata", on="pool"),
@@ -232,6 +249,8 @@ NEEDED: Final = {
     "a label of ours": Write(label(POOL_LABEL, "p")),
     "a label of theirs, restored": Write(label(BEFORE, None)),
     "the record": Write(annotation(APPLIED_ANNOTATION, "{}")),
+    "a request of ours": Write(annotation(UPGRADE_REQUESTED_ANNOTATION, "x")),
+    **{f"{key}, served": Write(annotation(key, None)) for key in SERVED_ANNOTATIONS},
     **{f"borrowed {key}": Write(annotation(key, "true")) for key in BORROWED_ANNOTATIONS},
     "a taint of the spec": Write(taint("os", value="windows")),
     "a taint with a vendor's key": Write(taint("node.kubernetes.io/os", value="windows")),
@@ -239,7 +258,7 @@ NEEDED: Final = {
     **{f"taint {key}": Write(taint(key, effect)) for key, effect in OWN_TAINTS},
     "no taint": Write(no_taint(BEFORE)),
     "a cordon": Write(field("spec", "unschedulable", True)),
-    "a condition of ours": Write(condition(PRESSURE, "True"), subresource="/status"),
+    **{f"condition {each}": Write(condition(each, "True"), subresource="/status") for each in CONDITIONS},
     "nothing on a Linux node": Write(lambda _: None, on="plane"),
     "a label off a stray": Write(label(BEFORE, None), on="stray"),
     "a label of a stray, restored": Write(label(BEFORE, "y"), on="stray"),
@@ -247,7 +266,10 @@ NEEDED: Final = {
     "a taint off a stray": Write(no_taint(BEFORE), on="stray"),
     "a taint of a stray, restored": Write(other_value(BEFORE), on="stray"),
     "our taint off a stray": Write(no_taint(RESERVED_MEMORY_TAINT), on="stray"),
-    "our condition off a stray": Write(condition(PRESSURE, None), on="stray", subresource="/status"),
+    **{
+        f"condition {each} off a stray": Write(condition(each, None), on="stray", subresource="/status")
+        for each in CONDITIONS
+    },
     "an uncordon of a stray": Write(field("spec", "unschedulable", None), on="stray"),
     "our label off a stray": Write(label(POOL_LABEL, None), on="stray"),
     "the rest of the record of a stray": Write(annotation(APPLIED_ANNOTATION, "{}"), on="stray"),

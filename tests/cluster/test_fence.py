@@ -22,7 +22,6 @@ from cluster.fenced import (
     BEFORE,
     HARMS,
     NEEDED,
-    PRESSURE,
     SENTENCE,
     THEIRS,
     Object,
@@ -41,23 +40,35 @@ from harness.nodes import labels_of, taints_of
 from harness.waiting import eventually
 from harness.world import World
 from testbed.cluster import Testbed
-from winpool.api.fence import ALLOW_NO_EXECUTE, NO_EXECUTE_FENCE, NODE_FENCE, PARAMETERS, POOL_FENCE
+from winpool.api.fence import (
+    ALLOW_NO_EXECUTE,
+    NO_EXECUTE_FENCE,
+    NODE_FENCE,
+    PARAMETERS,
+    POOL_FENCE,
+    SERVED_ANNOTATIONS,
+)
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
+from winpool.api.node_keys import CONDITIONS
 
 CLAIMS: Final = (
     *("a label of the spec", "a label of ours", "the record", "a taint of the spec", "a NoExecute taint"),
-    *("a cordon", "a condition of ours"),
+    *("a cordon", *(f"condition {each}" for each in CONDITIONS)),
 )
 """What of the needed writes a node gets when it joins a pool, and later."""
 BARE_HARMS: Final = {
     "label": Write(label("kubernetes.io/hostname", "other"), "labels", on="bare"),
     "annotation": Write(annotation(THEIRS, "x"), "annotations", on="bare"),
+    **{f"set {key}": Write(annotation(key, "x"), "annotations", on="bare") for key in SERVED_ANNOTATIONS},
     "taint": Write(taint("karpenter.sh/disrupted"), "taints", on="bare"),
     "condition": Write(condition("Ready", "True"), "conditions", on="bare", subresource="/status"),
     "Linux label": Write(label("example.com/team", "x"), "linux", on="bare-linux"),
     "Linux record": Write(annotation(APPLIED_ANNOTATION, "{}"), "linux", on="bare-linux"),
     "Linux taint": Write(taint("os", value="windows"), "linux", on="bare-linux"),
-    "Linux condition": Write(condition(PRESSURE, "True"), "linux", on="bare-linux", subresource="/status"),
+    **{
+        f"Linux {each}": Write(condition(each, "True"), "linux", on="bare-linux", subresource="/status")
+        for each in CONDITIONS
+    },
 }
 
 

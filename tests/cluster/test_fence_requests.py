@@ -6,7 +6,6 @@ Everything is a dry run: admission decides it like any other request.
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from cluster.fence_ground import Ground, standing
+from cluster.fence_ground import Ground, standing, standing_pods
 from harness.identity import Caller
 from testbed.cluster import Testbed
 from winpool.api.fence import EVENT_FENCE, EVICTION_FENCE, TOKEN_FENCE
@@ -59,7 +58,10 @@ def token(path: str, spec: Object, said: str = "") -> Denied:
 
 UID: Final = "an eviction of the operator names the UID of the pod"
 GRACE: Final = "an eviction of the operator leaves the pod its own grace period"
-PLACE: Final = f"the operator evicts no pod of {NAMESPACE}, and none of a namespace that begins with kube-"
+PLACE: Final = (
+    f"the operator evicts no pod of {NAMESPACE}, and those of a namespace that begins with kube- or"
+    " openshift- only with the right to evict systempods.winpool.dev: ClusterRole winpool-rollout"
+)
 WHOSE: Final = f"the operator gets tokens of the ServiceAccount {NAMESPACE}/{READER_ACCOUNT} only"
 LIFE: Final = "a token that the operator gets lives at most 600 seconds"
 
@@ -130,27 +132,8 @@ def ground(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.fixture(scope="module")
 def pods(ground: Ground) -> Iterator[None]:
     """A pod of the name that the evictions have, in each of their namespaces."""
-    spec = {
-        "containers": [{"name": "c", "image": "example.com/c:1"}],
-        "tolerations": [{"operator": "Exists"}],
-        "nodeName": f"nowhere-{secrets.token_hex(3)}",
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-    }
-    spec["containers"][0]["securityContext"] = {  # type: ignore[index] # Pod Security asks for it
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    namespaces = ("default", "kube-system", NAMESPACE)
-    paths = [f"{CORE}/namespaces/{each}/pods" for each in namespaces]
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "target"}, "spec": spec}
-    for path in paths:
-        status, said = ground.admin.ask("POST", path, body)
-        assert status == HTTPStatus.CREATED, said
-    try:
+    with standing_pods(ground.admin, "default", "kube-system", NAMESPACE):
         yield
-    finally:
-        for path in paths:
-            ground.admin.ask("DELETE", f"{path}/target", {"gracePeriodSeconds": 0})
 
 
 def refused(ground: Ground, denied: Denied, *, fence: str) -> bool:

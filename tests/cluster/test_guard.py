@@ -19,7 +19,8 @@ from harness.operator import USER
 from harness.waiting import eventually
 from testbed.cluster import Testbed
 from winpool.api.admission import GUARD_NAME, NODE_NAME_EXTRA
-from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION
+from winpool.api.fence import SERVED_ANNOTATIONS
+from winpool.api.keys import HOLD_ANNOTATION
 from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, REQUEST_ANNOTATIONS
 
 Object = dict[str, Any]
@@ -270,10 +271,10 @@ def test_so_does_a_node_that_has_no_label_and_no_annotation(ground: Ground, who:
             ground.testbed.kubectl("delete", "node", name, "--ignore-not-found")
 
 
-def test_an_account_with_the_right_writes_hold_and_upgrade_requested_and_nothing_else(ground: Ground) -> None:
+def test_an_account_with_the_right_writes_requests_and_nothing_else(ground: Ground) -> None:
     path = f"{NODES}/{ground.full}"
     for who, granted in (
-        (REQUESTER, {HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION}),
+        (REQUESTER, {*REQUEST_ANNOTATIONS}),
         (HOLDER, {HOLD_ANNOTATION}),
     ):
         for kind, key in KEYS:
@@ -292,8 +293,10 @@ def test_the_operator_may_whatever_node_it_runs_on_and_people_may(ground: Ground
         Caller.named(ground.testbed, "alice", "system:masters"),
     )
     for caller in callers:
-        # Not even the operator writes what people hold a node by: the fence is about that.
-        keys = [each for each in KEYS if caller is not callers[0] or each[1] != HOLD_ANNOTATION]
+        # Not even the operator writes what people hold a node by, or sets what others ask for: the fence is
+        # about that.
+        others = {HOLD_ANNOTATION, *SERVED_ANNOTATIONS}
+        keys = [each for each in KEYS if caller is not callers[0] or each[1] not in others]
         with caller:
             for value in ("ours", None):
                 patch = {"metadata": {kind: {key: value} for kind, key in keys}}

@@ -102,7 +102,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/"
 
 REQUESTS_RESOURCE: Final = "nodeannotations"
 REQUESTS_VERB: Final = "update"
-"""The right by which a pod may write ``hold`` or ``upgrade-requested``: this verb on a resource of the group
+"""The right by which a pod may write a request, such as ``hold``: this verb on a resource of the group
 winpool.dev that nobody serves, with the name of the annotation. RBAC grants it like any other right."""
 
 _IS_KUBELET: Final = f'"{KUBELETS}" in request.userInfo.?groups.orValue([])'

@@ -25,11 +25,13 @@ Source: https://kubernetes.io/docs/reference/using-api/cel/.
 
 The part of the fence about requests that change no field: evictions, and tokens of other accounts.
 
-RBAC gives these rights with ``deploy/overlays/memory`` only. Without them the policies are never asked: they
-are in every installation all the same, so that no right can be there without its fence.
+RBAC gives these rights with ``deploy/overlays/memory`` and ``deploy/overlays/rollout`` only. Without them the
+policies are never asked: they are in every installation all the same, so that no right can be there without
+its fence.
 
 An eviction is a request about a pod that an expression cannot read. So what is protected here is what the
-request itself says: the namespace, and how the pod is to end.
+request itself says: the namespace, and how the pod is to end. A drain has to evict pods of the system too,
+memory pressure never does. Which of the two an installation has, a right says that the policy asks for.
 
 Source: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/.
 """
@@ -62,18 +64,18 @@ from winpool.api.keys import (
     RELEASE_FINALIZER,
     REPORTING_CONTROLLER,
     SYSTEM_NAMESPACE_PREFIXES,
+    UPGRADE_DONE_ANNOTATION,
     UPGRADE_REQUESTED_ANNOTATION,
+    UPGRADE_RETRY_ANNOTATION,
     VERSION,
 )
 from winpool.api.model import cel_list
 from winpool.api.node_keys import (
     BORROWED_ANNOTATIONS,
-    NODE_KEYS,
+    CONDITIONS,
     OWN_ANNOTATIONS,
     OWN_LABELS,
     OWN_TAINTS,
-    KeyKind,
-    SetBy,
 )
 
 
@@ -181,9 +183,21 @@ TOKEN_SECONDS: Final = 600
 _DEFAULT_SECONDS: Final = 3600
 """How long the API server has one live whose request does not say it."""
 
+SYSTEM_PODS: Final = "systempods"
+EVICT: Final = "evict"
+"""The right to evict pods of the system's namespaces, in addition to the right to evict: this verb on a
+resource of the group winpool.dev that nobody serves. It is not a parameter: those of a binding are looked up
+before its conditions, so where the ConfigMap is missing, either nothing is refused, or the evictions of all
+users are."""
 
 _SYSTEM: Final = "|".join(SYSTEM_NAMESPACE_PREFIXES)
-_IS_NO_SYSTEM: Final = f"!request.namespace.matches('^({_SYSTEM})') && request.namespace != '{NAMESPACE}'"
+_MAY_EVICT_SYSTEM: Final = f"authorizer.group('{GROUP}').resource('{SYSTEM_PODS}').check('{EVICT}').allowed()"
+_EVICTS_HERE: Final = (
+    f"request.namespace != '{NAMESPACE}'"
+    f" && (!request.namespace.matches('^({_SYSTEM})') || {_MAY_EVICT_SYSTEM})"
+)
+"""Whether the operator may evict pods of the request's namespace. The authorizer is asked last, and so only
+about a namespace of the system."""
 
 
 def eviction_policy() -> dict[str, Any]:
@@ -201,9 +215,10 @@ def eviction_policy() -> dict[str, Any]:
                 message="an eviction of the operator leaves the pod its own grace period",
             ),
             validation(
-                _IS_NO_SYSTEM,
-                message=f"the operator evicts no pod of {NAMESPACE}, and none of a namespace that begins"
-                f" with {' or '.join(SYSTEM_NAMESPACE_PREFIXES)}",
+                _EVICTS_HERE,
+                message=f"the operator evicts no pod of {NAMESPACE}, and those of a namespace that begins"
+                f" with {' or '.join(SYSTEM_NAMESPACE_PREFIXES)} only with the right to"
+                f" {EVICT} {SYSTEM_PODS}.{GROUP}: ClusterRole winpool-rollout",
             ),
         ),
     )
@@ -222,11 +237,11 @@ def event_policy() -> dict[str, Any]:
         validations=(
             validation(
                 f"request.namespace == '{CLUSTER_EVENTS}' || (request.operation != 'DELETE'"
-                f" && {_IS_NO_SYSTEM}"
                 f" && {event}.?reportingController.orValue('') == '{REPORTING_CONTROLLER}'"
                 f" && {event}.?reason.orValue('') == '{EventReason.POD_EVICTED}'"
                 f" && {event}.?regarding.?kind.orValue('') == 'Pod'"
-                f" && {event}.?regarding.?namespace.orValue('') == request.namespace)",
+                f" && {event}.?regarding.?namespace.orValue('') == request.namespace"
+                f" && {_EVICTS_HERE})",
                 message=f"in other namespaces than {CLUSTER_EVENTS} the operator writes only events"
                 f" {EventReason.POD_EVICTED} about Pods, where it may evict them",
             ),
@@ -268,12 +283,8 @@ An absent key means yes.
 
 ANNOTATIONS: Final = (*OWN_ANNOTATIONS, UPGRADE_REQUESTED_ANNOTATION, *BORROWED_ANNOTATIONS)
 """What the operator writes of annotations. ``winpool.dev/hold`` is for people: it keeps the operator away."""
-
-CONDITIONS: Final = tuple(
-    each.name for each in NODE_KEYS if each.kind is KeyKind.CONDITION and each.set_by is SetBy.MEMORY
-)
-"""What the operator writes of conditions. Those of upgrades have names that other programs act on, and no
-feature writes them yet."""
+SERVED_ANNOTATIONS: Final = (UPGRADE_DONE_ANNOTATION, UPGRADE_RETRY_ANNOTATION)
+"""What the operator only removes of annotations: what others have asked for, once it is served."""
 
 _LABELS: Final = (*OWN_LABELS, *ALLOWED_LABEL_KEYS)
 _ALLOWED_DOMAINS: Final = f"^{NODE_ROLE_DOMAIN.replace('.', '[.]')}/|{under((NODE_RESTRICTION_DOMAIN,))}"
@@ -301,6 +312,10 @@ def node_policy() -> dict[str, Any]:
         f"key in {cel_list(_LABELS)} || key.matches('{_ALLOWED_DOMAINS}')"
         f" || !key.matches('{under(RESERVED_LABEL_DOMAINS)}')"
     )
+    annotation_is_open = (
+        f"key in {cel_list(ANNOTATIONS)}"
+        f" || (key in {cel_list(SERVED_ANNOTATIONS)} && !(key in variables.annotations))"
+    )
     taint_is_open = (
         f"taint.key in {cel_list(_TAINT_KEYS)} || (!(taint.key in {cel_list(RESERVED_TAINT_KEYS)})"
         f" && !taint.key.matches('{under(RESERVED_TAINT_DOMAINS)}'))"
@@ -327,8 +342,9 @@ def node_policy() -> dict[str, Any]:
                 "of labels the operator writes its own and those that a WindowsNodePool may set",
             ),
             rule(
-                only_open_entries("annotations", f"key in {cel_list(ANNOTATIONS)}"),
-                f"of annotations the operator writes only {', '.join(ANNOTATIONS)}",
+                only_open_entries("annotations", annotation_is_open),
+                f"of annotations the operator writes only {', '.join(ANNOTATIONS)},"
+                f" and removes {', '.join(SERVED_ANNOTATIONS)}",
             ),
             rule(
                 only_open_items("taints", "taint", taint_is_open),

@@ -44,6 +44,11 @@ HOLD_ANNOTATION: Final = f"{GROUP}/hold"
 """Node annotation, written by others: leave this node alone."""
 UPGRADE_REQUESTED_ANNOTATION: Final = f"{GROUP}/upgrade-requested"
 """Node annotation, written by others: this node wants a reboot or a patch."""
+UPGRADE_DONE_ANNOTATION: Final = f"{GROUP}/upgrade-done"
+"""Node annotation, written by what upgrades the node: the claim that it names is done. Some upgrades need no
+restart that the operator could see."""
+UPGRADE_RETRY_ANNOTATION: Final = f"{GROUP}/upgrade-retry"
+"""Node annotation, written by people: try the upgrade of this node again, which has failed."""
 
 WINDOWS_BUILD_ANNOTATION: Final = f"{GROUP}/windows-build"
 """Pod annotation, written by others: the Windows that the images of the pod are built for, such as
@@ -67,7 +72,7 @@ SERVICE_ACCOUNT: Final = "winpool"
 OPERATOR_USER: Final = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 """Who the operator is. Its own token is bound to the node it runs on, like that of every pod."""
 SYSTEM_NAMESPACE_PREFIXES: Final = ("kube-", "openshift-")
-"""Prefixes of namespaces that are reserved for the system, whose pods are never evicted.
+"""Prefixes of namespaces that are reserved for the system, whose pods are evicted by a drain alone.
 https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/
 https://docs.openshift.com/container-platform/latest/applications/projects/working-with-projects.html"""
 
@@ -75,6 +80,8 @@ READER_ACCOUNT: Final = "winpool-kubelet-reader"
 """The ServiceAccount whose token kubelets are shown: it may read statistics of nodes, and nothing else."""
 MEMORY_OVERLAY: Final = "deploy/overlays/memory"
 """What brings that account, and the rights that only memory pressure needs."""
+ROLLOUT_OVERLAY: Final = "deploy/overlays/rollout"
+"""What brings the rights that only a rollout needs."""
 
 FIELD_MANAGER: Final = "winpool"
 """Field manager of every write, so that managedFields and the audit log name winpool."""

@@ -29,7 +29,9 @@ from winpool.api.keys import (
     PRESSURE_CONDITION,
     RESERVED_MEMORY_TAINT,
     UPGRADE_ANNOTATION,
+    UPGRADE_DONE_ANNOTATION,
     UPGRADE_REQUESTED_ANNOTATION,
+    UPGRADE_RETRY_ANNOTATION,
     UPGRADE_STATE_LABEL,
 )
 
@@ -77,6 +79,8 @@ NODE_KEYS: Final = (
     NodeKey(MEMORY_ANNOTATION, _ANNOTATION, SetBy.MEMORY),
     NodeKey(HOLD_ANNOTATION, _ANNOTATION, SetBy.OTHERS),
     NodeKey(UPGRADE_REQUESTED_ANNOTATION, _ANNOTATION, SetBy.OTHERS),
+    NodeKey(UPGRADE_DONE_ANNOTATION, _ANNOTATION, SetBy.OTHERS),
+    NodeKey(UPGRADE_RETRY_ANNOTATION, _ANNOTATION, SetBy.OTHERS),
     # https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md
     NodeKey(
         "cluster-autoscaler.kubernetes.io/scale-down-disabled", _ANNOTATION, SetBy.UPGRADE, is_borrowed=True

@@ -497,7 +497,7 @@ def _of_keys(facts: Facts, found: Sequence[NodeFinding]) -> Iterator[Caution]:
     if requests := tuple(sorted(asked)):
         yield Caution(
             "RequestsStay",
-            f"{counted_nodes(requests)}: {' and '.join(REQUEST_ANNOTATIONS)} stay. Other programs and people "
+            f"{counted_nodes(requests)}: {', '.join(REQUEST_ANNOTATIONS)} stay. Other programs and people "
             "write these annotations.",
             requests,
         )

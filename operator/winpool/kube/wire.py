@@ -66,6 +66,8 @@ class NodeAnnotations(Base):
     applied: str | None = msgspec.field(default=None, name=APPLIED_ANNOTATION)
     upgrade: str | None = msgspec.field(default=None, name=f"{PREFIX}upgrade")
     upgrade_requested: str | None = msgspec.field(default=None, name=f"{PREFIX}upgrade-requested")
+    upgrade_done: str | None = msgspec.field(default=None, name=f"{PREFIX}upgrade-done")
+    upgrade_retry: str | None = msgspec.field(default=None, name=f"{PREFIX}upgrade-retry")
     hold: str | None = msgspec.field(default=None, name=f"{PREFIX}hold")
     memory: str | None = msgspec.field(default=None, name=f"{PREFIX}memory")
     scale_down_disabled: str | None = msgspec.field(

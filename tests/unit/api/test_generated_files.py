@@ -76,7 +76,7 @@ def test_yaml_reads_back_as_the_definition() -> None:
 
 GUARDED_ANNOTATIONS = {"applied", "upgrade", "memory"}
 GUARDED_LABELS = {"pool", "os-version", "os-revision", "upgrade-state"}
-REQUESTS = {"hold", "upgrade-requested"}
+REQUESTS = {"hold", "upgrade-requested", "upgrade-done", "upgrade-retry"}
 
 
 def test_the_guard_names_every_label_and_annotation_of_ours_and_no_other() -> None:

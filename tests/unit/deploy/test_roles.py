@@ -7,7 +7,8 @@ from typing import Any, Final
 import yaml
 
 from harness.documents import ROOT
-from winpool.api.keys import LEASE
+from winpool.api.keys import LEASE, PREFIX
+from winpool.api.node_keys import REQUEST_ANNOTATIONS
 
 Object = dict[str, Any]
 
@@ -52,6 +53,12 @@ def test_no_role_but_view_gets_rights_on_pools_by_itself() -> None:
         if key.startswith(prefix)
     }
     assert joined == {("winpool-viewer", "view")}
+
+
+def test_an_agent_with_the_role_for_agents_may_make_every_request() -> None:
+    """The guard asks for this right by the name of the annotation."""
+    [rule] = ROLES["winpool-node-requester"]["rules"]
+    assert rule["resourceNames"] == [key.removeprefix(PREFIX) for key in REQUEST_ANNOTATIONS]
 
 
 def reads_of_leases(role: str) -> list[tuple[object, object]]:

@@ -236,7 +236,11 @@ def test_a_condition_that_is_neither_true_nor_false_is_unknown(status: str) -> N
 def test_only_annotations_that_we_know_are_kept() -> None:
     node = a_node()
     ours = {
-        f"winpool.dev/{key}": key for key in ("applied", "upgrade", "upgrade-requested", "hold", "memory")
+        f"winpool.dev/{key}": key
+        for key in (
+            *("applied", "upgrade", "memory"),
+            *("hold", "upgrade-requested", "upgrade-done", "upgrade-retry"),
+        )
     } | dict.fromkeys(BORROWED_ANNOTATIONS, "true")
     theirs = {
         "winpool.dev/unheard-of": "x",
@@ -265,7 +269,7 @@ def test_a_record_as_long_as_it_may_be_is_read_as_it_is() -> None:
     assert read(node).annotations == {APPLIED_ANNOTATION: "x" * MAX_BYTES}
 
 
-@pytest.mark.parametrize("key", ["hold", "upgrade-requested"])
+@pytest.mark.parametrize("key", ["hold", "upgrade-requested", "upgrade-done", "upgrade-retry"])
 def test_an_annotation_of_others_that_is_too_long_is_there_all_the_same(key: str) -> None:
     node = a_node()
     annotated(node, huge(1), key=f"winpool.dev/{key}")
