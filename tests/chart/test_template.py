@@ -44,6 +44,7 @@ def expected(folder: Path) -> dict[tuple[str, ...], Object]:
         pytest.param(DEPLOY, (), id="deploy"),
         pytest.param(OVERLAY / "single-replica", ("--set", "replicas=1"), id="single-replica"),
         pytest.param(OVERLAY / "memory", ("--set", "memory.enabled=true"), id="memory"),
+        pytest.param(OVERLAY / "rollout", ("--set", "rollout.enabled=true"), id="rollout"),
         pytest.param(
             OVERLAY / "prometheus-operator",
             ("--set", "monitoring.prometheusOperator=true"),

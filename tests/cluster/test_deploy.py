@@ -506,6 +506,16 @@ def test_memory_pressure_changes_the_deployment_and_adds_its_rights_and_the_way_
     assert ca in after["env"]
 
 
+def test_a_rollout_changes_nothing_and_adds_its_rights() -> None:
+    assert difference("rollout") == {
+        ("ClusterRole", "winpool-rollout"),
+        ("ClusterRoleBinding", "winpool-rollout"),
+    }
+    overlay = DEPLOY / "overlays" / "rollout"
+    mine, theirs = ({key_of(each): each for each in rendered(folder)} for folder in (DEPLOY, overlay))
+    assert [key for key in mine if mine[key] != theirs[key]] == []
+
+
 def status_of(testbed: Testbed, path: str, *, token: str) -> int:
     """Return the status of a GET. The API server has metrics of its own under the same nonResourceURL."""
     with urllib3.PoolManager(ca_certs=str(testbed.ca_file)) as pool:

@@ -65,6 +65,7 @@ WITHOUT_REQUESTS: Final = {
         for part in ("proxy", "stats", "metrics", "log", "spec", "configz", "healthz", "pods", "checkpoint")
     ),
     ("update", "winpool.dev", "nodeannotations"),
+    ("evict", "winpool.dev", "systempods"),
 }
 """Verb, group and resource of rights that are about no request of their own to the API server."""
 

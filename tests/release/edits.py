@@ -28,6 +28,7 @@ WRAPPED: Final = {
     "poddisruptionbudget.yaml": "gt (int .Values.replicas) 1",
     "podmonitor.yaml": ".Values.monitoring.prometheusOperator",
     "prometheusrule.yaml": ".Values.monitoring.prometheusOperator",
+    "rollout-rights.yaml": ".Values.rollout.enabled",
     "resourcequota.yaml": "and .Values.resourceQuota.create .Values.priorityClassName",
 }
 """Files that are applied under a condition only."""

@@ -25,6 +25,7 @@ ALWAYS: Final = (
         DEPLOY / "components" / "memory" / name
         for name in ("memory-rights.yaml", "kubelet-reader.yaml", "kubelet-egress.yaml")
     ),
+    DEPLOY / "components" / "rollout" / "rollout-rights.yaml",
     DEPLOY / "components" / "prometheus-operator" / "podmonitor.yaml",
     DEPLOY / "alerts" / "prometheusrule.yaml",
 )

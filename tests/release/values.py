@@ -38,6 +38,7 @@ GROUPS: Final = {
     "metrics": "Who may read /metrics, and how.",
     "networkPolicy": "The NetworkPolicy winpool.",
     "memory": "What pools with memoryPressure need.",
+    "rollout": "What an operator needs that drains nodes for upgrades.",
     "monitoring": "Objects for the Prometheus operator.",
     "fence": "What the operator may do to nodes.",
     "crd": "The CustomResourceDefinition windowsnodepools.winpool.dev.",
@@ -71,6 +72,14 @@ def values() -> tuple[Value, ...]:
         *_metrics(),
         *_network(peers=policy["ingress"][0]["from"], ports=policy["egress"][0]["ports"]),
         *memory_values(),
+        Value(
+            path="rollout.enabled",
+            default=False,
+            schema={"type": "boolean"},
+            text="Whether to give the operator what it needs to drain nodes for upgrades: the rights to "
+            "evict pods, also those of kube-system, to set conditions of nodes, and to list volume "
+            "attachments and the controllers of pods.",
+        ),
         *_monitoring(),
         Value(
             path="fence.allowNoExecute",

@@ -20,11 +20,14 @@ from gen.rights import (
     READER,
     READER_TOKEN,
     RIGHTS,
+    ROLLOUT,
     WITH_MEMORY,
     Right,
     rights_of,
 )
 from harness.sources import tree_of
+from harness.unread import LISTED_LATER, MODULES_LATER, WATCHED_LATER
+from winpool.api.fence import EVICT, SYSTEM_PODS, eviction_policy
 from winpool.api.keys import CRD_NAME, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
 from winpool.kube.events import EventRecord
 from winpool.kube.lists import Listing
@@ -56,6 +59,12 @@ LISTED_ONLY: Final = {
 }
 """What no `ListWatch` is made for."""
 WITHOUT_A_RIGHT: Final = {("get", "version", ""): "everyone may read it"}
+NOT_YET: Final[set[Asked]] = {
+    *(("list", each, "") for each in LISTED_LATER),
+    *(("watch", each, "") for each in WATCHED_LATER),
+}
+BY_THE_FENCE: Final[Asked] = (EVICT, SYSTEM_PODS, "")
+"""A right that no request needs: a policy asks whether the operator has it."""
 OF_THE_OPERATOR: Final = tuple(right for right in RIGHTS if right.role.account == SERVICE_ACCOUNT)
 
 
@@ -123,13 +132,13 @@ def test_requests_are_found() -> None:
 
 @pytest.mark.parametrize("right", OF_THE_OPERATOR, ids=lambda right: f"{right.verbs[0]} {right.resources[0]}")
 def test_the_operator_uses_every_right_that_it_has(right: Right) -> None:
-    assert granted(right) - asked() == set()
+    assert granted(right) - asked() == granted(right) & {*NOT_YET, BY_THE_FENCE}
 
 
 @pytest.mark.parametrize("right", RIGHTS, ids=lambda right: f"{right.verbs[0]} {right.resources[0]}")
 def test_the_modules_that_use_a_right_are_there(right: Right) -> None:
     for path in right.used_by:
-        assert (SOURCE / path).exists(), path
+        assert (SOURCE / path).exists() is (path not in MODULES_LATER), path
 
 
 def test_the_operator_has_a_right_for_every_request_that_it_makes() -> None:
@@ -182,7 +191,26 @@ def test_what_only_memory_pressure_needs_comes_with_it_alone() -> None:
     further = {each for role in WITH_MEMORY for right in rights_of(role) for each in granted(right)}
     # Events about nodes and pools are in one namespace, those about evicted pods in theirs.
     assert installed & further == {("create", "events", ""), ("patch", "events", "")}
-    assert [right.role for right in RIGHTS if "events" in right.resources] == [EVENTS, MEMORY]
+    assert [right.role for right in RIGHTS if "events" in right.resources] == [EVENTS, MEMORY, ROLLOUT]
     assert {resource for _, resource, _ in installed} & {"pods/eviction", "nodes/status"} == set()
     [token] = rights_of(READER_TOKEN)
     assert token.names == (READER_ACCOUNT,)
+
+
+def test_what_only_a_rollout_needs_comes_with_it_alone() -> None:
+    installed = {each for role in INSTALLED for right in rights_of(role) for each in granted(right)}
+    further = {each for right in rights_of(ROLLOUT) for each in granted(right)}
+    assert installed & further == {("create", "events", ""), ("patch", "events", "")}
+    writes = {each for each in further if each[0] not in {"list", "watch"}}
+    assert writes - installed == {
+        ("patch", "nodes/status", ""),
+        ("create", "pods/eviction", ""),
+        BY_THE_FENCE,
+    }
+
+
+def test_only_a_rollout_has_the_right_by_which_the_fence_permits_evictions_of_system_pods() -> None:
+    assert {right.role for right in RIGHTS if BY_THE_FENCE in granted(right)} == {ROLLOUT}
+    asks = f".resource('{SYSTEM_PODS}').check('{EVICT}')"
+    [message] = [each["message"] for each in eviction_policy()["validations"] if asks in each["expression"]]
+    assert message.endswith(f"ClusterRole {ROLLOUT.name}")

@@ -1,7 +1,7 @@
 """The files that give the operator its rights: ``python -m gen.rbac_file``.
 
 ``deploy/operator`` holds what this prints. The components of ``deploy/components`` that need further rights
-hold what it prints with the argument ``metrics-auth`` or ``memory``. A test compares them.
+hold what it prints with the argument ``metrics-auth``, ``memory`` or ``rollout``. A test compares them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 import textwrap
 from typing import Any, Final
 
-from gen.rights import INSTALLED, METRICS, WITH_MEMORY, Right, Role, rights_of
+from gen.rights import INSTALLED, METRICS, ROLLOUT, WITH_MEMORY, Right, Role, rights_of
 from winpool.api.crd import file_of, manifest, text_of
 from winpool.api.keys import NAMESPACE
 
@@ -48,6 +48,19 @@ MEMORY_HEADER: Final = f"""\
 # What memory pressure needs in addition, and what the token may do that kubelets are shown.
 # Generated from tools/gen/rights.py. Do not edit; run:
 # {MEMORY_COMMAND}
+"""
+
+ROLLOUT_ARGUMENT: Final = "rollout"
+
+ROLLOUT_FILE: Final = "deploy/components/rollout/rollout-rights.yaml"
+"""Where the rights for a rollout are, from the root of the repository."""
+
+ROLLOUT_COMMAND: Final = f"python -m gen.rbac_file {ROLLOUT_ARGUMENT} > {ROLLOUT_FILE}"
+
+ROLLOUT_HEADER: Final = f"""\
+# What an operator that drains nodes may do in addition: evict pods, and see whether workloads are back.
+# Generated from tools/gen/rights.py. Do not edit; run:
+# {ROLLOUT_COMMAND}
 """
 
 GROUP: Final = "rbac.authorization.k8s.io"
@@ -103,7 +116,16 @@ def render_memory() -> str:
     return _file(MEMORY_HEADER, *WITH_MEMORY)
 
 
-_RENDER: Final = {METRICS_ARGUMENT: render_metrics, MEMORY_ARGUMENT: render_memory}
+def render_rollout() -> str:
+    """Return the file of the rights for a rollout, as ``render`` does."""
+    return _file(ROLLOUT_HEADER, ROLLOUT)
+
+
+_RENDER: Final = {
+    METRICS_ARGUMENT: render_metrics,
+    MEMORY_ARGUMENT: render_memory,
+    ROLLOUT_ARGUMENT: render_rollout,
+}
 
 
 def _file(header: str, *roles: Role) -> str:

@@ -9,8 +9,8 @@ import sys
 from typing import Final
 
 from gen.rbac_file import METRICS_FILE
-from gen.rights import METRICS, READER, RIGHTS, WITH_MEMORY, Right, Role
-from winpool.api.keys import MEMORY_OVERLAY, NAMESPACE, READER_ACCOUNT, SERVICE_ACCOUNT
+from gen.rights import METRICS, READER, RIGHTS, ROLLOUT, WITH_MEMORY, Right, Role
+from winpool.api.keys import MEMORY_OVERLAY, NAMESPACE, READER_ACCOUNT, ROLLOUT_OVERLAY, SERVICE_ACCOUNT
 from winpool.api.text import table
 
 FILE: Final = "docs/reference/rbac.md"
@@ -28,8 +28,10 @@ HEAD: Final = f"""\
 operator's account, the ServiceAccount `{NAMESPACE}/{SERVICE_ACCOUNT}`; those of the ClusterRole
 `{METRICS.name}` only with `--metrics-auth=token`, and those of
 {_BY_OVERLAY} only with
-[{MEMORY_OVERLAY}](../operator.md#memory-pressure). There is no wildcard, no right to read Secrets or
-ConfigMaps, and no right to create, change or delete a pod. Without that overlay there is none to evict one.
+[{MEMORY_OVERLAY}](../operator.md#memory-pressure), those of `{ROLLOUT.name}` only with
+[{ROLLOUT_OVERLAY}](../operator.md#rollouts). There is no wildcard, no right to read Secrets or
+ConfigMaps, and no right to create, change or delete a pod. Without one of these overlays there is none to
+evict one.
 
 """
 
@@ -43,6 +45,9 @@ The ClusterRole `{METRICS.name}` and its binding come with what turns on `--metr
 The ClusterRole `{READER.name}` is that of another account, the ServiceAccount
 `{NAMESPACE}/{READER_ACCOUNT}`. Its token is what the operator shows to kubelets. `{MEMORY_OVERLAY}`
 brings it, with the rights for memory pressure, and so does `memory.enabled=true` in the chart.
+
+The ClusterRole `{ROLLOUT.name}` and its binding come with `{ROLLOUT_OVERLAY}`, or with
+`rollout.enabled=true` in the chart.
 
 RBAC cannot say which fields of a node or of a pool the operator may change.
 [The fence](../fence.md) does, for the same account.

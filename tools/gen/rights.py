@@ -14,6 +14,7 @@ from typing import Final
 
 from winpool.api.admission import API_GROUP, BINDINGS, GUARD_NAME, POLICIES
 from winpool.api.events import CLUSTER_EVENTS
+from winpool.api.fence import EVICT, SYSTEM_PODS
 from winpool.api.keys import CRD_NAME, GROUP, LEASE, NAMESPACE, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
 
 
@@ -62,6 +63,10 @@ READER: Final = Role(READER_ACCOUNT, account=READER_ACCOUNT)
 
 WITH_MEMORY: Final = (MEMORY, READER_TOKEN, READER)
 """What ``deploy/overlays/memory`` brings."""
+
+ROLLOUT: Final = Role("winpool-rollout")
+"""For pools whose nodes the operator drains only. It repeats rows of ``MEMORY``, since an installation may
+have one without the other."""
 
 INSTALLED: Final = (CLUSTER, EVENTS, LEADER)
 """What every installation has."""
@@ -256,6 +261,110 @@ RIGHTS: Final = (
         verbs=("get",),
         reason="Read whether a kubelet evicts pods itself (`/configz`, from Kubernetes 1.33 on).",
         used_by=("kubelet/client.py",),
+    ),
+    Right(
+        role=ROLLOUT,
+        group="",
+        resources=("nodes/status",),
+        verbs=("patch",),
+        reason=(
+            "Apply the conditions `DrainInProgress`, `Drained` and `MaintenanceInProgress` of a node in work,"
+            " without force, so that those of others stay; the fence refuses any other"
+            " change."
+        ),
+        used_by=("kube/writer.py",),
+    ),
+    Right(
+        role=ROLLOUT,
+        group="",
+        resources=("pods/eviction",),
+        verbs=("create",),
+        reason=(
+            "Drain a node that is to be upgraded: evict its pods, which PodDisruptionBudgets can refuse; no"
+            " pod is deleted."
+        ),
+        used_by=("kube/writer.py",),
+    ),
+    Right(
+        role=ROLLOUT,
+        group=GROUP,
+        resources=(SYSTEM_PODS,),
+        verbs=(EVICT,),
+        reason=(
+            "Drain also the pods of namespaces that begin with `kube-` or `openshift-`; no API server serves"
+            " this resource, the fence asks for the right to it."
+        ),
+        used_by=("api/fence.py",),
+    ),
+    Right(
+        role=ROLLOUT,
+        group="events.k8s.io",
+        resources=("events",),
+        verbs=("create", "patch"),
+        reason=(
+            "Write an event about each evicted pod in the pod's namespace; the fence refuses others there."
+        ),
+        used_by=("kube/events.py",),
+    ),
+    Right(
+        role=ROLLOUT,
+        group="policy",
+        resources=("poddisruptionbudgets",),
+        verbs=("watch",),
+        reason=(
+            "Evict the pods behind a budget as soon as it permits that, and ask for no more evictions than it"
+            " permits; only while a node drains."
+        ),
+        used_by=("kube/budgets.py",),
+    ),
+    Right(
+        role=ROLLOUT,
+        group="storage.k8s.io",
+        resources=("volumeattachments",),
+        verbs=("list",),
+        reason=(
+            "Know whether the volumes of a drained node are detached before it is handed over; only while a"
+            " node drains."
+        ),
+        used_by=("kube/volume_attachments.py",),
+    ),
+    Right(
+        role=ROLLOUT,
+        group="apps",
+        resources=("deployments", "replicasets", "statefulsets"),
+        verbs=("list",),
+        reason=(
+            "Know whether the workloads that a drain moved are Ready again before the next node; only while a"
+            " rollout settles."
+        ),
+        used_by=("kube/workloads.py",),
+    ),
+    Right(
+        role=ROLLOUT,
+        group="",
+        resources=("replicationcontrollers",),
+        verbs=("list",),
+        reason="The same for pods that a ReplicationController owns.",
+        used_by=("kube/workloads.py",),
+    ),
+    Right(
+        role=ROLLOUT,
+        group="batch",
+        resources=("jobs",),
+        verbs=("list",),
+        reason="The same for pods that a Job owns, which may be complete or suspended by then.",
+        used_by=("kube/workloads.py",),
+    ),
+    Right(
+        role=ROLLOUT,
+        group="autoscaling",
+        resources=("horizontalpodautoscalers",),
+        verbs=("list",),
+        reason=(
+            "Know which of these workloads an autoscaler may have made smaller meanwhile, so that the rollout"
+            " waits for no pods that are no longer wanted."
+        ),
+        used_by=("kube/workloads.py",),
     ),
 )
 """All of it. In the order in which the manifest and the page have it."""

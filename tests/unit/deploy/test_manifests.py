@@ -388,6 +388,22 @@ def test_what_memory_pressure_needs_comes_with_its_component_alone() -> None:
     assert [name for _, name in ADDED if f"`{name}`" not in page] == []
 
 
+def test_what_a_rollout_needs_comes_with_its_component_alone() -> None:
+    component = DEPLOY / "components" / "rollout"
+    added = [
+        each
+        for name in kustomization_of(component)["resources"]
+        for each in yaml.safe_load_all((component / name).read_text())
+    ]
+    assert {key_of(each) for each in added}.isdisjoint(map(key_of, OBJECTS))
+    assert [each["kind"] for each in added] == ["ClusterRole", "ClusterRoleBinding"]
+    for each in added:
+        assert each["metadata"]["labels"] == {"app.kubernetes.io/name": "winpool"}
+        assert not [rule for rule in each.get("rules", ()) if "*" in str(rule)]
+    page = (ROOT / "docs" / "operator.md").read_text()
+    assert [each["metadata"]["name"] for each in added if f"`{each['metadata']['name']}`" not in page] == []
+
+
 def test_no_pod_gets_the_token_that_kubelets_are_shown() -> None:
     assert ADDED["ServiceAccount", READER_ACCOUNT]["automountServiceAccountToken"] is False
     text = "".join(path.read_text() for path in DEPLOY.rglob("*.yaml"))
