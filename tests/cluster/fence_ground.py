@@ -30,7 +30,7 @@ from harness.waiting import eventually
 from testbed.cluster import Testbed
 from winpool.api.fence import SERVED_ANNOTATIONS
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL, RESERVED_MEMORY_TAINT
-from winpool.api.node_keys import CONDITIONS
+from winpool.api.node_keys import BORROWED_ANNOTATIONS, CONDITIONS
 
 NODES: Final = "/api/v1/nodes"
 POOLS: Final = "/apis/winpool.dev/v1alpha1/windowsnodepools"
@@ -144,13 +144,22 @@ def rights(name: str) -> list[Object]:
 def the_nodes(named: dict[str, str], *, owner: Object) -> list[Object]:
     """Return the manifests of all nodes, by the names of the writes."""
     borrowed = {THEIRS: "theirs", SCALE_DOWN_DISABLED: "true"}
-    requests = {THEIRS: "theirs", **dict.fromkeys(SERVED_ANNOTATIONS, "claim-1")}
+    found_there = {
+        THEIRS: "theirs",
+        **dict.fromkeys(BORROWED_ANNOTATIONS, "false"),
+        **dict.fromkeys(SERVED_ANNOTATIONS, "claim-1"),
+    }
     hard = {"key": HARD, "effect": "NoExecute"}
     plane = {"key": CONTROL_PLANE, "effect": "NoSchedule"}
     ours = {"key": RESERVED_MEMORY_TAINT, "effect": "NoSchedule"}
     found = {
         "windows": a_node(
-            named["windows"], system="windows", taints=[hard], finalizers=[THEIRS], annotations=requests
+            named["windows"],
+            system="windows",
+            taints=[hard],
+            unschedulable=True,
+            finalizers=[THEIRS],
+            annotations=found_there,
         ),
         "linux": a_node(named["linux"], system="linux", ownerReferences=[owner]),
         "plane": a_node(

@@ -49,11 +49,12 @@ from winpool.api.fence import (
     SERVED_ANNOTATIONS,
 )
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
-from winpool.api.node_keys import CONDITIONS
+from winpool.api.node_keys import BORROWED_ANNOTATIONS, CONDITIONS
 
 CLAIMS: Final = (
     *("a label of the spec", "a label of ours", "the record", "a taint of the spec", "a NoExecute taint"),
     *("a cordon", *(f"condition {each}" for each in CONDITIONS)),
+    *(f"borrowed {key}" for key in BORROWED_ANNOTATIONS),
 )
 """What of the needed writes a node gets when it joins a pool, and later."""
 BARE_HARMS: Final = {

@@ -188,7 +188,8 @@ EVICT: Final = "evict"
 """The right to evict pods of the system's namespaces, in addition to the right to evict: this verb on a
 resource of the group winpool.dev that nobody serves. It is not a parameter: those of a binding are looked up
 before its conditions, so where the ConfigMap is missing, either nothing is refused, or the evictions of all
-users are."""
+users are (``parameterNotFoundAction``):
+https://github.com/kubernetes/apiserver/blob/v0.37.1/pkg/admission/plugin/policy/validating/dispatcher.go"""
 
 _SYSTEM: Final = "|".join(SYSTEM_NAMESPACE_PREFIXES)
 _MAY_EVICT_SYSTEM: Final = f"authorizer.group('{GROUP}').resource('{SYSTEM_PODS}').check('{EVICT}').allowed()"
