@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -63,6 +63,9 @@ _GENERATED: Final = "xxxxx"
 
 _NOT_JUDGED: Final = ("apiVersion", "kind", "status")
 
+_Entry: TypeAlias = tuple[yaml.Node, yaml.Node]
+"""A key of a map with its value; of an item of a list the item, twice."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
@@ -79,6 +82,7 @@ class Manifest:
     faults: tuple[tuple[int, str], ...] = ()
     node: yaml.Node | None = field(default=None, repr=False)
     comments: tuple[Comment, ...] = ()
+    _maps: dict[int, Mapping[str, _Entry]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -87,25 +91,33 @@ class Manifest:
 
     def line_of(self, text: str) -> int:
         """Return the line of the field with which ``text`` begins, or of the nearest one above it."""
-        found, node = _FIELD.match(text), self.node
-        for part in _PART.findall(found[0]) if found else ():
-            below = _below(node, part)
-            if below is None:
-                break
-            node = below
-        return _line(node) if node else self.line
+        return [self.line, *(_line(value) for _, value in self._steps(text))][-1]
 
     def lines_to(self, text: str) -> set[int]:
         """Return the lines of the field with which ``text`` begins and of all fields above it."""
-        found, node, lines = _FIELD.match(text), self.node, {self.line}
+        return {self.line, *(_line(key) for key, _ in self._steps(text))}
+
+    def _steps(self, text: str) -> Iterator[_Entry]:
+        """Yield key and value of each field on the way to the one with which ``text`` begins."""
+        found, node = _FIELD.match(text), self.node
         for part in _PART.findall(found[0]) if found else ():
-            below = _below(node, part)
+            below = self._below(node, part)
             if below is None:
-                break
-            keys = node.value if isinstance(node, yaml.MappingNode) else ()
-            lines |= {_line(key) for key, value in keys if value is below} or {_line(below)}
-            node = below
-        return lines
+                return
+            yield below
+            node = below[1]
+
+    def _below(self, node: yaml.Node | None, part: str) -> _Entry | None:
+        """Return the key ``part`` of a map with its value, or the item with that index of a list."""
+        if isinstance(node, yaml.MappingNode):
+            # A file may have a map of all its values, and a finding for each: it is searched through once.
+            if id(node) not in self._maps:
+                self._maps[id(node)] = _entries(node)
+            return self._maps[id(node)].get(part)
+        is_index = isinstance(node, yaml.SequenceNode) and part.isdecimal()
+        if node is None or not is_index or int(part) >= len(node.value):
+            return None
+        return node.value[int(part)], node.value[int(part)]
 
     def at(self, line: int, text: str) -> str:
         """Return ``text`` with its place before it."""
@@ -423,7 +435,8 @@ def objects_of(
 
 def _items(node: yaml.Node) -> list[yaml.Node] | None:
     """Return the items of a List; None for what is none."""
-    kind, items = _below(node, "kind"), _below(node, "items")
+    entries = _entries(node) if isinstance(node, yaml.MappingNode) else {}
+    (_, kind), (_, items) = (entries.get(key, (None, None)) for key in ("kind", "items"))
     is_list = isinstance(items, yaml.SequenceNode) and kind and str(kind.value).endswith("List")
     return items.value if items and is_list else None
 
@@ -487,14 +500,9 @@ def _twice(node: yaml.Node, seen: set[int]) -> Iterator[tuple[int, str]]:
         yield from _twice(value, seen)
 
 
-def _below(node: yaml.Node | None, part: str) -> yaml.Node | None:
-    """Return the value of the key ``part`` of a map, or with that index of a list."""
-    found: list[yaml.Node] = []
-    if isinstance(node, yaml.MappingNode):
-        found = [value for key, value in node.value if key.value == part]
-    elif isinstance(node, yaml.SequenceNode) and part.isdecimal():
-        found = node.value[: int(part) + 1][int(part) :]
-    return found[-1] if found else None
+def _entries(node: yaml.MappingNode) -> Mapping[str, _Entry]:
+    """Return keys and values of a map, by the texts of the keys; of one that is there twice the last."""
+    return {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
 
 
 def _line(node: yaml.Node) -> int:

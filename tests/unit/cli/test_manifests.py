@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -213,6 +214,34 @@ def test_lines_of_fields_are_known() -> None:
         "no field": 2,
     }
     assert {text: found.line_of(text) for text in wanted} == wanted
+
+
+class Counted(list[Any]):
+    """Counts how often it is gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        Counted.times += 1
+        return super().__iter__()
+
+    def __getitem__(self, place: Any) -> Any:
+        Counted.times += isinstance(place, slice)
+        return super().__getitem__(place)
+
+
+def test_thousands_of_fields_are_found_without_going_through_a_map_for_each() -> None:
+    """Or a file with 100,000 keys and a finding for each tenth takes minutes."""
+    (found,) = read("a:\n" + "".join(f"  k{number}: [1]\n" for number in range(1000)) + "b: [1, 2]\n")
+    assert found.node is not None
+    for node in (found.node, *(value for _, value in found.node.value)):
+        node.value = Counted(node.value)
+    Counted.times = 0
+    for number in range(1000):
+        assert found.line_of(f"a.k{number}: x") == number + 2
+        assert found.lines_to(f"a.k{number}: x") == {1, number + 2}
+        assert found.line_of("b[1]: x") == 1002
+    assert Counted.times == 2, "once for each map"
 
 
 KEYS = st.text(max_size=80)
