@@ -55,6 +55,7 @@ from winpool.support.versions import Minor, parse_minor
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from winpool.cli.comments import Comment
     from winpool.features.audit.audit import Finding
     from winpool.features.audit.cluster import Cluster
 
@@ -238,7 +239,8 @@ class Subject:
 class Report:
     """What an audit found. ``ignored`` and ``below`` count findings that are not shown, by code.
 
-    ``suppressed`` are those that are ignored, each with the reason, as SARIF has it. ``problems`` are what
+    ``suppressed`` are those that are ignored, each with the reason, as SARIF has it. ``above`` are the
+    comments above the last List, and by code the reasons in them. ``problems`` are what
     could not be read of the cluster, by why. ``images`` are workloads of which it is not known whether hosts
     run their images, each with the reason.
     """
@@ -250,6 +252,7 @@ class Report:
     unread: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     suppressed: list[tuple[Subject, Finding, dict[str, str] | None]] = field(default_factory=list)
+    above: tuple[Sequence[Comment], Mapping[str, str]] = ((), {})
     ignored: Counter[str] = field(default_factory=Counter)
     below: Counter[str] = field(default_factory=Counter)
     judged: Counter[PodOS] = field(default_factory=Counter)
@@ -341,11 +344,12 @@ def _audit(
     if not workload.is_runtime_class:
         _count(report, subject)
     reasons, unread = ignored(workload)
+    reasons = {**_above(report, manifest), **reasons}
     if unread:
         more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
         said = f"{unread[0][:_QUOTED]!r}{more} in the annotation {IGNORE_ANNOTATION}"
         report.notes.append(f"{subject.at()}: {said}: names no rule: write CODE: REASON")
-    by_line = _commented(report, manifest) if manifest else {}
+    by_line = _commented(report, manifest.file, manifest.comments) if manifest else {}
     for each in findings(workload, report.minor):
         suppression = _suppression(manifest, each, given.ignore, reasons, by_line)
         if suppression:
@@ -390,20 +394,29 @@ def _suppression(
     return {"kind": "inSource", "justification": commented[min(lines)]} if lines else None
 
 
-def _commented(report: Report, manifest: Manifest) -> dict[str, dict[int, str]]:
+def _commented(report: Report, file: str, comments: Sequence[Comment]) -> dict[str, dict[int, str]]:
     """Return by code in which lines comments ignore a rule, and why; note those that name no rule."""
     found: dict[str, dict[int, str]] = {}
-    for each in manifest.comments:
+    for each in comments:
         if each.key == IGNORE_ANNOTATION:
             codes, unread = codes_in(each.text)
             for code, reason in codes.items():
                 found.setdefault(code, {})[each.about] = reason
             report.notes += [
-                f"{manifest.file}:{each.line}: {text!r} in the comment {IGNORE_ANNOTATION} names no rule: "
+                f"{file}:{each.line}: {text!r} in the comment {IGNORE_ANNOTATION} names no rule: "
                 "write CODE: REASON"
                 for text in (unread if codes or unread else [each.text])
             ]
     return found
+
+
+def _above(report: Report, manifest: Manifest | None) -> Mapping[str, str]:
+    """Return by code why comments above a List ignore a rule in all its items. They are read once for all."""
+    above = manifest.above if manifest else ()
+    if manifest and report.above[0] is not above:
+        found = _commented(report, manifest.file, above)
+        report.above = above, {code: next(iter(lines.values())) for code, lines in found.items()}
+    return report.above[1] if above else {}
 
 
 def _count(report: Report, subject: Subject) -> None:

@@ -10,6 +10,7 @@ import re
 from bisect import bisect
 from collections import deque
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import yaml
@@ -38,8 +39,8 @@ class Comment:
     position: int
 
 
-def comments_in(text: str, *, line: int) -> deque[Comment]:
-    """Return the comments for winpool in their order; ``line`` is that of the first line of ``text``."""
+def comments_in(text: str) -> deque[Comment]:
+    """Return the comments for winpool in the text of a file, in their order."""
     found = list(_COMMENT.finditer(text))
     lines = text.split("\n") if found else []
     own = len(lines) - 1
@@ -49,20 +50,27 @@ def comments_in(text: str, *, line: int) -> deque[Comment]:
         about = own
         while about < len(lines) and _NOTHING.fullmatch(lines[about]):
             about += 1
-            if comments and line + about == comments[0].line:
-                about = comments[0].about - line
+            if comments and 1 + about == comments[0].line:
+                about = comments[0].about - 1
                 break
-        comments.appendleft(Comment(each[1], each[2].strip(), line + own, line + about, end))
+        comments.appendleft(Comment(each[1], each[2].strip(), 1 + own, 1 + about, end))
     return comments
 
 
 def taken(comments: deque[Comment], node: yaml.Node) -> list[Comment]:
-    """Take the comments off that are before the end of a document; return those in no string of it."""
+    """Take the comments off that are before the end of a document; return those about a field of it.
+
+    Those in its strings are none. Those at its end that are about the next document are left for that one.
+    """
     found = []
     while comments and comments[0].position < node.end_mark.index:
         found.append(comments.popleft())
     strings = list(_strings(node, set())) if found else []
-    return [each for each in found if not _is_inside(each.position, strings)]
+    found = [each for each in found if not _is_inside(each.position, strings)]
+    last = node.end_mark.line + bool(node.end_mark.column)  # at column 0 the next document begins
+    end = bisect(found, last, key=attrgetter("about"))
+    comments.extendleft(reversed(found[end:]))
+    return found[:end]
 
 
 def _is_inside(position: int, strings: list[tuple[int, int]]) -> bool:

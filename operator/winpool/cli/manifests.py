@@ -11,8 +11,10 @@ import json
 import os
 import re
 import sys
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
@@ -28,6 +30,7 @@ from winpool.cli.lenient import Fields
 from winpool.cli.parsing import UsageError
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from winpool.api.spec import WindowsNodePoolSpec
@@ -72,7 +75,8 @@ class Manifest:
     """One object of a file; ``content`` is None where a document cannot be read.
 
     ``title`` is its place in the file, ``line`` where it begins. ``faults`` are lines and sentences: why it
-    cannot be read, or which keys are there twice. ``comments`` are those for winpool.
+    cannot be read, or which keys are there twice. ``comments`` are those for winpool, and ``above`` those
+    above the items of its List, one tuple for all of them.
     """
 
     file: str
@@ -82,6 +86,7 @@ class Manifest:
     faults: tuple[tuple[int, str], ...] = ()
     node: yaml.Node | None = field(default=None, repr=False)
     comments: tuple[Comment, ...] = ()
+    above: tuple[Comment, ...] = ()
     _maps: dict[int, Mapping[str, _Entry]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -329,14 +334,15 @@ def documents_of(file: str, text: str) -> Sequence[Manifest]:
     found = list(objects_of(file, text))
     if all(each.content is not None or each.title for each in found):
         return found
-    found, line, number, budget = [], 0, 0, _Budget()
+    found, rest, number = [], _Rest(comments_in(text)), 0
     for document in _split(text):
-        budget.values -= 1
-        read_now = list(objects_of(file, document, line=line, number=number, budget=budget))
-        line += document.count("\n")
+        rest.values -= 1
+        read_now = list(objects_of(file, document, number=number, rest=rest))
+        rest.line += document.count("\n")
+        rest.index += len(document)
         number += bool(read_now)
         found += read_now
-        if budget.values < 0:
+        if rest.values < 0:
             break
     return found
 
@@ -351,9 +357,15 @@ def _split(text: str) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class _Budget:
-    """How many values of a file are still to be read, and how many maps and lists are open."""
+class _Rest:
+    """What of a file is not read yet: comments, where its text begins, and how many values may be in it.
 
+    ``levels`` is how many maps and lists are open.
+    """
+
+    comments: deque[Comment]
+    line: int = 0
+    index: int = 0
     values: int = _MAX_VALUES
     levels: int = 0
 
@@ -361,21 +373,22 @@ class _Budget:
 class _Loader(yaml.SafeLoader):
     """Ends where a file has too much, before that is in memory."""
 
-    def __init__(self, text: str, budget: _Budget) -> None:
+    def __init__(self, text: str, rest: _Rest) -> None:
         super().__init__(text)
-        self.budget = budget
-        budget.levels = 0
+        self.line, self.index = rest.line, rest.index
+        self.rest = rest
+        rest.levels = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Compose a value: PyYAML does it here for each of them, by events of its parser."""
-        self.budget.values -= 1
-        if self.budget.values < 0 or self.budget.levels > _MAX_LEVELS:
+        self.rest.values -= 1
+        if self.rest.values < 0 or self.rest.levels > _MAX_LEVELS:
             told = f"more than {_MAX_VALUES:,} values in the file: not read from here; split it"
             next_event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise _TooMuchError(told if self.budget.values < 0 else _TOO_DEEP, next_event.start_mark.line)
-        self.budget.levels += 1
+            raise _TooMuchError(told if self.rest.values < 0 else _TOO_DEEP, next_event.start_mark.line)
+        self.rest.levels += 1
         node = super().compose_node(parent, index)
-        self.budget.levels -= 1
+        self.rest.levels -= 1
         return node
 
 
@@ -383,20 +396,17 @@ class _TooMuchError(Exception):
     """A limit is exceeded: which, and in which line, counted from 0."""
 
 
-def objects_of(
-    file: str, text: str, *, line: int = 0, number: int = 0, budget: _Budget | None = None
-) -> Iterator[Manifest]:
+def objects_of(file: str, text: str, *, number: int = 0, rest: _Rest | None = None) -> Iterator[Manifest]:
     """Yield the objects in the text of a file; what stands after a fault of YAML is not read.
 
-    ``line`` and ``number`` are how many lines and documents of the file stand before the text.
+    ``number`` is how many documents of the file stand before the text, which is the next of the ``rest``.
     """
     if text.lstrip().startswith("{"):
         text = text.replace("\t", " ")  # a blank in JSON, and a fault in YAML
-    before, line = line, line + 1
-    comments = comments_in(text, line=line)
+    rest = rest or _Rest(comments_in(text))
+    line = rest.line + 1
     try:
-        loader = _Loader(text, budget or _Budget())
-        loader.line = before
+        loader = _Loader(text, rest)
         while loader.check_node() and (node := loader.get_node()):
             line = _line(node)
             _check_size(node)
@@ -406,7 +416,8 @@ def objects_of(
             content = json.loads(json.dumps(loader.construct_document(node), default=str))
             number += content is not None
             contents = [content] if items is None else content["items"]
-            about = taken(comments, node)
+            comments = taken(rest.comments, node)
+            above = tuple(_about(comments, line, _line(parts[0]) - 1)) if items else ()
             for index, (part, inner) in enumerate(zip(parts, contents, strict=True)):
                 title = f"document {number}" if items is None else f"document {number}, item {index + 1}"
                 if inner is not None:
@@ -417,9 +428,8 @@ def objects_of(
                         content=inner,
                         faults=twice[index],
                         node=part,
-                        comments=tuple(
-                            each for each in about if _line(part) <= each.about <= part.end_mark.line + 1
-                        ),
+                        comments=tuple(_about(comments, _line(part), part.end_mark.line + 1)),
+                        above=above,
                     )
             if twice[-1]:
                 yield Manifest(file=file, line=line, title=f"document {number}", faults=twice[-1])
@@ -431,6 +441,12 @@ def objects_of(
         line = mark.line + 1 if mark else line
         told = getattr(error, "problem", None) or " ".join(str(error).split())
         yield Manifest(file=file, line=line, faults=((line, f"not YAML: {told}"),))
+
+
+def _about(comments: list[Comment], first: int, last: int) -> list[Comment]:
+    """Return those of ``comments``, which are in order, that are about a line from ``first`` to ``last``."""
+    line = attrgetter("about")
+    return comments[bisect_left(comments, first, key=line) : bisect_right(comments, last, key=line)]
 
 
 def _items(node: yaml.Node) -> list[yaml.Node] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from sarif_kit.validate import validation_errors  # type: ignore[import-untyped]
+from yaml import safe_load
 
 from harness.every import every
 from harness.windows_pods import CASES, Case
@@ -228,6 +229,8 @@ def test_a_comment_ignores_rules_for_a_field_and_all_below_it(
         ("          medium: Memory", "          medium: Memory # winpool.dev/other: W13: a"),
         ("          medium: Memory", "          medium: Memory # see winpool.dev/audit-ignore: W13: a"),
         ("          medium: Memory", f"          medium: Memory\n---\n{IGNORED}W13: a\n{PLAIN}"),
+        ("apiVersion: apps/v1", f"a: |\n  b\n  {IGNORED}W13: a\n---\napiVersion: apps/v1"),
+        ("apiVersion: apps/v1", f"a: [\n---\na: |\n  {IGNORED}W13: a\n---\napiVersion: apps/v1"),
     ],
 )
 def test_a_comment_elsewhere_ignores_nothing(plugin: Plugin, before: str, after: str) -> None:
@@ -252,6 +255,34 @@ def test_a_comment_is_for_one_item_of_a_list(plugin: Plugin) -> None:
     items[1] = f"{IGNORED}W13: a\n{items[1]}"
     ended = audited(plugin, "kind: List\nitems:\n" + "\n".join(items))
     assert codes(ended) == ["R17", "W13", "R17", "R17", "W13"]
+
+
+def test_a_comment_above_a_list_is_for_all_its_items_and_told_once(plugin: Plugin) -> None:
+    items = "".join(f"- {WEB}".replace("\n", "\n  ").rstrip() + "\n" for _ in range(2))
+    for before in (
+        f"{IGNORED}W13: a\nkind: List\nitems:\n",
+        f"apiVersion: v1\n{IGNORED}W13: a\nkind: List\nitems:\n",
+        f"kind: List\nitems: {IGNORED}W13: a\n",
+        f"kind: Service\n{IGNORED}W13: a\n---\nkind: List\nitems:\n",
+    ):
+        ended = audited(plugin, f"{before}{items}---\n{WEB}")
+        assert codes(ended) == ["R17", "R17", "R17", "W13"]
+        assert "; 2 ignored (W13: 2)" in ended.err[0]
+    ended = audited(plugin, f"{IGNORED}W13: a; X9\nkind: List\nitems:\n{items}")
+    assert [line for line in ended.err if "names no rule" in line] == [
+        "stdin:1: 'X9' in the comment winpool.dev/audit-ignore names no rule: write CODE: REASON"
+    ]
+
+
+@pytest.mark.parametrize("fault", ["", "---\na: [\n"])
+def test_a_comment_before_the_dashes_is_for_the_document_after_them(plugin: Plugin, fault: str) -> None:
+    for text in (
+        f"{WEB}{fault}{IGNORED}W13: a\n---\n# web\n{WEB}",
+        f"{json.dumps(safe_load(WEB))}\n{fault}{IGNORED}W13: a\n---\n{WEB}",
+    ):
+        ended = audited(plugin, text)
+        assert codes(ended) == ["R17", "W13", "R17"]
+        assert "; 1 ignored (W13: 1)" in ended.err[0]
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ def test_a_long_text_is_not_written_out_thousands_of_times() -> None:
 def test_a_file_has_a_million_values_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for all documents together, and holds while they are read."""
     monkeypatch.setattr(manifests, "_MAX_VALUES", 12)
-    monkeypatch.setattr(manifests._Budget.__init__, "__defaults__", (12, 0))
+    monkeypatch.setattr(manifests._Rest.__init__, "__defaults__", (0, 0, 12, 0))
     text = "a: 1\n---\nb: [\n---\nc: 1\n---\nd: 1\n" + "---\n" * 1000
     found = documents_of("pools.yaml", text)
     assert [each.content for each in found] == [{"a": 1}, None, {"c": 1}, None]
