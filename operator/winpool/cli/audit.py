@@ -53,7 +53,7 @@ from winpool.support.matrix import built_in
 from winpool.support.versions import Minor, parse_minor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from winpool.cli.comments import Comment
     from winpool.features.audit.audit import Finding
@@ -115,7 +115,7 @@ MOST_CONTAINERS: Final = 200
 """Of a workload that is judged. Rules compare containers with each other: thousands would take minutes."""
 
 _QUOTED: Final = 80
-"""Characters of an entry of an annotation that a note shows."""
+"""Characters of an entry of an annotation, or of the name of an object without pods, that a note shows."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -277,11 +277,20 @@ class Report:
 def _of_files(given: argparse.Namespace) -> Report:
     if given.pool is None:
         note_offline(given, why="no cluster is contacted")
-    return audited(read(given.filename, recursive=given.recursive, goes_on=True), given)
+    found = read(given.filename, recursive=given.recursive, keeps=_is_judged, goes_on=True)
+    return audited(found, given)
 
 
-def audited(found: Sequence[Manifest], given: argparse.Namespace) -> Report:
-    """Apply the rules to all workloads in files, with what is known of the nodes of a pool."""
+def _is_judged(content: Any) -> bool:
+    return kind_of(content) == RUNTIME_CLASS or workload_of(content, {}) is not None
+
+
+def audited(manifests: Iterable[Manifest], given: argparse.Namespace) -> Report:
+    """Apply the rules to all workloads in files, with what is known of the nodes of a pool.
+
+    Of what is not judged, as CRDs are, only the kind is kept until all files are read.
+    """
+    found = [each if _is_judged(each.content) else _unjudged(each) for each in manifests]
     contents = [each.content for each in found if each.content is not None]
     known = Read()
     if given.pool is not None:
@@ -295,6 +304,13 @@ def audited(found: Sequence[Manifest], given: argparse.Namespace) -> Report:
         if each.content is not None:
             _audit(report, each, each.content, given)
     return report
+
+
+def _unjudged(manifest: Manifest) -> Manifest:
+    if manifest.content is None:
+        return manifest
+    kind = {"kind": kind_of(manifest.content)[:_QUOTED], "metadata": {"name": manifest.name[:_QUOTED]}}
+    return replace(manifest, content=kind, node=None, comments=(), above=())
 
 
 def _of_cluster(given: argparse.Namespace) -> Report:

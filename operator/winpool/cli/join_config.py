@@ -20,7 +20,7 @@ from winpool.api.model import InvalidSpecError
 from winpool.api.quantity import bytes_of
 from winpool.api.selector import SelectorOperator
 from winpool.api.v1alpha1 import WindowsNodePool
-from winpool.cli.manifests import not_a_pool, read, told_faults, without_nulls
+from winpool.cli.manifests import Manifest, is_pool, read, told_faults, without_nulls
 from winpool.cli.parsing import (
     EndError,
     Exit,
@@ -190,10 +190,15 @@ def _from_file(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
     note_offline(given, why="with -f no cluster is contacted")
     if given.kubelet_version is None:
         raise UsageError("-f needs --kubelet-version too, such as --kubelet-version 1.34")
-    manifests = read(given.filename, recursive=given.recursive)
-    if broken := [each for each in manifests if each.content is None]:
+    named: list[Manifest] = []
+    broken: list[Manifest] = []
+    for each in read(given.filename, recursive=given.recursive, keeps=is_pool):
+        if each.content is None:
+            broken.append(each)
+        elif each.name == given.pool and is_pool(each.content):
+            named.append(each)
+    if broken:
         raise RefusedError(*(line for each in broken for line in told_faults(each)))
-    named = [each for each in manifests if each.name == given.pool and not_a_pool(each.content) is None]
     if len(named) != 1:
         where = ", ".join("stdin" if name == "-" else name for name in given.filename)
         many = f'{KIND} "{given.pool}" is in {where} {len(named)} times'

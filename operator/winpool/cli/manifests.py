@@ -31,7 +31,7 @@ from winpool.cli.parsing import UsageError
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from winpool.api.spec import WindowsNodePoolSpec
 
@@ -43,10 +43,11 @@ _URL: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 _TEXT, _TIME, _MERGE = (f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp", "merge"))
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _MAX_BYTES: Final = 32 * 1024 * 1024
-"""Of a file, and of a document with its aliases written out. The API server takes 3 MiB for an object."""
+"""Of a file, of a document with its aliases written out, and of what is kept of all files. The API server
+takes 3 MiB for an object."""
 _MAX_VALUES: Final = 1_000_000
-"""Of a file, and of a document with its aliases written out; keys count. They take 0.7 GB and 40 s to read,
-and are 16,000 small Deployments. 32 MiB have room for 16 million."""
+"""Likewise; keys count. They take 0.7 GB and 40 s to read, and are 16,000 small Deployments. 32 MiB have room
+for 16 million. There is one file in memory, and what is kept of those before it."""
 _MAX_LEVELS: Final = 64
 """Of maps and lists in each other. The deepest schemas of CRDs have about 40; functions of Python that call
 themselves for each level end at a few hundred."""
@@ -64,10 +65,27 @@ _PART: Final = re.compile(r"[^.\[\]]+|(?<=\[)[^\]]+")
 _GENERATED: Final = "xxxxx"
 """What the API server appends to generateName, in kind: five letters or digits."""
 
+_LONGEST_NAME: Final = 253
+"""Of an object of Kubernetes. A line about one that is skipped has no more of it.
+https://kubernetes.io/docs/concepts/overview/working-with-objects/names/"""
+
 _NOT_JUDGED: Final = ("apiVersion", "kind", "status")
 
 _Entry: TypeAlias = tuple[yaml.Node, yaml.Node]
 """A key of a map with its value; of an item of a list the item, twice."""
+
+
+class Size(NamedTuple):
+    """How large a node is with its aliases written out."""
+
+    values: int = 1
+    letters: int = 0
+    aliases: int = 0
+    levels: int = 0
+
+
+NO_SIZE: Final = Size()
+"""Of what is not kept, and is counted all the same: a line may be said of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +94,7 @@ class Manifest:
 
     ``title`` is its place in the file, ``line`` where it begins. ``faults`` are lines and sentences: why it
     cannot be read, or which keys are there twice. ``comments`` are those for winpool, and ``above`` those
-    above the items of its List, one tuple for all of them.
+    above the items of its List, one tuple for all of them. ``size`` is that of the content.
     """
 
     file: str
@@ -87,6 +105,7 @@ class Manifest:
     node: yaml.Node | None = field(default=None, repr=False)
     comments: tuple[Comment, ...] = ()
     above: tuple[Comment, ...] = ()
+    size: Size = NO_SIZE
     _maps: dict[int, Mapping[str, _Entry]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -126,7 +145,7 @@ class Manifest:
 
     def at(self, line: int, text: str) -> str:
         """Return ``text`` with its place before it."""
-        title = f"{self.title} ({self.name})" if self.name else self.title
+        title = f"{self.title} ({self.name[:_LONGEST_NAME]})" if self.name else self.title
         return f"{self.file}:{line}: {title}: {text}" if title else f"{self.file}:{line}: {text}"
 
 
@@ -149,10 +168,11 @@ def pools_in(names: Iterable[str], *, recursive: bool, judged: bool = True) -> P
     With ``judged`` only the valid ones are among the pools, and the others' faults are told.
     """
     found = PoolManifests()
-    for each in read(names, recursive=recursive):
+    for each in read(names, recursive=recursive, keeps=is_pool):
         refusal = None if each.content is None else not_a_pool(each.content)
         if refusal == "":
-            found.skipped.append(each.at(each.line, f"skipped, {each.content['kind']} is not {KIND}"))
+            kind = each.content["kind"][:_LONGEST_NAME]
+            found.skipped.append(each.at(each.line, f"skipped, {kind} is not {KIND}"))
             continue
         faults = [each.at(each.line, refusal)] if refusal else told_faults(each, judged=judged)
         found.faults += faults
@@ -198,6 +218,11 @@ def not_a_pool(content: Any) -> str | None:
     if str(version).partition("/")[0] == GROUP or str(kind).lower() == KIND.lower():
         return f'no matches for kind "{kind}" in version "{version}"; winpool has {KIND} in {API_VERSION}'
     return ""
+
+
+def is_pool(content: Any) -> bool:
+    """Whether an object is a pool."""
+    return not_a_pool(content) is None
 
 
 def faults_of(pool: Mapping[str, Any]) -> tuple[str, ...]:
@@ -276,13 +301,27 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def read(names: Iterable[str], *, recursive: bool, goes_on: bool = False) -> Sequence[Manifest]:
-    """Return the objects in files, folders and standard input (``-``). Raises UsageError.
+def read(
+    names: Iterable[str], *, recursive: bool, keeps: Callable[[Any], bool], goes_on: bool = False
+) -> Iterator[Manifest]:
+    """Yield the objects in files, folders and standard input (``-``), file by file. Raises UsageError.
 
-    With ``goes_on`` also those of a file that stand after a fault of YAML.
+    ``keeps`` says which contents the caller keeps. They are limited in all files together: at the limit
+    comes a fault, and no more is read. With ``goes_on`` also what stands after a fault of YAML is yielded.
     """
-    files = (file for name in names for file in _files(name, recursive=recursive))
-    return [each for file, content in files for each in _decoded(file, content, goes_on=goes_on)]
+    values, letters = 0, 0
+    for name in names:
+        for file, content in _files(name, recursive=recursive):
+            for each in _decoded(file, content, goes_on=goes_on):
+                size = each.size if each.faults or keeps(each.content) else NO_SIZE
+                values += size.values
+                letters += size.letters + sum(len(fault) for _, fault in each.faults)
+                if values > _MAX_VALUES or letters > _MAX_BYTES:
+                    many = f"more than {_MAX_VALUES:,} values or 32 MiB"
+                    fault = f"what counts of all files has {many}: not read from here; name fewer files"
+                    yield Manifest(file=file, line=each.line, faults=((each.line, fault),))
+                    return
+                yield each
 
 
 def _files(name: str, *, recursive: bool) -> Iterator[tuple[str, bytes]]:
@@ -379,6 +418,10 @@ class _Loader(yaml.SafeLoader):
         self.rest = rest
         rest.levels = 0
 
+    def get_mark(self) -> yaml.Mark:
+        """Return the place that is read. PyYAML's own has the whole text too, and so would each object."""
+        return yaml.Mark(self.name, self.index, self.line, self.column, None, None)
+
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Compose a value: PyYAML does it here for each of them, by events of its parser."""
         self.rest.values -= 1
@@ -409,7 +452,7 @@ def objects_of(file: str, text: str, *, number: int = 0, rest: _Rest | None = No
         loader = _Loader(text, rest)
         while loader.check_node() and (node := loader.get_node()):
             line = _line(node)
-            _check_size(node)
+            sizes = _sizes(node)
             items = _items(node)
             parts, seen = [node] if items is None else items, set[int]()
             twice = [tuple(_twice(each, seen)) for each in (*parts, node)]
@@ -430,6 +473,7 @@ def objects_of(file: str, text: str, *, number: int = 0, rest: _Rest | None = No
                         node=part,
                         comments=tuple(_about(comments, _line(part), part.end_mark.line + 1)),
                         above=above,
+                        size=sizes[id(part)],
                     )
             if twice[-1]:
                 yield Manifest(file=file, line=line, title=f"document {number}", faults=twice[-1])
@@ -457,34 +501,30 @@ def _items(node: yaml.Node) -> list[yaml.Node] | None:
     return items.value if items and is_list else None
 
 
-class _Size(NamedTuple):
-    """How large a node is with its aliases written out."""
+def _sizes(node: yaml.Node) -> Mapping[int, Size]:
+    """Return the sizes of a document and of all in it, by their identity.
 
-    values: int = 1
-    letters: int = 0
-    aliases: int = 0
-    levels: int = 0
-
-
-def _check_size(node: yaml.Node) -> None:
-    """Refuse a document that its aliases make too large; make texts of what is a text for kubectl."""
-    size, line = _size(node, {}), _line(node) - 1
+    Refuse one that its aliases make too large; make texts of what is a text for kubectl.
+    """
+    sizes: dict[int, Size] = {}
+    size, line = _size(node, sizes), _line(node) - 1
     if size.levels > _MAX_LEVELS:
         raise _TooMuchError(f"{_TOO_DEEP}, aliases included", line)
     if size.aliases > _MAX_ALIASES:
         raise _TooMuchError(f"more than {_MAX_ALIASES:,} uses of aliases, those in aliases included", line)
     if size.values > _MAX_VALUES or size.letters > _MAX_BYTES:
         raise _TooMuchError(f"more than {_MAX_VALUES:,} values or 32 MiB, aliases included", line)
+    return sizes
 
 
-def _size(node: yaml.Node, sizes: dict[int, _Size]) -> _Size:
+def _size(node: yaml.Node, sizes: dict[int, Size]) -> Size:
     """Make texts of dates and of 12:30, as they are for kubectl; return how large ``node`` is."""
     if isinstance(node, yaml.ScalarNode):
         if node.tag == _TIME or (node.tag in _NUMBERS and ":" in node.value):
             node.tag = _TEXT
-        sizes[id(node)] = _Size(letters=len(node.value))
+        sizes[id(node)] = Size(letters=len(node.value))
         return sizes[id(node)]
-    sizes[id(node)] = _Size()  # what an alias inside of it has: JSON refuses it
+    sizes[id(node)] = Size()  # what an alias inside of it has: JSON refuses it
     values, letters, aliases, levels = 1, 0, 0, 0
     is_map = isinstance(node, yaml.MappingNode)
     for each in itertools.chain.from_iterable(node.value) if is_map else node.value:
@@ -494,7 +534,7 @@ def _size(node: yaml.Node, sizes: dict[int, _Size]) -> _Size:
         letters += inner.letters
         aliases += inner.aliases + is_alias
         levels = max(levels, inner.levels)
-    sizes[id(node)] = _Size(values, letters, aliases, levels + 1)
+    sizes[id(node)] = Size(values, letters, aliases, levels + 1)
     return sizes[id(node)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from yaml import safe_load
 
 from harness.every import every
 from harness.windows_pods import CASES, Case
+from winpool.cli import manifests
 from winpool.cli.audit import MOST_CONTAINERS
 from winpool.cli.audit import audited as audited_report
 from winpool.cli.audit_facts import version_named
@@ -415,6 +417,24 @@ def test_a_folder_is_read_file_by_file(plugin: Plugin, tmp_path: Path) -> None:
     ended = plugin("audit", "-f", ".", "-R")
     assert {line.split(":")[0] for line in ended.out} == {"web.yaml"}
     assert ended.err[-1].endswith("; 1 object without pods that it can find (Pod).")
+
+
+def test_of_objects_that_are_not_judged_nothing_is_kept(
+    plugin: Plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a folder with the CRDs of a few operators would take gigabytes."""
+    monkeypatch.setattr(manifests, "_MAX_BYTES", 1024**2)  # Python takes as much to read a file
+    others = {f"k{number}": "v" * 50 for number in range(400)}
+    peaks = []
+    for count in (1, 2, 8):  # the first loads modules
+        for number in range(count):
+            (tmp_path / f"{number}.json").write_text(json.dumps({"kind": "ConfigMap", "data": others}))
+        tracemalloc.start()
+        ended = plugin("audit", "-f", ".")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert ended.err[-1].endswith(" without pods that it can find (ConfigMap).")
+    assert peaks[2] < 1.5 * peaks[1]
 
 
 def test_a_name_cannot_forge_a_line(plugin: Plugin) -> None:

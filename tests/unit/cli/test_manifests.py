@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -30,6 +32,10 @@ spec:
 
 def read(text: str) -> list[Manifest]:
     return list(objects_of("pools.yaml", text))
+
+
+def files(names: list[str], *, keeps: Callable[[Any], bool] = bool) -> Iterator[Manifest]:
+    return manifests.read(names, recursive=False, keeps=keeps, goes_on=True)
 
 
 def objects(text: str) -> list[Any]:
@@ -163,7 +169,7 @@ def test_a_file_that_is_too_large_or_no_text_is_named_and_the_others_are_read(
 ) -> None:
     (tmp_path / "a.yaml").write_bytes(content)
     written(tmp_path, A, "b.yaml")
-    first, second = manifests.read([str(tmp_path)], recursive=False, goes_on=True)
+    first, second = files([str(tmp_path)])
     assert (first.file, first.faults) == (str(tmp_path / "a.yaml"), ((1, told),))
     assert second.content == {"kind": "A"}
 
@@ -171,10 +177,45 @@ def test_a_file_that_is_too_large_or_no_text_is_named_and_the_others_are_read(
 def test_of_a_source_without_an_end_is_read_what_a_file_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/zero").open("rb") as endless:
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=endless))
-        (found,) = manifests.read(["-"], recursive=False, goes_on=True)
+        (found,) = files(["-"])
     assert found.faults == ((1, "larger than 32 MiB: not read; split it"),)
-    (found,) = manifests.read(["/dev/zero"], recursive=False, goes_on=True)
+    (found,) = files(["/dev/zero"])
     assert found.file == "/dev/zero"
+
+
+def test_files_are_read_one_after_the_other(tmp_path: Path) -> None:
+    found = files([written(tmp_path, A), "missing.yaml"])
+    assert next(found).content == {"kind": "A"}
+    with pytest.raises(EndError):
+        next(found)
+
+
+@pytest.mark.parametrize(("limit", "most", "count"), [("_MAX_VALUES", 12, 2), ("_MAX_BYTES", 24, 4)])
+def test_what_is_kept_of_all_files_is_limited_and_of_the_others_only_their_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, count: int
+) -> None:
+    """What is kept has 3 values and 5 letters here, and the others count as a value."""
+    monkeypatch.setattr(manifests, limit, most)
+    others = [written(tmp_path, B, f"b{number}.yaml") for number in range(4)]
+    kept = [written(tmp_path, A, f"a{number}.yaml") for number in range(9)]
+    *found, last = files([*others, *kept], keeps=lambda content: content["kind"] == "A")
+    assert [each.content["kind"] for each in found] == ["B"] * 4 + ["A"] * count
+    many = f"more than {manifests._MAX_VALUES:,} values or 32 MiB"
+    fault = f"what counts of all files has {many}: not read from here; name fewer files"
+    assert (last.file, last.content, last.faults) == (kept[count], None, ((1, fault),))
+
+
+def test_of_an_object_that_is_kept_nothing_of_its_file_remains(tmp_path: Path) -> None:
+    """PyYAML has the text of the whole file in the place of each value."""
+    file = written(tmp_path, f"{A}---\na: {'x' * 200_000}\n")
+    tracemalloc.start()
+    try:
+        kept = next(files([file]))
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 100_000
+    finally:
+        tracemalloc.stop()
+    assert kept.content == {"kind": "A"}
 
 
 @pytest.mark.parametrize(
@@ -271,7 +312,7 @@ def test_no_bytes_crash(content: bytes) -> None:
     with TemporaryDirectory() as folder:
         file = Path(folder, "a.yaml")
         file.write_bytes(content)
-        for each in manifests.read([str(file)], recursive=False, goes_on=True):
+        for each in files([str(file)]):
             assert each.content is not None or each.faults
             each.line_of("spec.template.spec.containers[0]: x")
 
