@@ -240,9 +240,9 @@ class Report:
     """What an audit found. ``ignored`` and ``below`` count findings that are not shown, by code.
 
     ``suppressed`` are those that are ignored, each with the reason, as SARIF has it. ``above`` are the
-    comments above the last List, and by code the reasons in them. ``problems`` are what
-    could not be read of the cluster, by why. ``images`` are workloads of which it is not known whether hosts
-    run their images, each with the reason.
+    comments above the last List, and by code the reasons in them. ``problems`` are what could not be read of
+    the cluster, by why. ``classes`` is how many RuntimeClasses are in the files. ``images`` are workloads of
+    which it is not known whether hosts run their images, each with the reason.
     """
 
     minor: Minor
@@ -260,18 +260,24 @@ class Report:
     runtime_classes: list[str] = field(default_factory=list)
     without_pods: list[str] = field(default_factory=list)
     images: dict[str, str] = field(default_factory=dict)
+    classes: int = 0
     errors: int = 0
+
+    @property
+    def has_judged(self) -> bool:
+        """Whether enough was known to judge anything."""
+        oses = [PodOS.WINDOWS, PodOS.LINUX]
+        if self.cluster.has_nodes or (self.cluster.hosts and self.cluster.image_build):
+            oses.append(PodOS.UNKNOWN)
+        is_class_judged = self.classes > 0 and self.cluster.has_nodes
+        return is_class_judged or any(self.judged[each] for each in oses)
 
     @property
     def code(self) -> Exit:
         """The exit code: no, could not tell, or yes."""
         if self.errors:
             return Exit.NO
-        oses = [PodOS.WINDOWS, PodOS.LINUX]
-        if self.cluster.has_nodes or (self.cluster.hosts and self.cluster.image_build):
-            oses.append(PodOS.UNKNOWN)
-        is_judged = any(self.judged[each] for each in oses)
-        return Exit.YES if is_judged and not self.unread and not self.problems else Exit.UNKNOWN
+        return Exit.YES if self.has_judged and not self.unread and not self.problems else Exit.UNKNOWN
 
 
 def _of_files(given: argparse.Namespace) -> Report:
@@ -359,6 +365,8 @@ def _audit(
         return
     if not workload.is_runtime_class:
         _count(report, subject)
+    elif manifest:
+        report.classes += 1
     reasons, unread = ignored(workload)
     reasons = {**_above(report, manifest), **reasons}
     if unread:
@@ -467,6 +475,8 @@ def _summary(report: Report) -> str:
         text += f"; {counted(report.judged[PodOS.LINUX], 'workload')} for Linux skipped"
     if report.unknown and report.cluster.has_nodes:
         text += f"; {counted(len(report.unknown), 'workload')} without any OS"
+    if report.classes:
+        text += f"; {report.classes} RuntimeClass{'es' if report.classes > 1 else ''} read"
     if report.unread:
         text += f"; {counted(len(report.unread), 'fault')} in documents"
     return text
@@ -474,9 +484,11 @@ def _summary(report: Report) -> str:
 
 def _not_judged(report: Report) -> str:
     """Return the one line that says what is not known, and why."""
-    said = [] if report.judged else ["no workload was found"]
+    said = [] if report.judged or report.has_judged else ["no workload was found"]
     if report.judged[PodOS.WINDOWS]:
         said.append(", ".join((*_missing(report.cluster), _ALWAYS)))
+    elif report.classes and not report.cluster.has_nodes:
+        said.append(f"{Needs.NODES} ({', '.join(rule.code for rule in RULES if rule.kind == RUNTIME_CLASS)})")
     if report.unknown and not report.cluster.has_nodes:
         said.append(
             f"{counted(len(report.unknown), 'workload')} without any OS ({listed(report.unknown)}): whether "
@@ -508,7 +520,7 @@ def _missing(cluster: Cluster) -> Iterator[str]:
 
 
 def _nothing(report: Report) -> str:
-    return "nothing" if report.unknown else "nothing, since every workload is for Linux"
+    return "nothing" if report.unknown or report.classes else "nothing, since every workload is for Linux"
 
 
 def _codes(count: Counter[str]) -> str:
@@ -537,6 +549,7 @@ def _content(report: Report) -> dict[str, Any]:
         "ignored": dict(report.ignored),
         "belowMinSeverity": dict(report.below),
         "workloads": {str(os): report.judged[os] for os in PodOS},
+        "runtimeClasses": report.classes,
         "unread": report.unread,
         "notes": report.notes,
         "notJudged": _not_judged(report),

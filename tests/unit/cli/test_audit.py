@@ -118,6 +118,17 @@ def test_where_there_is_nothing_to_judge_it_says_why(plugin: Plugin) -> None:
     ]
 
 
+def test_where_there_are_only_runtime_classes_it_says_so(plugin: Plugin) -> None:
+    ended = audited(plugin, f"{CLASS}{CLASS}")
+    assert (ended.code, ended.out) == (1, [])
+    assert ended.err == [
+        "0 workloads for Windows, Kubernetes 1.37: 0 findings; 2 RuntimeClasses read",
+        "Not judged: no workload was found; labels and taints of nodes (P10).",
+    ]
+    report = json.loads("\n".join(audited(plugin, CLASS, "-o", "json").out))
+    assert report["runtimeClasses"] == 1
+
+
 def test_nothing_is_clean_in_silence(plugin: Plugin) -> None:
     text = f"{PLAIN}---\n{CLEAN.replace('os: {name: windows}', 'runtimeClassName: win')}---\nkind: Service\n"
     ended = audited(plugin, text, "--min-severity", "Error")

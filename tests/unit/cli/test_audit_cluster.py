@@ -119,6 +119,13 @@ def subjects(ended: Ended) -> list[str]:
 
 RUNNING: Final = {"status": {"phase": "Running"}}
 NODES: Final = {f"{CORE}/nodes": [a_node()]}
+TAINT: Final = {"key": "os", "value": "windows", "effect": "NoSchedule"}
+RED_POOL: Final = {
+    "apiVersion": "winpool.dev/v1alpha1",
+    "kind": "WindowsNodePool",
+    "metadata": {"name": "win"},
+    "spec": {"nodeSelector": {"matchLabels": {"agentpool": "red"}}, "os": {"version": "2022"}},
+}
 
 
 def test_a_namespace_is_read_with_a_call_for_each_kind(audit: Callable[..., Ended]) -> None:
@@ -366,17 +373,27 @@ def test_a_runtime_class_of_the_cluster_is_judged(audit: Callable[..., Ended]) -
     assert ended.out[0].startswith("RuntimeClass/old: P10 Warning scheduling.nodeSelector: ")
 
 
+def test_runtime_classes_in_files_are_judged_for_the_nodes_of_a_pool(audit: Callable[..., Ended]) -> None:
+    answers: Object = {f"{CORE}/nodes": [a_node(labels={**WINDOWS, "agentpool": "red"}, taints=[TAINT])]}
+    answers[POOL] = RED_POOL
+    for tolerations, code in (([], "P10"), ([{"operator": "Exists"}], "")):
+        scheduling = {"nodeSelector": WINDOWS, "tolerations": tolerations}
+        content = {"kind": "RuntimeClass", "metadata": {"name": "old"}, "scheduling": scheduling}
+        ended = audit("-f", "-", "--pool", "win", stdin=json.dumps(content), answers=answers)
+        assert (ended.code, [each for each, _ in found(ended)]) == (0, [code] * bool(code))
+        assert ended.err[0].endswith("; 1 RuntimeClass read")
+        assert ended.err[-1] == "Not judged: nothing."
+
+
 def test_with_a_pool_its_nodes_are_the_hosts(audit: Callable[..., Ended]) -> None:
     pod = a_pod({"nodeSelector": {"kubernetes.io/os": "windows"}}, {"image": "acme/app:ltsc2025"})
-    pool = {
-        "apiVersion": "winpool.dev/v1alpha1",
-        "kind": "WindowsNodePool",
-        "metadata": {"name": "win"},
-        "spec": {"nodeSelector": {"matchLabels": {"agentpool": "red"}}, "os": {"version": "2022"}},
-    }
     red, blue = a_node("w1", {**WINDOWS, "agentpool": "red"}), a_node("w2", {**WINDOWS, "agentpool": "blue"})
     blue["status"]["nodeInfo"]["kernelVersion"] = "10.0.26100.1"
-    answers = {OF_NAMESPACE[7]: [an_object("a", pod, **RUNNING)], f"{CORE}/nodes": [red, blue], POOL: pool}
+    answers = {
+        OF_NAMESPACE[7]: [an_object("a", pod, **RUNNING)],
+        f"{CORE}/nodes": [red, blue],
+        POOL: RED_POOL,
+    }
     assert found(audit(answers=answers)) == [("P7", "Warning")]
     ended = audit("--pool", "win", answers=answers)
     assert found(ended) == [("W44", "Warning")]
