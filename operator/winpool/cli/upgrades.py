@@ -169,11 +169,9 @@ def _leader_problem(kubectl: Kubectl) -> str:
 
 def _with_pods(kubectl: Kubectl, cluster: Cluster, questions: Sequence[PoolQuestion]) -> Cluster:
     """Return ``cluster`` with what runs on its nodes, or with why that is not known."""
-    listing = kubectl.begin(lambda: _runtime_classes(kubectl))
     budgets, problem = _budgets(kubectl)
-    runtime_classes, unlisted = listing.result()
     try:
-        surveys = complete(lambda: _surveys(kubectl, questions, budgets, runtime_classes))
+        surveys, unlisted = complete(lambda: _surveys(kubectl, questions, budgets))
     except NotAskedError as error:
         is_forbidden = isinstance(error, KubectlError) and error.reason == "Forbidden"
         return replace(cluster, pods_problem=str(error), forbidden=is_forbidden)
@@ -184,13 +182,13 @@ def _with_pods(kubectl: Kubectl, cluster: Cluster, questions: Sequence[PoolQuest
 
 
 def _surveys(
-    kubectl: Kubectl,
-    questions: Sequence[PoolQuestion],
-    budgets: BudgetIndex | None,
-    runtime_classes: RuntimeClasses | None,
-) -> Mapping[str, Survey]:
-    """Return what runs on the nodes of each pool, by its UID. No pod is kept. Raises NotAskedError."""
-    surveyor = Surveyor(questions, budgets=budgets, runtime_classes=runtime_classes)
+    kubectl: Kubectl, questions: Sequence[PoolQuestion], budgets: BudgetIndex | None
+) -> tuple[Mapping[str, Survey], str]:
+    """Return what runs on the nodes of each pool, by its UID, and why RuntimeClasses are not known, if so.
+
+    No pod is kept. Raises NotAskedError.
+    """
+    surveyor = Surveyor(questions, budgets=budgets)
     started = datetime.now(UTC)
     work, unreadable = work_nodes(questions), set[str]()
     pages = kubectl.pages(PODS_PATH, lambda body: decode_pod_page(body, with_work=work), fieldSelector=BOUND)
@@ -201,7 +199,14 @@ def _surveys(
             if not lost.node:
                 raise NotAskedError(f"a pod cannot be read, and may be on any node: {lost}")
             unreadable.add(lost.node)
-    return surveyor.finish(started=started, finished=datetime.now(UTC), unreadable=unreadable)
+    runtime_classes, unlisted = _runtime_classes(kubectl)  # after the pods, as in the operator
+    surveys = surveyor.finish(
+        started=started,
+        finished=datetime.now(UTC),
+        runtime_classes=runtime_classes,
+        unreadable=unreadable,
+    )
+    return surveys, unlisted
 
 
 def _budgets(kubectl: Kubectl) -> tuple[BudgetIndex | None, str]:

@@ -6,11 +6,11 @@ last one took, so that the API server and the loop spend at most a fifth of thei
 the very same again and again (agents that do not get ready), the pauses grow. Without pools there is none.
 
 Where a pool has taints, all DaemonSets are listed once beside the pods, and where a pool asks for workloads,
-all PodDisruptionBudgets and RuntimeClasses before them. That this fails is a part of the answers, and fails
-no pass. In place of DaemonSets that cannot be listed those of the pass before count, since they only warn.
-Budgets are then asked for again by themselves, once a minute at most, and when they can be listed there is
-another pass: until then no node may be upgraded. Pods whose RuntimeClass is not known are judged by what they
-have.
+all PodDisruptionBudgets before them and all RuntimeClasses after them. That this fails is a part of the
+answers, and fails no pass. In place of DaemonSets that cannot be listed those of the pass before count, since
+they only warn. Budgets are then asked for again by themselves, once a minute at most, and when they can be
+listed there is another pass: until then no node may be upgraded. Pods whose RuntimeClass is not known are
+judged by what they have.
 
 A pass that fails gives no surveys, and those of the last successful one remain. Each has the time at which it
 was made; the reader decides how old is too old.
@@ -257,13 +257,9 @@ class PodPass:
 
     async def _pass(self, questions: tuple[PoolQuestion, ...]) -> None:
         with_work = work_nodes(questions)
-        budgets, runtime_classes = None, None
-        if with_work:
-            budgets, runtime_classes = await asyncio.gather(self._budgets(), self._runtime_classes())
+        budgets = await self._budgets() if with_work else None
         self._lacks_budgets = bool(with_work) and budgets is None
-        surveyor = Surveyor(
-            questions, budgets=budgets, runtime_classes=runtime_classes, is_exempt=self.is_exempt
-        )
+        surveyor = Surveyor(questions, budgets=budgets, is_exempt=self.is_exempt)
         started, began = self.clock.now(), self.clock.monotonic()
         # Beside the pods, so that lists of single nodes do not come first: people read what taints meet
         # anywhere before the first is written.
@@ -273,11 +269,17 @@ class PodPass:
             await lists_daemon_sets
         finally:
             lists_daemon_sets.cancel()
+        # After the pods: one that was created meanwhile may name a class that was created just before it.
+        runtime_classes = await self._runtime_classes() if with_work else None
         for _ in surveyor.add_daemon_sets(self._daemon_sets):
             await asyncio.sleep(0)
         finished = self.clock.now()
         self._surveys = surveyor.finish(
-            started=started, finished=finished, began=began, unreadable=listed.unreadable_nodes
+            started=started,
+            finished=finished,
+            began=began,
+            runtime_classes=runtime_classes,
+            unreadable=listed.unreadable_nodes,
         )
         self.stats.finished = finished.timestamp()
         self.stats.pods = listed.count

@@ -32,7 +32,7 @@ class _RuntimeClass(Base):
 RUNTIME_CLASSES_PATH: Final = "/apis/node.k8s.io/v1/runtimeclasses"
 
 LIST_SECONDS: Final = 10.0
-"""For the whole list. Clusters have a handful, and the pods are listed after it."""
+"""For the whole list. Clusters have a handful, and a pass over all pods ends with it."""
 
 _list: Final = ListReader(
     msgspec.json.Decoder(ListOf[_RuntimeClass]),

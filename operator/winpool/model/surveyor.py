@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from winpool.api.fields import HARD_EFFECTS
 from winpool.api.selector import NodeAgents
@@ -146,16 +146,17 @@ BUILDS_KEPT: Final = 16
 incomplete."""
 
 
-class WorkloadTally:
-    """Counts the pods of ``nodes``. ``budgets`` and ``runtime_classes`` are None where they are not known."""
+_Kind = tuple[PodShape, str, bool, str]
+"""What of its work makes the pods of a node different: shape, build, ``is_bound``, and RuntimeClass."""
 
-    def __init__(
-        self, nodes: Iterable[str], budgets: BudgetIndex | None, runtime_classes: RuntimeClasses | None
-    ) -> None:
+
+class WorkloadTally:
+    """Counts the pods of ``nodes``. ``budgets`` is None where they are not known."""
+
+    def __init__(self, nodes: Iterable[str], budgets: BudgetIndex | None) -> None:
         self._budgets = budgets
-        self._runtime_classes = runtime_classes
         self._nodes = {name: _NodeTally() for name in nodes}
-        self._shapes: dict[PodShape, int] = {}
+        self._kinds: dict[_Kind, int] = {}
 
     def add(self, pod: Pod, *, node: str) -> None:
         """Count ``pod``, which is on ``node``."""
@@ -168,42 +169,42 @@ class WorkloadTally:
         tally.used += pod.work.shape.requests
         if pod.is_evicted_by_drain:
             block = None if self._budgets is None else self._budgets.block_of(pod)
-            work = self._replacement(pod.work, tally) if pod.work.runtime_class else pod.work
-            tally.move(pod, work, shape=self._number(work.shape), block=block)
+            tally.move(pod, pod.work, kind=self._number(pod.work), block=block)
 
-    def _replacement(self, work: PodWork, tally: _NodeTally) -> PodWork:
-        """Return what the pod that replaces one with ``work`` has; where that is not known, what it has."""
-        name = work.runtime_class
-        if self._runtime_classes is not None and name not in self._runtime_classes:
-            keep_first(tally.missing_runtime_classes, name, limit=EXAMPLES_KEPT)
-            return work
-        added = None if self._runtime_classes is None else self._runtime_classes[name]
-        if added is None:
-            tally.runtime_classes_known = False
-            return work
-        return replacement_of(work, added)
-
-    def _number(self, shape: PodShape) -> int | None:
-        """Return the number of ``shape``; None where it is one too many."""
-        number = self._shapes.get(shape)
-        if number is None and len(self._shapes) < MOST_SHAPES:
-            number = self._shapes[shape] = len(self._shapes)
+    def _number(self, work: PodWork) -> int | None:
+        """Return the number of pods with ``work``; None where it is one too many."""
+        kind = (work.shape, work.build, work.is_bound, work.runtime_class)
+        number = self._kinds.get(kind)
+        if number is None and len(self._kinds) < MOST_SHAPES:
+            number = self._kinds[kind] = len(self._kinds)
         return number
 
-    def result(self, *, unreadable: Collection[str]) -> Mapping[str, Workload]:
-        """Return the workloads by the names of the nodes. ``unreadable`` have a pod that was not counted."""
-        shapes = tuple(self._shapes)
-        order = sorted(range(len(shapes)), key=lambda number: _place(shapes[number]))
-        places = {number: place for place, number in enumerate(order)}
+    def result(
+        self, *, runtime_classes: RuntimeClasses | None, unreadable: Collection[str]
+    ) -> Mapping[str, Workload]:
+        """Return the workloads by the names of the nodes. ``unreadable`` have a pod that was not counted.
+
+        ``runtime_classes`` are those from after the last pod was listed: a pod cannot be created before its
+        class, and so none of these has been created since.
+        """
+        replacements = [_replacement(each, runtime_classes) for each in self._kinds]
+        shapes = sorted({each.work.shape for each in replacements}, key=_place)
+        places = {shape: place for place, shape in enumerate(shapes)}
+        places_of = [places[each.work.shape] for each in replacements]
         pairs: dict[tuple[int, int], tuple[PodShape, int]] = {}
 
-        def moving(found: Counter[int]) -> tuple[tuple[PodShape, int], ...]:
-            there = sorted(found.items(), key=lambda each: places[each[0]])
-            return tuple([pairs.setdefault(each, (shapes[each[0]], each[1])) for each in there])
+        def moving(kinds: Mapping[int, int]) -> tuple[tuple[PodShape, int], ...]:
+            found = Counter[int]()
+            for kind, count in kinds.items():
+                found[places_of[kind]] += count
+            return tuple(
+                [pairs.setdefault(each, (shapes[each[0]], each[1])) for each in sorted(found.items())]
+            )
 
         return {
             name: tally.result(
-                moving(tally.moving),
+                moving(tally.kinds),
+                [(replacements[kind], count) for kind, count in tally.kinds.items()],
                 budgets_known=self._budgets is not None,
                 is_readable=name not in unreadable,
             )
@@ -211,30 +212,45 @@ class WorkloadTally:
         }
 
 
+class _Replacement(NamedTuple):
+    """What pods have that replace others, and the RuntimeClass that ``is_missing`` or is not known."""
+
+    work: PodWork
+    is_missing: bool = False
+    is_known: bool = True
+
+
+def _replacement(kind: _Kind, runtime_classes: RuntimeClasses | None) -> _Replacement:
+    """Return what replaces pods; where that is not known, what they have."""
+    shape, build, is_bound, name = kind
+    work = PodWork(shape, build, is_bound, runtime_class=name)
+    if not name:
+        return _Replacement(work)
+    if runtime_classes is not None and name not in runtime_classes:
+        return _Replacement(work, is_missing=True)
+    added = None if runtime_classes is None else runtime_classes[name]
+    return _Replacement(work, is_known=False) if added is None else _Replacement(replacement_of(work, added))
+
+
 @dataclass(slots=True)
 class _NodeTally:
-    """What was counted so far on one node."""
+    """What was counted so far on one node. ``kinds`` are the pods that a drain moves."""
 
     used: Requests = NOTHING_REQUESTED
-    moving: Counter[int] = field(default_factory=Counter)
-    builds: set[tuple[str, bool]] = field(default_factory=set)
-    undeclared: int = 0
+    kinds: Counter[int] = field(default_factory=Counter)
     blocks: list[Block] = field(default_factory=list)
     blocked: int = 0
     unmanaged: int = 0
     local: int = 0
     longest_grace: int = 0
     is_complete: bool = True
-    runtime_classes_known: bool = True
-    missing_runtime_classes: list[str] = field(default_factory=list)
 
-    def move(self, pod: Pod, work: PodWork, *, shape: int | None, block: Block | None) -> None:
+    def move(self, pod: Pod, work: PodWork, *, kind: int | None, block: Block | None) -> None:
         """Count a pod that a drain moves."""
-        if shape is None or (shape not in self.moving and len(self.moving) >= SHAPES_KEPT):
+        if kind is None or (kind not in self.kinds and len(self.kinds) >= SHAPES_KEPT):
             self.is_complete = False
         else:
-            self.moving[shape] += 1
-        self._declare(work)
+            self.kinds[kind] += 1
         if block is not None:
             self.blocked += 1
             if len(self.blocks) < BLOCKS_KEPT or block.pod < self.blocks[-1].pod:
@@ -244,33 +260,31 @@ class _NodeTally:
         self.local += work.is_local
         self.longest_grace = max(self.longest_grace, work.grace_seconds)
 
-    def _declare(self, work: PodWork) -> None:
-        declared = (work.build, work.is_bound)
-        if not work.build:
-            self.undeclared += 1
-        elif declared not in self.builds and len(self.builds) >= BUILDS_KEPT:
-            self.is_complete = False
-        else:
-            self.builds.add(declared)
-
     def result(
-        self, moving: tuple[tuple[PodShape, int], ...], *, budgets_known: bool, is_readable: bool
+        self,
+        moving: tuple[tuple[PodShape, int], ...],
+        replacements: Sequence[tuple[_Replacement, int]],
+        *,
+        budgets_known: bool,
+        is_readable: bool,
     ) -> Workload:
         """Return the workload of the node, with the shapes of its moving pods in order."""
+        builds = {(each.work.build, each.work.is_bound) for each, _ in replacements if each.work.build}
+        missing = {each.work.runtime_class for each, _ in replacements if each.is_missing}
         return Workload(
             used=self.used,
             moving=moving,
-            declared=tuple(DeclaredBuild(build, is_bound) for build, is_bound in sorted(self.builds)),
-            undeclared=self.undeclared,
+            declared=tuple(DeclaredBuild(*each) for each in sorted(builds)[:BUILDS_KEPT]),
+            undeclared=sum([count for each, count in replacements if not each.work.build]),
             blocks=tuple(self.blocks),
             blocked=self.blocked,
             budgets_known=budgets_known,
             unmanaged=self.unmanaged,
             local=self.local,
             longest_grace=self.longest_grace,
-            is_complete=self.is_complete and is_readable,
-            runtime_classes_known=self.runtime_classes_known,
-            missing_runtime_classes=tuple(self.missing_runtime_classes),
+            is_complete=self.is_complete and is_readable and len(builds) <= BUILDS_KEPT,
+            runtime_classes_known=all(each.is_known for each, _ in replacements),
+            missing_runtime_classes=tuple(sorted(missing)[:EXAMPLES_KEPT]),
         )
 
 
@@ -298,9 +312,9 @@ _LONGEST_SET_KEPT: Final = 32
 class Surveyor:
     """Gets every pod once, returns one survey for each question.
 
-    ``budgets`` are all PodDisruptionBudgets of the cluster, and ``runtime_classes`` all RuntimeClasses, None
-    where they are not known: they matter to questions that ask for workloads. ``is_exempt`` says of a
-    namespace that nothing is said of the templates there.
+    ``budgets`` are all PodDisruptionBudgets of the cluster, None where they are not known: they matter to
+    questions that ask for workloads. ``is_exempt`` says of a namespace that nothing is said of the templates
+    there.
     """
 
     def __init__(
@@ -308,7 +322,6 @@ class Surveyor:
         questions: Iterable[PoolQuestion],
         *,
         budgets: BudgetIndex | None = None,
-        runtime_classes: RuntimeClasses | None = None,
         is_exempt: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._tallies = [_PoolTally(question) for question in questions]
@@ -319,7 +332,7 @@ class Surveyor:
                 _, others = self._by_node.get(node, (node, ()))
                 self._by_node[node] = (node, (*others, tally))
         worked = work_nodes(tally.question for tally in self._tallies)
-        self._workloads = WorkloadTally(worked, budgets, runtime_classes) if worked else None
+        self._workloads = WorkloadTally(worked, budgets) if worked else None
         self._taints: frozenset[TaintKey] = frozenset().union(*(tally.intolerant for tally in self._tallies))
         self._judge = partial(_not_tolerated, self._taints)
         self._judge_once = lru_cache(maxsize=_SETS_KEPT)(self._judge)
@@ -366,15 +379,19 @@ class Surveyor:
         started: datetime,
         finished: datetime,
         began: float = 0.0,
+        runtime_classes: RuntimeClasses | None = None,
         unreadable: Collection[str] = (),
     ) -> dict[str, Survey]:
         """Return the surveys by the UIDs of the pools.
 
         Call it only after every pod of a complete list was seen. ``unreadable`` are the nodes with
         a pod that could not be read: they are not covered. ``began`` is when the list was started, in
-        monotonic seconds.
+        monotonic seconds. ``runtime_classes`` are all RuntimeClasses, listed after the pods; None where they
+        are not known. They matter to questions that ask for workloads.
         """
-        workloads = {} if self._workloads is None else self._workloads.result(unreadable=unreadable)
+        workloads: Mapping[str, Workload] = {}
+        if self._workloads is not None:
+            workloads = self._workloads.result(runtime_classes=runtime_classes, unreadable=unreadable)
         surveys: dict[str, Survey] = {}
         for tally in self._tallies:
             question = tally.question

@@ -526,12 +526,13 @@ def test_where_no_pool_asks_for_workloads_no_budgets_and_runtime_classes_are_lis
     played(scene)
 
 
-def test_where_one_does_they_are_listed_once_before_each_list_of_pods() -> None:
+def test_where_one_does_they_are_listed_once_with_each_list_of_pods() -> None:
     async def scene(stage: Stage) -> None:
         stage.pods = [worker()]
         stage.budgets = (Budget("shop", "web", labels={"app": "web"}),)
         await stage.play(3600)
-        assert stage.budget_lists == stage.runtime_class_lists == stage.lists
+        assert stage.budget_lists == stage.lists
+        assert stage.runtime_class_lists == about([each + stage.seconds for each in stage.lists])
         assert stage.with_work == [{"w1", "w2"}] * 6
         workloads = stage.survey("asks").workloads
         assert workloads is not None
@@ -658,6 +659,20 @@ def test_pools_with_upgrades_ask_for_workloads() -> None:
         "uid-of-plain": False,
         "uid-of-upgrading": True,
     }
+
+
+def test_a_runtime_class_that_is_created_while_pods_are_listed_is_not_missing() -> None:
+    """Its first pods are in the list, so it would close a gate until the next pass."""
+
+    async def scene(stage: Stage) -> None:
+        stage.on_list = lambda: setattr(stage, "runtime_classes", {"new": RuntimeClass()})
+        stage.pods = [a_pod("shop/web-1", work=some_work(runtime_class=name)) for name in ("new", "gone")]
+        await stage.play(3)
+        workloads = stage.survey().workloads
+        assert workloads is not None
+        assert workloads["w1"].missing_runtime_classes == ("gone",)
+
+    played(scene, a_question(TAINT, workloads=True))
 
 
 def test_runtime_classes_that_cannot_be_listed_fail_no_pass_and_their_pods_are_judged_by_what_they_have(

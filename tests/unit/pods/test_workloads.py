@@ -47,11 +47,12 @@ def surveyed(
     surveyor = Surveyor(
         questions or [a_question(workloads=True)],
         budgets=None if budgets is None else BudgetIndex(budgets),
-        runtime_classes=runtime_classes,
     )
     for pod in pods:
         surveyor.see(pod)
-    return surveyor.finish(started=NOON, finished=NOON, unreadable=frozenset(unreadable))
+    return surveyor.finish(
+        started=NOON, finished=NOON, runtime_classes=runtime_classes, unreadable=frozenset(unreadable)
+    )
 
 
 def workload(*pods: Pod, node: str = "w1", **how: Any) -> Workload:
