@@ -120,6 +120,14 @@ _QUOTED: Final = 80
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes on its command line."""
+    _add_what(parser)
+    _add_where(parser)
+    _add_which(parser)
+    add_output(parser, ("text", "json", "sarif"))
+
+
+def _add_what(parser: argparse.ArgumentParser) -> None:
+    """Add what is audited."""
     parser.add_argument(
         "names",
         metavar="KIND/NAME",
@@ -133,15 +141,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Audit the workloads of all namespaces of the cluster.",
     )
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
+
+
+def _add_where(parser: argparse.ArgumentParser) -> None:
+    """Add what it is judged for: hosts, images, and the API server."""
+    hosts = parser.add_mutually_exclusive_group()
+    hosts.add_argument(
         "--host-build",
         type=_version,
         metavar="BUILD",
         action="append",
         help="Judge for hosts with this Windows version: 10.0.20348.1607, 20348 or 2022. Can be repeated.",
     )
-    where.add_argument(
+    hosts.add_argument(
         "--pool", type=pool_name, metavar="POOL", help="Judge for the nodes of this pool in the cluster."
     )
     parser.add_argument(
@@ -151,10 +163,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="With --host-build, use this runtime of the hosts, such as containerd://1.7.24.",
     )
     parser.add_argument(
-        "--image-build",
-        type=_version,
-        metavar="BUILD",
-        help="Use this Windows version for all images.",
+        "--image-build", type=_version, metavar="BUILD", help="Use this Windows version for all images."
     )
     parser.add_argument(
         "--isolation",
@@ -163,18 +172,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Use this isolation mode of containers. Default: process.",
     )
     parser.add_argument(
-        "--explain",
-        type=_rule,
-        metavar="CODE",
-        help="Print what is known of this rule, such as W13, and exit.",
-    )
-    parser.add_argument(
         "--kubernetes",
         type=_minor,
         metavar="MINOR",
         help="Judge for the API server of this minor version. Default: that of the cluster, and with -f "
         f"{NEWEST}.",
     )
+
+
+def _add_which(parser: argparse.ArgumentParser) -> None:
+    """Add which rules are reported, or explained."""
     parser.add_argument(
         "--min-severity",
         type=Severity,
@@ -190,7 +197,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CODES",
         help="Do not report these rules, such as W34,R18. They are counted.",
     )
-    add_output(parser, ("text", "json", "sarif"))
+    parser.add_argument(
+        "--explain",
+        type=_rule,
+        metavar="CODE",
+        help="Print what is known of this rule, such as W13, and exit.",
+    )
 
 
 def run(given: argparse.Namespace) -> int:
