@@ -180,6 +180,8 @@ class _NodeStatus(Base):
 
 
 class _Node(Base):
+    """The part of core/v1 Node that is read."""
+
     metadata: _Metadata
     spec: _NodeSpec | None = None
     status: _NodeStatus | None = None
@@ -456,7 +458,7 @@ def _once(found: Iterable[_Workload]) -> Iterator[_Workload]:
 
 
 def _nodes_of(asking: _Asking) -> Callable[[], list[_Node] | None]:
-    return asking.listed("nodes", "/api/v1/nodes", _page_of_nodes)
+    return asking.listed("nodes", "/api/v1/nodes", page_of_nodes)
 
 
 def _classes_of(asking: _Asking) -> Callable[[], list[Object] | None]:
@@ -484,7 +486,8 @@ def _namespaces(asking: _Asking, namespace: str) -> Callable[[], list[Object] | 
     return result
 
 
-def _page_of_nodes(body: bytes) -> _Page[_Node]:
+def page_of_nodes(body: bytes) -> _Page[_Node]:
+    """Read a page of nodes."""
     page = _nodes.decode(body)
     return _Page(tuple(page.items or ()), page.metadata.continue_)
 
@@ -505,13 +508,14 @@ def _split(
     for each in nodes:
         labels = each.metadata.labels or {}
         if labels.get(OS_LABEL) != OS_WINDOWS:
-            linux.append(_host(each))
+            linux.append(host_of(each))
         elif selector is None or selects(selector, labels):
-            windows.append(_host(each))
+            windows.append(host_of(each))
     return windows, linux
 
 
-def _host(node: _Node) -> Host:
+def host_of(node: _Node) -> Host:
+    """Return what decides which pods a node takes and runs."""
     status, spec = node.status or _NodeStatus(), node.spec or _NodeSpec()
     info = status.node_info or NodeInfo()
     handlers = {

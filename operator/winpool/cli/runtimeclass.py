@@ -9,19 +9,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, WINDOWS_BUILD_LABEL
 from winpool.api.model import InvalidSpecError
 from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.cli.audit_reader import host_of, page_of_nodes
 from winpool.cli.join_config import Quoted, dumped
 from winpool.cli.kubectl import Kubectl
 from winpool.cli.parsing import Exit, RefusedError, note, pool_name
 from winpool.cli.reader import pool_content
 from winpool.features.judge import rows_of
-from winpool.kube.lists import ListPage
 from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR
-from winpool.kube.wire import Base, ListOf
 from winpool.ownership.selection import selects
 from winpool.support.matrix import built_in
 from winpool.support.rows import layered
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from winpool.api.spec import WindowsNodePoolSpec
+    from winpool.features.audit.cluster import Host
 
 SUMMARY: Final = "Print the RuntimeClass that fits a pool."
 
@@ -56,29 +54,6 @@ HANDLER: Final = "runhcs-wcow-process"
 """That of containerd on Windows for process isolation, the only one that Kubernetes supports."""
 
 
-class _Handler(Base):
-    name: str = ""
-
-
-class _Status(Base):
-    runtime_handlers: list[_Handler] | None = None
-
-
-class _Metadata(Base):
-    name: str = ""
-    labels: dict[str, str] | None = None
-
-
-class _Node(Base):
-    """The part of core/v1 Node that is read."""
-
-    metadata: _Metadata
-    status: _Status
-
-
-_nodes: Final = msgspec.json.Decoder(ListOf[_Node])
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes on its command line."""
     parser.add_argument(
@@ -94,13 +69,9 @@ def run(given: argparse.Namespace) -> int:
             spec = WindowsNodePool.from_object(content).spec
         except InvalidSpecError as error:
             raise RefusedError(*error.problems) from None
-        pages = kubectl.whole(NODES_PATH, _decode, labelSelector=WINDOWS_SELECTOR)
-    ours = [
-        each
-        for page in pages
-        for each in page.items
-        if selects(spec.node_selector, each.metadata.labels or {})
-    ]
+        pages = kubectl.whole(NODES_PATH, page_of_nodes, labelSelector=WINDOWS_SELECTOR)
+    nodes = (host_of(each) for page in pages for each in page.items)
+    ours = [each for each in nodes if selects(spec.node_selector, each.labels)]
     build = layered(built_in(), (), rows_of(spec.support_matrix)).build_of(spec.os.version)
     if build is None:
         note(
@@ -114,17 +85,9 @@ def run(given: argparse.Namespace) -> int:
     return Exit.YES
 
 
-def _decode(body: bytes) -> ListPage[_Node]:
-    page = _nodes.decode(body)
-    return ListPage(tuple(page.items or ()), page.metadata.resource_version, page.metadata.continue_)
-
-
-def handler_of(nodes: Sequence[_Node]) -> tuple[str, str]:
+def handler_of(nodes: Sequence[Host]) -> tuple[str, str]:
     """Return the handler for ``nodes``, and what is wrong with it; empty where nothing is."""
-    reported = {
-        each.metadata.name: {handler.name for handler in each.status.runtime_handlers or ()} - {""}
-        for each in nodes
-    }
+    reported = {each.names[0]: {*(each.handlers or ())} - {""} for each in nodes}
     silent = sorted(name for name, handlers in reported.items() if not handlers)
     if silent or not reported:
         who = f"{silent[0]} does not report its runtime handlers" if silent else "the pool has no nodes yet"

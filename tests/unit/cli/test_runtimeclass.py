@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.cli.join_config import dumped
-from winpool.cli.runtimeclass import HANDLER, _Node, class_of, handler_of
+from winpool.cli.runtimeclass import HANDLER, class_of, handler_of
+from winpool.features.audit.cluster import Host
 
 SMALLEST: dict[str, Any] = {"nodeSelector": {"matchLabels": {"agentpool": "a"}}, "os": {"version": "2022"}}
 
@@ -20,9 +20,8 @@ def a_spec(**more: Any) -> WindowsNodePoolSpec:
     return WindowsNodePoolSpec.model_validate(SMALLEST | more)
 
 
-def a_node(name: str, handlers: Collection[str] | None) -> _Node:
-    found = {} if handlers is None else {"runtimeHandlers": [{"name": each} for each in handlers]}
-    return msgspec.convert({"metadata": {"name": name}, "status": found}, _Node)
+def a_node(name: str, handlers: Collection[str] | None) -> Host:
+    return Host(names=(name,), handlers=None if handlers is None else dict.fromkeys(handlers, False))
 
 
 def test_it_selects_the_build_and_tolerates_the_taints() -> None:
