@@ -420,7 +420,7 @@ class _Loader(yaml.SafeLoader):
 
     def get_mark(self) -> yaml.Mark:
         """Return the place that is read. PyYAML's own has the whole text too, and so would each object."""
-        return yaml.Mark(self.name, self.index, self.line, self.column, None, None)
+        return yaml.Mark(self.name, self.index, self.line, self.column, None, 0)
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Compose a value: PyYAML does it here for each of them, by events of its parser."""
