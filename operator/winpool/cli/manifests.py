@@ -84,8 +84,7 @@ class Size(NamedTuple):
     levels: int = 0
 
 
-NO_SIZE: Final = Size()
-"""Of what is not kept, and is counted all the same: a line may be said of it."""
+_ONE_VALUE: Final = Size()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +104,7 @@ class Manifest:
     node: yaml.Node | None = field(default=None, repr=False)
     comments: tuple[Comment, ...] = ()
     above: tuple[Comment, ...] = ()
-    size: Size = NO_SIZE
+    size: Size = _ONE_VALUE
     _maps: dict[int, Mapping[str, _Entry]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -306,22 +305,42 @@ def read(
 ) -> Iterator[Manifest]:
     """Yield the objects in files, folders and standard input (``-``), file by file. Raises UsageError.
 
-    ``keeps`` says which contents the caller keeps. They are limited in all files together: at the limit
-    comes a fault, and no more is read. With ``goes_on`` also what stands after a fault of YAML is yielded.
+    ``keeps`` says which contents the caller keeps. They are limited in all files together, with their
+    comments: at the limit comes a fault, and no more is read. With ``goes_on`` also what stands after a fault
+    of YAML is yielded.
     """
-    values, letters = 0, 0
+    kept = _Kept()
     for name in names:
         for file, content in _files(name, recursive=recursive):
             for each in _decoded(file, content, goes_on=goes_on):
-                size = each.size if each.faults or keeps(each.content) else NO_SIZE
-                values += size.values
-                letters += size.letters + sum(len(fault) for _, fault in each.faults)
-                if values > _MAX_VALUES or letters > _MAX_BYTES:
+                kept.add(each, is_whole=bool(each.faults) or keeps(each.content))
+                if kept.values > _MAX_VALUES or kept.letters > _MAX_BYTES:
                     many = f"more than {_MAX_VALUES:,} values or 32 MiB"
                     fault = f"what counts of all files has {many}: not read from here; name fewer files"
                     yield Manifest(file=file, line=each.line, faults=((each.line, fault),))
                     return
                 yield each
+
+
+@dataclass(slots=True)
+class _Kept:
+    """How much is kept of all files; ``above`` are the comments of the last List, which its items share."""
+
+    values: int = 0
+    letters: int = 0
+    above: tuple[Comment, ...] = ()
+
+    def add(self, manifest: Manifest, *, is_whole: bool) -> None:
+        """Count an object, or with not ``is_whole`` that a line may be said of it."""
+        self.letters += sum(len(fault) for _, fault in manifest.faults)
+        if not is_whole:
+            self.values += 1
+            return
+        comments = manifest.comments
+        if manifest.above is not self.above:
+            comments, self.above = (*comments, *manifest.above), manifest.above
+        self.values += manifest.size.values + len(comments)
+        self.letters += manifest.size.letters + sum(len(each.text) for each in comments)
 
 
 def _files(name: str, *, recursive: bool) -> Iterator[tuple[str, bytes]]:

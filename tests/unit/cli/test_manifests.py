@@ -205,6 +205,18 @@ def test_what_is_kept_of_all_files_is_limited_and_of_the_others_only_their_numbe
     assert (last.file, last.content, last.faults) == (kept[count], None, ((1, fault),))
 
 
+def test_comments_of_what_is_kept_count_and_those_of_a_list_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comment = "# winpool.dev/audit-ignore: W13: a\n"
+    items = written(tmp_path, f"{comment * 5}kind: List\nitems: [\n{{kind: A}},\n{{kind: A}}]\n", "a.yaml")
+    one = written(tmp_path, f"{comment * 5}{A}", "b.yaml")
+    monkeypatch.setattr(manifests, "_MAX_VALUES", 19)
+    assert [each.content for each in files([items, one])] == [{"kind": "A"}] * 3
+    monkeypatch.setattr(manifests, "_MAX_VALUES", 18)
+    assert [each.content for each in files([items, one])] == [{"kind": "A"}, {"kind": "A"}, None]
+
+
 def test_of_an_object_that_is_kept_nothing_of_its_file_remains(tmp_path: Path) -> None:
     """PyYAML has the text of the whole file in the place of each value."""
     file = written(tmp_path, f"{A}---\na: {'x' * 200_000}\n")
