@@ -267,5 +267,4 @@ def test_thousands_of_pods_cost_seconds(world: World, shops: Shops) -> None:
     assert {name for name, _ in judged if "/ConfigMap/" in name} == {
         f"{shops.first}/ConfigMap/owner-{number}" for number in range(50) if number % 10
     }
-    print(f"CPU of the plugin and its kubectls: {spent:.2f} s")
     assert spent < CPU_SECONDS
