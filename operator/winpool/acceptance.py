@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from winpool.api.conditions import Reason
 from winpool.api.spec import Mode
 from winpool.features.contract.feature import ACCEPTABLE, Refusal, contract_refusal_of
 from winpool.features.feature import AllowedActions
@@ -22,6 +23,13 @@ def refusal_of(snapshot: Snapshot, members: Members) -> Refusal:
     spec = snapshot.pool.spec
     if spec is None or spec.upgrade is None or snapshot.pool.deleting:
         return ACCEPTABLE
+    if spec.upgrade.is_ours and not snapshot.guard.identity and not snapshot.guard.is_unknown:
+        return Refusal(
+            f"spec.upgrade.strategy is {spec.upgrade.strategy}, and the guard is not in force, so kubelets "
+            "could make the operator drain nodes. Apply deploy/operator/guard.yaml, or set the strategy to "
+            "Manual.",
+            Reason.GUARD_MISSING,
+        )
     wrong = unusable(spec.upgrade, spec.os, layers=layers_of(snapshot, spec), now=snapshot.now)
     said = next(wrong, "")
     return Refusal(said) if said else ACCEPTABLE

@@ -61,9 +61,10 @@ class Decision:
     and ``issues`` are all of its issues; ``pool_events`` are emitted once it was written. With
     ``keeps_status`` the present status stays until more is known. ``needs_pods`` asks for a list of all pods,
     soon, ``node_lists`` for a list of the pods of each of these nodes alone, ``pod_list_requests`` for those
-    that evictions need, ``sampled`` are the nodes whose memory is to be watched. At ``look_again`` time alone
-    may lead to another decision. ``has_nodes`` says whether the pool has nodes, also those that it releases,
-    and ``figures`` are for the metrics.
+    that evictions need, ``reads_attachments`` and ``reads_workloads`` for lists of VolumeAttachments and of
+    the controllers of pods, ``drains`` for a watch of PodDisruptionBudgets, ``sampled`` are the nodes whose
+    memory is to be watched. At ``look_again`` time alone may lead to another decision. ``has_nodes`` says
+    whether the pool has nodes, also those that it releases, and ``figures`` are for the metrics.
     """
 
     writes: Writes
@@ -78,6 +79,9 @@ class Decision:
     node_lists: tuple[Node, ...]
     sampled: tuple[Node, ...]
     pod_list_requests: tuple[PodListRequest, ...]
+    reads_attachments: bool
+    reads_workloads: bool
+    drains: bool
     look_again: datetime | None
     has_nodes: bool
     figures: Figures
@@ -129,6 +133,9 @@ def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decisi
         pod_list_requests=tuple(look for result in results for look in result.pod_list_requests)[
             :MOST_NODE_LISTS
         ],
+        reads_attachments=any(each.reads_attachments for each in results),
+        reads_workloads=any(each.reads_workloads for each in results),
+        drains=any(each.drains for each in results),
         look_again=look_again_at(results, reported, hold_ends=holds_end_at(nodes.notable), now=snapshot.now),
         has_nodes=any(each.claim in (Claim.OURS, Claim.LEFT) for each in members.all),
         figures=Figures()

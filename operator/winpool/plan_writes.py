@@ -24,6 +24,7 @@ from winpool.api.keys import RELEASE_FINALIZER, UPGRADE_STATE_LABEL
 from winpool.api.upgrade import UpgradeState
 from winpool.features.contract.feature import ContractResult
 from winpool.features.feature import AllowedActions, FeatureResult
+from winpool.features.upgrade.claims import is_with_actor
 from winpool.model.evidence import MOST_NODE_LISTS
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
 from winpool.model.pool import Attempts, Pool
@@ -113,12 +114,14 @@ def plan_writes(
     found = contract_result(results)
     awaiting = _awaiting_pods(snapshot, found, diffs, held=held) if may_write else ()
     stopped = _stopped_by_brake(found, are_listed_alone=len(awaiting) <= MOST_NODE_LISTS) if may_write else ()
+    with_actor = _released_with_actor(snapshot, members, is_released=allowed is AllowedActions.RELEASE)
     patches = tuple(
         [
             each.patch
             for each in free
             if each.patch is not None
             and each.patch.node.uid not in stopped
+            and each.patch.node.uid not in with_actor
             and not each.awaits_guard
             and not each.awaits_conditions
             and not attempts.holds_back(each.patch)
@@ -144,7 +147,13 @@ def plan_writes(
         restores_finalizer=is_lost,
         status_first=bool(patches) and _must_be_remembered_first(pool, allowed),
         patches=patches,
-        conditions=tuple([each.conditions for each in free if each.conditions is not None]),
+        conditions=tuple(
+            [
+                each.conditions
+                for each in free
+                if each.conditions is not None and each.conditions.node.uid not in with_actor
+            ]
+        ),
         evictions=_evictions(results, held=held) if allowed is AllowedActions.ACT else (),
         awaiting_pods=awaiting,
     )
@@ -207,6 +216,18 @@ def _stopped_by_brake(contract: ContractResult, *, are_listed_alone: bool) -> fr
     brakes = ((node.uid, contract.nodes[node.uid].held) for node in contract.node_lists)
     return frozenset(
         uid for uid, brake in brakes if brake.is_stale or (brake.wants_own_look and are_listed_alone)
+    )
+
+
+def _released_with_actor(snapshot: Snapshot, members: Members, *, is_released: bool) -> frozenset[str]:
+    """Return the UIDs of nodes that the pool gives back while someone may be at work on the machine.
+
+    They keep the cordon until the machine is back, or its time is over.
+    """
+    return frozenset(
+        each.node.uid
+        for each in members.all
+        if (each.claim is Claim.LEFT or is_released) and is_with_actor(each.node, now=snapshot.now)
     )
 
 

@@ -37,7 +37,6 @@ READS: Final = {
     "stateful sets": "/apis/apps/v1/statefulsets",
     "replication controllers": "/api/v1/replicationcontrollers",
     "jobs": "/apis/batch/v1/jobs",
-    "autoscalers": "/apis/autoscaling/v2/horizontalpodautoscalers",
 }
 """What is listed, and nothing else: no watch, and no read of a single object."""
 BUDGETS: Final = "/apis/policy/v1/poddisruptionbudgets"

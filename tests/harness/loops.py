@@ -29,6 +29,7 @@ from winpool.controllers.pod_pass import PodPass, Questions
 from winpool.controllers.pool import Reconciler
 from winpool.controllers.pools import Absences, Pools, Relister
 from winpool.controllers.queue import Dispatcher, PoolLoops
+from winpool.controllers.rollout_facts import RolloutFacts
 from winpool.controllers.services import Services
 from winpool.controllers.writes import ConditionApplier, NodePatcher
 from winpool.decide import FEATURES
@@ -45,6 +46,8 @@ from winpool.loops import Clock
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
 from winpool.model.pods import DaemonSet, Pod
+from winpool.model.pool import Pool
+from winpool.model.rollout import NOTHING_READ, KnownRollout
 from winpool.model.runtime_classes import RuntimeClasses
 from winpool.model.survey import PoolQuestion
 
@@ -306,6 +309,18 @@ class _Seen:
         self.ask_for_list = ask_for_list
 
 
+class _NoRollout:
+    """Nothing is read for rollouts: the pools of these tests upgrade no node."""
+
+    def want(self, pool: Pool, **wants: bool) -> None:
+        """No pool wants anything."""
+        assert not any(wants.values()), pool.name
+
+    def known(self) -> KnownRollout:
+        """Return that nothing is known."""
+        return NOTHING_READ
+
+
 class _Version:
     """A control plane that reports one version, and is asked for nothing else."""
 
@@ -449,6 +464,7 @@ class MemoryOperator:
             pod_pass=self.pod_pass,
             node_pods=self.node_pods,
             memory=self.memory,
+            rollout_facts=cast(RolloutFacts, _NoRollout()),
             upgrades=self.upgrades,
             taint_absent_since=TaintAbsentSince(monotonic=loop.time),
             features=features,

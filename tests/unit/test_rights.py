@@ -26,7 +26,6 @@ from gen.rights import (
     rights_of,
 )
 from harness.sources import tree_of
-from harness.unread import LISTED_LATER, MODULES_LATER, WATCHED_LATER
 from winpool.api.fence import EVICT, SYSTEM_PODS, eviction_policy
 from winpool.api.keys import CRD_NAME, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
 from winpool.kube.events import EventRecord
@@ -59,10 +58,6 @@ LISTED_ONLY: Final = {
 }
 """What no `ListWatch` is made for."""
 WITHOUT_A_RIGHT: Final = {("get", "version", ""): "everyone may read it"}
-NOT_YET: Final[set[Asked]] = {
-    *(("list", each, "") for each in LISTED_LATER),
-    *(("watch", each, "") for each in WATCHED_LATER),
-}
 BY_THE_FENCE: Final[Asked] = (EVICT, SYSTEM_PODS, "")
 """A right that no request needs: a policy asks whether the operator has it."""
 OF_THE_OPERATOR: Final = tuple(right for right in RIGHTS if right.role.account == SERVICE_ACCOUNT)
@@ -132,13 +127,13 @@ def test_requests_are_found() -> None:
 
 @pytest.mark.parametrize("right", OF_THE_OPERATOR, ids=lambda right: f"{right.verbs[0]} {right.resources[0]}")
 def test_the_operator_uses_every_right_that_it_has(right: Right) -> None:
-    assert granted(right) - asked() == granted(right) & {*NOT_YET, BY_THE_FENCE}
+    assert granted(right) - asked() == granted(right) & {BY_THE_FENCE}
 
 
 @pytest.mark.parametrize("right", RIGHTS, ids=lambda right: f"{right.verbs[0]} {right.resources[0]}")
 def test_the_modules_that_use_a_right_are_there(right: Right) -> None:
     for path in right.used_by:
-        assert (SOURCE / path).exists() is (path not in MODULES_LATER), path
+        assert (SOURCE / path).exists(), path
 
 
 def test_the_operator_has_a_right_for_every_request_that_it_makes() -> None:

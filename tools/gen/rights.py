@@ -355,17 +355,6 @@ RIGHTS: Final = (
         reason="The same for pods that a Job owns, which may be complete or suspended by then.",
         used_by=("kube/workloads.py",),
     ),
-    Right(
-        role=ROLLOUT,
-        group="autoscaling",
-        resources=("horizontalpodautoscalers",),
-        verbs=("list",),
-        reason=(
-            "Know which of these workloads an autoscaler may have made smaller meanwhile, so that the rollout"
-            " waits for no pods that are no longer wanted."
-        ),
-        used_by=("kube/workloads.py",),
-    ),
 )
 """All of it. In the order in which the manifest and the page have it."""
 

@@ -33,6 +33,8 @@ CONDITIONS: Final = (
                 "nodes until the spec is corrected. The message names the field.",
                 Reason.RESERVED_MEMORY_TOO_LARGE: "`reservedMemory` declares more than half of the "
                 "memory of every node of the pool.",
+                Reason.GUARD_MISSING: "The strategy of `upgrade` drains nodes, and the guard is not in "
+                "force, so kubelets could make the operator drain them.",
                 Reason.MISSING_PERMISSION: "The operator lacks a permission. The message has the exact rule.",
             },
         },
@@ -248,6 +250,7 @@ CONDITIONS: Final = (
                 Reason.SPEC_REJECTED: "Accepted is False because of the spec. See the condition Accepted.",
                 Reason.RESERVED_MEMORY_TOO_LARGE: "Accepted is False for this reason. See the condition "
                 "Accepted.",
+                Reason.GUARD_MISSING: "Accepted is False for this reason. See the condition Accepted.",
                 Reason.MISSING_PERMISSION: "Accepted is False because of a permission. See the condition "
                 "Accepted.",
             },

@@ -48,6 +48,7 @@ class Reason(StrEnum):
     END_OF_SUPPORT = "EndOfSupport"
     MAINTENANCE_WINDOW = "MaintenanceWindow"
     MEMORY_MISMATCH = "MemoryMismatch"
+    GUARD_MISSING = "GuardMissing"
     MISSING_PERMISSION = "MissingPermission"
     NODES_AVAILABLE = "NodesAvailable"
     NODES_GATED = "NodesGated"

@@ -17,6 +17,8 @@ class IssueReason(StrEnum):
     INTOLERANT_PODS = "IntolerantPods"
     VALIDATION_TIMED_OUT = "ValidationTimedOut"
     STARTUP_TAINT_STAYS = "StartupTaintStays"
+    UPGRADE_FAILED = "UpgradeFailed"
+    DRAIN_BLOCKED = "DrainBlocked"
     POD_LIST_FAILING = "PodListFailing"
     SYSTEMIC_PRESSURE = "SystemicPressure"
     UNATTRIBUTED_MEMORY = "UnattributedMemory"
@@ -99,6 +101,12 @@ ISSUES: Final = {
     IssueReason.STARTUP_TAINT_STAYS: "A taint of `startupTaints` is on nodes that have passed validation, or "
     "that got it from someone else before they joined. The operator removes only its own, once. No pod "
     "without a toleration is scheduled there until someone removes it.",
+    IssueReason.UPGRADE_FAILED: "The nodes did not reach their target in time, or were not drained in time "
+    "and `onTimeout` is Quarantine. They stay cordoned, and count for `maxFailedNodes`. With the annotation "
+    "winpool.dev/upgrade-retry their upgrade begins again.",
+    IssueReason.DRAIN_BLOCKED: "The nodes were not drained within `drain.timeoutSeconds`, or their volumes "
+    "did not detach. They stay cordoned, count for `maxBlockedNodes`, and the operator goes on trying. The "
+    "message names the pods and what keeps them.",
     IssueReason.POD_LIST_FAILING: "Nodes wait for a list of their pods, and the operator cannot list pods, "
     "or a list takes too long. It tries again after at most 30 seconds.",
     IssueReason.SYSTEMIC_PRESSURE: "More nodes are under memory pressure, or give no samples, than "

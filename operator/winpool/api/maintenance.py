@@ -82,6 +82,13 @@ MAX_PAUSE_REQUESTS: Final = 16
 """Owners of a request: teams and programs that watch one pool."""
 
 
+class NodesInWork(StrEnum):
+    """What becomes of nodes that the operator drains while someone requests a pause."""
+
+    FINISH = "Finish"
+    RESTORE = "Restore"
+
+
 class PauseRequest(ApiModel):
     """A request of one owner that no upgrade begins."""
 
@@ -97,6 +104,9 @@ class PauseRequest(ApiModel):
     """Who requests it: a team or a program. A string, required, once per list."""
     reason: str = Field(default_factory=str, max_length=MAX_REASON)
     """Why no upgrade may begin. A string of at most 256 characters, empty if absent."""
+    nodes_in_work: NodesInWork = Field(default_factory=lambda: NodesInWork.FINISH)
+    """What becomes of nodes that the operator drains. Finish: their upgrade goes on. Restore: they are
+    uncordoned, unless they are handed over already. A string, Finish if absent."""
 
 
 MAX_WINDOWS: Final = 16

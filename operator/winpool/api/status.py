@@ -82,12 +82,18 @@ class ControlPlaneSeen(ApiModel):
     """When the operator first saw this version without a change since. An RFC 3339 time, required."""
 
 
+MAX_CLAIM: Final = 4096
+"""Characters of a claim: as long as it may be on a node (``features/upgrade/claims.py``)."""
+
 MAX_SLOTS: Final = 64
 """More nodes of a pool than are upgraded at the same time in any cluster that Kubernetes supports."""
 
 
 class SlotState(StrEnum):
-    """What became of a slot. The states of a rollout come with it."""
+    """What became of a slot.
+
+    Where the operator drains nodes, it is the state of the upgrade (``UpgradeState``) once a node is claimed.
+    """
 
     RESERVED = "Reserved"
     """The node may be upgraded, and its upgrade has not begun."""
@@ -116,7 +122,8 @@ class Slot(ApiModel):
     """Reserved: the node may be upgraded. Begun: it is cordoned, not Ready or being deleted. Gone: it does
     not exist any more, and one of its name may come. Withdrawn: the node may not be upgraded any more, and
     `deadline` says when another one may be. Unused: the node had a slot and did not use it; this entry counts
-    for nothing. A string, required."""
+    for nothing. Where the operator drains nodes: Claimed, Draining, DrainBlocked, Drained, Upgrading,
+    Rejoining, Validating or Soaking, as the label of the node. A string, required."""
     since: Timestamp
     """When the node got the slot, or its upgrade began, or it was gone. An RFC 3339 time, required."""
     deadline: Timestamp | None = None
@@ -125,6 +132,9 @@ class Slot(ApiModel):
     boot_id: Annotated[str, Clipped(128)] = Field(default_factory=str, alias="bootID")
     """The `nodeInfo.bootID` of the node when it got the slot: another one says that the machine restarted. A
     string, empty if the node reports none."""
+    claim: Annotated[str, Clipped(MAX_CLAIM)] = Field(default_factory=str, exclude_if=operator.not_)
+    """From the hand-over on, what the annotation winpool.dev/upgrade of the node has, since a Node that is
+    deleted and created again loses it. JSON in a string, absent before."""
 
 
 MAX_TEMPLATE_LABELS: Final = 80

@@ -1,7 +1,7 @@
 """What a pool asks of OS upgrades: which nodes are due, what must be open before one may begin, and how.
 
-The operator decides and explains. Only the strategy Manual is accepted yet: the operator labels the nodes,
-and whoever upgrades them acts. Fields that only a rollout by the operator reads say so.
+Under the strategy Manual the operator decides, explains and labels the nodes, and others act. Under the other
+strategies it drains a node, hands it over to whoever patches its machine, and takes it back.
 
 Limits have schema defaults, tuned numbers have not: a default is stored in the object and stays as it was.
 """
@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from winpool.api.drain import Drain
+from winpool.api.drain import Drain, OnTimeout
 from winpool.api.fields import (
     DNS_SUBDOMAIN_PATTERN,
     KEY_SYNTAX,
@@ -69,7 +69,7 @@ DEFAULT_TRIGGERS: Final = (Trigger.OS_VERSION, Trigger.OS_REVISION, Trigger.REQU
 class UpgradeState(StrEnum):
     """How far the upgrade of a node is: the value of the label ``winpool.dev/upgrade-state``.
 
-    The states of a rollout come with it.
+    All but the first three are those of a rollout, in their order.
     """
 
     UP_TO_DATE = "UpToDate"
@@ -77,6 +77,26 @@ class UpgradeState(StrEnum):
     """The node is due, and it may be upgraded now: a permission, under the strategy Manual."""
     GATED = "Gated"
     """The node is due, and must not be upgraded now."""
+    CLAIMED = "Claimed"
+    """The operator is about to drain the node."""
+    DRAINING = "Draining"
+    """The node is cordoned, and its pods are evicted."""
+    DRAIN_BLOCKED = "DrainBlocked"
+    """The node was not drained in time. The operator goes on trying."""
+    DRAINED = "Drained"
+    """No pod is left that has to go; volumes may still have to detach."""
+    UPGRADING = "Upgrading"
+    """The node is cordoned, drained, and handed over to the actor."""
+    REJOINING = "Rejoining"
+    """Its machine has restarted or is another one, or the actor says that it is done."""
+    VALIDATING = "Validating"
+    """It is Ready at the target, and has to pass validation."""
+    SOAKING = "Soaking"
+    """It is schedulable again, and has to stay healthy for a time."""
+    FAILED = "Failed"
+    """It did not reach the target in time. It stays cordoned."""
+    QUARANTINED = "Quarantined"
+    """Only a person can say that its upgrade may begin again. It stays cordoned."""
 
 
 _PERCENT_PATTERN: Final = "^([0-9]|[1-9][0-9]|100)%$"
@@ -150,6 +170,14 @@ class JobActuator(ApiModel):
     """How long the Job may take, reboots included. Seconds, an integer, 7200 if absent."""
 
 
+class ExternalActuator(ApiModel):
+    """Another program that patches the machine."""
+
+    timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(default_factory=lambda: 7200)
+    """How long a node that is handed over may take until its machine has restarted, or the program reports
+    that it is done. Seconds, an integer, 7200 if absent."""
+
+
 class Actuator(ApiModel):
     """Who brings a drained machine to its target."""
 
@@ -158,6 +186,13 @@ class Actuator(ApiModel):
     the node. A string, required."""
     job: JobActuator | None = None
     """Which Job. Required for the type Job, and only there."""
+    external: ExternalActuator | None = None
+    """How long the other program may take. Only for the type External."""
+
+    @property
+    def timeout_seconds(self) -> int:
+        """How long it may take, reboots included, in seconds."""
+        return (self.job or self.external or ExternalActuator()).timeout_seconds
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -165,6 +200,12 @@ class Actuator(ApiModel):
             "must be given when `type` is Job, and only then",
             lambda self: (self.type is ActuatorType.JOB) == (self.job is not None),
             at=".job",
+        ),
+        Rule(
+            "self.type == 'External' || !has(self.external)",
+            "must be absent unless `type` is External",
+            lambda self: self.type is ActuatorType.EXTERNAL or self.external is None,
+            at=".external",
         ),
     )
 
@@ -175,18 +216,11 @@ DEFAULT_TOPOLOGY_KEY: Final = "topology.kubernetes.io/zone"
 class Upgrade(ApiModel):
     """Which nodes of the pool are due for an upgrade, and what must be open before one may begin."""
 
-    strategy: Annotated[
-        Strategy,
-        Rule(
-            "self == 'Manual'",
-            "must be Manual: the operator does not upgrade nodes itself yet; OnRequest and RollingUpdate "
-            "come with a later version",
-            lambda strategy: strategy is Strategy.MANUAL,
-        ),
-    ] = Strategy.MANUAL
-    """Who upgrades the nodes. Manual: you, or a program of yours; the operator reports and labels which nodes
-    may be upgraded. OnRequest (nodes with the annotation winpool.dev/upgrade-requested) and RollingUpdate
-    (all nodes that are due) come with a later version. A string, default Manual."""
+    strategy: Strategy = Strategy.MANUAL
+    """Who begins. Manual: you, or a program of yours; the operator reports and labels which nodes may be
+    upgraded. RollingUpdate: the operator drains one due node after the other, hands it over to the
+    `actuator`, and takes it back. OnRequest: the same, but only nodes with the annotation
+    winpool.dev/upgrade-requested. These two need the overlay `rollout`. A string, default Manual."""
     method: Method = Method.IN_PLACE
     """How a node is upgraded. InPlace: the same machine is patched, and keeps its release. Replace: a new
     machine takes its place, with any release. A string, default InPlace."""
@@ -269,3 +303,31 @@ class Upgrade(ApiModel):
     """Gates that count as open until a time, although they are closed. A list of at most 10, one per gate."""
     drain: Drain = Field(default_factory=Drain)
     """How a node is drained before its upgrade. If absent, the defaults of its fields apply."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the operator drains the nodes and hands them over."""
+        return self.strategy is not Strategy.MANUAL
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "self.strategy == 'Manual' || self.method == 'InPlace'",
+            "must be InPlace unless `strategy` is Manual: the operator does not replace machines yet",
+            lambda self: not self.is_ours or self.method is Method.IN_PLACE,
+            at=".method",
+        ),
+        Rule(
+            "self.strategy == 'Manual' || !has(self.actuator) || self.actuator.type == 'External'",
+            "must have the type External unless `strategy` is Manual: the operator runs no Jobs yet",
+            lambda self: not self.is_ours or self.actuator.type is ActuatorType.EXTERNAL,
+            at=".actuator",
+        ),
+        Rule(
+            "self.strategy == 'Manual' || !has(self.drain) || !has(self.drain.onTimeout)"
+            " || self.drain.onTimeout != 'Force'",
+            "must have another `onTimeout` than Force unless `strategy` is Manual: the operator deletes no "
+            "pods yet",
+            lambda self: not self.is_ours or self.drain.on_timeout is not OnTimeout.FORCE,
+            at=".drain",
+        ),
+    )

@@ -21,13 +21,14 @@ from winpool.controllers.pod_pass import PodPass, Questions
 from winpool.controllers.pool import Reconciler
 from winpool.controllers.pools import Absences, Pools, Relister
 from winpool.controllers.queue import Dispatcher, PoolLoops
+from winpool.controllers.rollout_facts import RolloutFacts
 from winpool.controllers.services import Services
 from winpool.controllers.sweep import Sweeper
 from winpool.controllers.writes import ConditionApplier, NodePatcher
 from winpool.decide import FEATURES
 from winpool.features.feature import Feature
 from winpool.features.memory.victims import is_system_namespace, namespaces_of
-from winpool.kube.budgets import BudgetCache, BudgetLister
+from winpool.kube.budgets import BudgetCache, BudgetLister, BudgetWatch
 from winpool.kube.client import Transport
 from winpool.kube.control_plane import ControlPlane
 from winpool.kube.daemon_sets import DaemonSetLister
@@ -38,7 +39,9 @@ from winpool.kube.nodes import WINDOWS_NODES, list_labelled, list_strays
 from winpool.kube.pods import PodLister
 from winpool.kube.pools import PoolKind
 from winpool.kube.runtime_classes import RuntimeClassLister
+from winpool.kube.volume_attachments import AttachmentLister
 from winpool.kube.watch import ListWatch
+from winpool.kube.workloads import WorkloadLister
 from winpool.kube.writer import Writer
 from winpool.loops import Clock
 from winpool.model.node import Node
@@ -115,6 +118,15 @@ class Controller:
             clock=clock,
             is_exempt=lambda namespace: namespace in unaudited or is_system_namespace(namespace),
         )
+        facts = RolloutFacts(
+            list_workloads=WorkloadLister(transport.request).list,
+            list_attachments=AttachmentLister(transport.request).list,
+            list_budgets=budgets.get,
+            open_watch=lambda changed: BudgetWatch(transport, on_change=changed, monotonic=monotonic),
+            pools=pools,
+            on_read=self._wake_pool,
+            clock=clock,
+        )
         answers = eviction_answers(memory, clock=clock)
         return Services(
             clock=clock,
@@ -155,7 +167,7 @@ class Controller:
             pod_pass=pod_pass,
             node_pods=NodePodLists(
                 list_pods=pods.list_node,
-                list_budgets=budgets.get,
+                list_budgets=facts.budgets,
                 pools=pools,
                 nodes=nodes.objects,
                 answers=answers,
@@ -164,6 +176,7 @@ class Controller:
                 clock=clock,
             ),
             memory=memory,
+            rollout_facts=facts,
             upgrades=ObservedMachines(
                 pools=pools,
                 nodes=nodes.objects,
@@ -202,6 +215,7 @@ class Controller:
             **memory,
             "pods": self._after_begin(services.pod_pass.run),
             "pods of nodes": self._after_begin(services.node_pods.run),
+            "rollouts": self._after_begin(services.rollout_facts.run),
             "version": self._after_begin(services.upgrades.run),
             "sweeper": self._after_begin(self._sweeper.run),
         }

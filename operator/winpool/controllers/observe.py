@@ -94,6 +94,7 @@ class Observer:
             lacking_fields=services.lacking_fields() or (),
             memory=NOTHING_KNOWN if services.memory is None else services.memory.known(pool),
             evictions=services.node_pods.evictions_of(pool),
+            rollout=services.rollout_facts.known(),
             upgrades=services.upgrades.known(pool),
             strays=None if services.strays is None else strays_of(pool, services.strays),
             attempts=attempts,

@@ -313,6 +313,12 @@ class Reconciler:
             services.pod_pass.ask()
         services.node_pods.want_surveys(pool, decision.node_lists)
         services.node_pods.want_for_evictions(pool, decision.pod_list_requests)
+        services.rollout_facts.want(
+            pool,
+            workloads=decision.reads_workloads,
+            attachments=decision.reads_attachments,
+            budgets=decision.drains,
+        )
         if services.memory is not None:
             services.memory.want(pool, decision.sampled)
 

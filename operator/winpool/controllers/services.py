@@ -15,6 +15,7 @@ from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
 from winpool.controllers.pod_pass import PodPass
 from winpool.controllers.pools import Pools, Relister
+from winpool.controllers.rollout_facts import RolloutFacts
 from winpool.controllers.writes import ConditionApplier, NodePatcher
 from winpool.decide import FEATURES
 from winpool.features.feature import Feature
@@ -84,6 +85,7 @@ class Services:
     pod_pass: PodPass
     node_pods: NodePodLists
     memory: MemoryCollector | None
+    rollout_facts: RolloutFacts
     upgrades: ObservedMachines
     taint_absent_since: TaintAbsentSince
     features: Sequence[Feature] = FEATURES

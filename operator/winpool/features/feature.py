@@ -108,7 +108,8 @@ class FeatureResult:
     need, the most urgent first, and ``needs_all_pods`` asks for a list of all pods. ``awaits_pods`` says
     that the first list of all pods since the start will show more: until then the status of this very spec
     stays. At ``requeue_at`` time alone may change what the feature desires. ``finishes`` says that it
-    desires the same under ``AllowedActions.FINISH``.
+    desires the same under ``AllowedActions.FINISH``. ``reads_attachments`` and ``reads_workloads`` ask for
+    lists of VolumeAttachments and of the controllers of pods, ``drains`` for a watch of PodDisruptionBudgets.
     """
 
     desired: Mapping[str, Desired] = field(default_factory=lambda: NONE)
@@ -122,6 +123,9 @@ class FeatureResult:
     awaits_pods: bool = False
     requeue_at: datetime | None = None
     finishes: bool = False
+    reads_attachments: bool = False
+    reads_workloads: bool = False
+    drains: bool = False
 
 
 Feature = Callable[["Snapshot", "Members", AllowedActions], FeatureResult]

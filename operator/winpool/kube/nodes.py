@@ -262,6 +262,7 @@ def _node(found: wire.NodeObject) -> Node:
         kubelet=_kubelet(status),
         kubelet_pressure=_STATUSES.get(kubelets.get("MemoryPressure", _NO_CONDITION).status, UNKNOWN),
         boot_id=_cut(info.boot_id, _SHORT),
+        system_uuid=_cut(info.system_uuid, _SHORT),
         allocatable=_allocatable_once(_amount(offers.cpu), _amount(offers.pods)),
     )
     record_of(node)  # read now, page by page; otherwise the first pass would read thousands at once

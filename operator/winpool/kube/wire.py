@@ -122,6 +122,7 @@ class NodeInfo(Base):
     container_runtime_version: str = ""
     os_image: str = ""
     boot_id: str = msgspec.field(default="", name="bootID")
+    system_uuid: str = msgspec.field(default="", name="systemUUID")
 
 
 class Resources(Base):

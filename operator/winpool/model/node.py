@@ -174,7 +174,8 @@ class Node:
     ``conditions`` have only those of the table of our keys (``api.node_keys``), conditions in the order of
     their types. ``kubelet_pressure`` is the status of the kubelet's own condition MemoryPressure, "Unknown"
     where it is absent. ``boot_id`` is that of ``nodeInfo``, empty where it reports none: another
-    one means that the machine was started again. ``resource_version`` is the server's own text.
+    one means that the machine was started again. ``system_uuid`` is that of the machine, also from there.
+    ``resource_version`` is the server's own text.
     """
 
     name: str
@@ -194,6 +195,7 @@ class Node:
     kubelet: KubeletEndpoint = KubeletEndpoint()
     kubelet_pressure: str = "Unknown"
     boot_id: str = ""
+    system_uuid: str = ""
     allocatable: Allocatable = Allocatable()
 
 

@@ -11,6 +11,7 @@ from winpool.model.node import Node, NodeCondition
 from winpool.model.node_pods import NOTHING_EVICTED, KnownEvictions
 from winpool.model.pool import Attempts, GuardState, KnownIssue, KnownUpgrades, OtherPools, Pool
 from winpool.model.pressure import NOTHING_KNOWN, KnownMemory
+from winpool.model.rollout import NOTHING_READ, KnownRollout
 from winpool.model.survey import KnownPods
 from winpool.support.judge import Basis
 
@@ -42,6 +43,7 @@ class Snapshot:
     guard: GuardState = field(default_factory=GuardState)
     memory: KnownMemory = NOTHING_KNOWN
     evictions: KnownEvictions = NOTHING_EVICTED
+    rollout: KnownRollout = NOTHING_READ
     upgrades: KnownUpgrades = field(default_factory=KnownUpgrades)
     attempts: Attempts = field(default_factory=Attempts)
     strays: tuple[Node, ...] | None = ()

@@ -64,6 +64,9 @@ CLASSIFIED: Final = frozenset({DrainBlock.UNMANAGED, DrainBlock.EMPTY_DIR, Drain
 """With one of these no pod of the node is evicted, as by ``kubectl drain``: the drain cannot end, and would
 disrupt the others for nothing."""
 
+FORESEEN: Final = frozenset({DrainBlock.GANG, DrainBlock.SUB_PATHS, DrainBlock.TOLERATES_CORDON})
+"""What only warns of a drain that has not begun: the pods may leave all the same."""
+
 STUCK_SECONDS: Final = 60
 """How long after its grace a pod counts as stuck. A kubelet under load needs some seconds more than the grace
 to remove one; the containers of Windows pods hang for days (Windows-Containers#106)."""

@@ -25,8 +25,9 @@ from winpool.api.keys import (
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.features.feature import Stage
-from winpool.features.judge import Judge, Judged
+from winpool.features.judge import AS_ASKED, Judge, Judged, release_of
 from winpool.features.reserved_memory import Reserved, ReservedMemoryJudge, ReservedVerdict
+from winpool.features.upgrade.claims import Target
 from winpool.features.upgrade.records import DueReason, because
 from winpool.model.node import Node
 from winpool.model.pool import Surprise, SurpriseKind
@@ -69,6 +70,11 @@ class DueJudge:
             due = (*found.due, requested(node))
             return Found(found.judged, tuple(sorted(due, key=lambda each: _IN_ORDER[each.trigger])))
         return found
+
+    def runs(self, node: Node, target: Target) -> bool:
+        """Whether ``node`` is known to run ``target``, which may be that of an earlier spec."""
+        asked = self._os.model_copy(update={"version": target.version, "target_revision": target.revision})
+        return release_of(self._judge.judge(node).judgement, asked, layers=self.layers) is AS_ASKED
 
     def build_of(self, node: Node) -> str:
         """Return the build of Windows that ``node`` reports, such as 10.0.20348; empty where unknown."""

@@ -1,33 +1,35 @@
 """Judges the OS upgrades of a pool: which nodes are due, what keeps them from it, and the label that says so.
 
-It cordons and drains nothing. The label ``winpool.dev/upgrade-state`` of a node is all that it wants.
-``Required`` is a permission: it is given only where it is known that the node is due, every gate permits,
-nothing stops it, and the status has a slot for it (``slots``). It is withdrawn, as ``Gated``, wherever that
-is not so. Where the operator may not write (Paused, DryRun, a hold, a spec that is not accepted), only a
-permission is withdrawn. Without ``spec.upgrade`` there is no label.
+Under the strategy Manual the label ``winpool.dev/upgrade-state`` of a node is all that it wants. ``Required``
+is a permission: it is given only where it is known that the node is due, every gate permits, nothing stops
+it, and the status has a slot for it (``slots``). It is withdrawn, as ``Gated``, wherever that is not so.
+Where the operator may not write (Paused, DryRun, a hold, a spec that is not accepted), only a permission is
+withdrawn. Without ``spec.upgrade`` there is no label. Under the other strategies the operator takes the nodes
+through their upgrade itself (``rollout``), and ends what it has begun under any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Final
 
 import msgspec
 
-from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.api.maintenance import Gate
+from winpool.api.keys import UPGRADE_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
+from winpool.api.maintenance import Gate, NodesInWork
 from winpool.api.spec import OperatingSystem, WindowsNodePoolSpec
-from winpool.api.status import Slot, SlotState
+from winpool.api.status import MAX_SLOTS, Slot, SlotState
 from winpool.api.text import later
-from winpool.api.upgrade import Upgrade, UpgradeState
+from winpool.api.upgrade import Strategy, Trigger, Upgrade, UpgradeState
 from winpool.features.feature import AllowedActions
 from winpool.features.judge import unknown_release
 from winpool.features.upgrade.capacity import CapacityJudge
+from winpool.features.upgrade.claims import Claim, Done, Target, claim_of, has_claim, is_with_actor
 from winpool.features.upgrade.due import DueJudge, Found
-from winpool.features.upgrade.findings import surprise_findings, upgrade_findings
+from winpool.features.upgrade.findings import rollout_findings, surprise_findings, upgrade_findings
 from winpool.features.upgrade.gates.table import NODE_GATES, POOL_GATES
 from winpool.features.upgrade.gates.world import (
     World,
@@ -36,15 +38,26 @@ from winpool.features.upgrade.gates.world import (
     pool_stops,
     to_remember,
 )
-from winpool.features.upgrade.plan import in_line
+from winpool.features.upgrade.plan import PlannedNode, in_line
 from winpool.features.upgrade.records import (
     NO_UPGRADES,
     GateFinding,
     NodeUpgrade,
+    RolloutResult,
     UpgradeOverview,
     UpgradeResult,
 )
-from winpool.features.upgrade.slots import Line, held_slots, is_labelled, is_unused, slots_of
+from winpool.features.upgrade.rollout import NOTHING_ROLLED, rollout
+from winpool.features.upgrade.slots import (
+    NONE_GIVEN,
+    Given,
+    Line,
+    held_slots,
+    is_labelled,
+    is_unused,
+    slots_of,
+)
+from winpool.features.upgrade.states import RolloutView
 from winpool.features.upgrade.windows import UnusableWindowError, opening, overrides_of, read_window
 from winpool.model.node import Node, hold_end, is_held
 from winpool.model.pool import SURPRISE_SECONDS
@@ -57,6 +70,16 @@ _IN_STATE: Final[Mapping[str, Desired]] = {
     each.value: Desired(labels={UPGRADE_STATE_LABEL: each.value}) for each in UpgradeState
 }
 _LEFT: Final = Desired(labels={UPGRADE_STATE_LABEL: KEEP})
+_REMEMBERED: Final[Mapping[Desired, Desired]] = {
+    each: replace(each, annotations={UPGRADE_ANNOTATION: KEEP})
+    for each in (*_IN_STATE.values(), _LEFT, NOTHING_DESIRED)
+}
+
+
+def with_history(node: Node, desired: Desired) -> Desired:
+    """Return ``desired``, and that the node keeps what it remembers of its last upgrade."""
+    is_done = UPGRADE_ANNOTATION in node.annotations and isinstance(claim_of(node), Done)
+    return _REMEMBERED[desired] if is_done else desired
 
 
 def state_without_due(node: Node, *, is_unknown: bool) -> UpgradeState | None:
@@ -113,12 +136,18 @@ def unusable(upgrade: Upgrade, os: OperatingSystem, *, layers: Layered, now: dat
 def upgrade(snapshot: Snapshot, members: Members, allowed: AllowedActions) -> UpgradeResult:
     """Return which nodes of the pool are due, what keeps them from being upgraded, and their labels."""
     if allowed is AllowedActions.RELEASE:
-        return NO_UPGRADES
+        return UpgradeResult(requeue_at=_ends_with_actor(members, now=snapshot.now))
     spec = snapshot.pool.spec
     block = spec.upgrade if spec else None
     if spec is None or block is None:
         return _without_block(snapshot, members, allowed)
     return _Pass(snapshot, members, spec, block, allowed).result()
+
+
+def _ends_with_actor(members: Members, *, now: datetime) -> datetime | None:
+    """Return when the first node that is handed over may be released, whatever the actor does."""
+    claims = [claim_of(each.node) for each in members.all if is_with_actor(each.node, now=now)]
+    return min((each.deadline for each in claims if isinstance(each, Claim) and each.deadline), default=None)
 
 
 def target_of(os: OperatingSystem) -> str:
@@ -161,17 +190,18 @@ class _Pass:
 
     def result(self) -> UpgradeResult:
         """Return what is wanted and found."""
-        judge = self._judge.judge
-        found = [(node, judge(node)) for node in self._nodes]
+        found = [(node, self._judge.judge(node)) for node in self._nodes]
         due = [(node, each) for node, each in found if each.due]
-        held = self._held_slots()
+        names = {node.name: node for node in self._nodes}
+        manual = [each for each in self._standing if not self._is_of_rollout(each, names)]
+        held = self._held_slots(manual, names)
         world = World(
             self.snapshot,
             self.spec,
             self.block,
             layers=self._judge.layers,
             nodes=self._nodes,
-            in_slots=frozenset(each.node for each in held),
+            in_slots={*(each.node for each in held), *self._in_rollout},
         )
         gates = tuple(self._overrides.on(each.judge(world)) for each in POOL_GATES)
         stops = tuple(
@@ -188,32 +218,38 @@ class _Pass:
         up_to_date = len(found) - len(due) - len(unknown)
         is_open = not stops and all(each.permits for each in gates)
         opens = {each.node.name: self._opens(each) for each in judged}
-        waiting = [each for each in judged if is_open and opens[each.node.name] is not False]
-        line = Line(
-            nodes={node.name: node for node in self._nodes},
-            due={*unknown, *(node.name for node, _ in due)},
-            waiting={
-                each.node: each.upgrade.node for each in in_line(waiting, self.block, up_to_date=up_to_date)
-            },
-            unclear={name for name, is_clear in opens.items() if is_clear is None},
-            allowed=world.allowed or 0,
-            now=self._now,
-            is_new_spec=self.snapshot.pool.status.observed_generation != self.snapshot.pool.generation,
+        waiting = in_line(
+            [each for each in judged if is_open and opens[each.node.name] is not False],
+            self.block,
+            up_to_date=up_to_date,
         )
-        given = slots_of(self.snapshot.pool.status.slots, held, line)
+        given = NONE_GIVEN
+        if not self.block.is_ours:
+            line = Line(
+                nodes=names,
+                due={*unknown, *(node.name for node, _ in due)},
+                waiting={each.node: each.upgrade.node for each in waiting},
+                unclear={name for name, is_clear in opens.items() if is_clear is None},
+                allowed=max((world.allowed or 0) - len(self._in_rollout), 0),
+                now=self._now,
+                is_new_spec=self.snapshot.pool.status.observed_generation != self.snapshot.pool.generation,
+            )
+            given = slots_of(manual, held, line)
         permits = _Permits(
             given.permitted,
             frozenset(each.node for each in given.slots if each.state == SlotState.BEGUN),
             is_open=is_open,
             may_continue=not stops and all(map(partial(_lets_continue, world), gates)),
         )
+        rolled = self._rolled(found, waiting, {name for name, is_clear in opens.items() if is_clear}, world)
         upgrades = {
             each.node.uid: msgspec.structs.replace(
-                each, state=permits.state_of(each.node, opens=opens[each.node.name])
+                each,
+                state=(step.state if (step := rolled.steps.get(each.node.name)) else None)
+                or permits.state_of(each.node, opens=opens[each.node.name]),
             )
             for each in judged
         }
-        desired = {node.uid: self._desired(node, each, upgrades.get(node.uid)) for node, each in found}
         overview = UpgradeOverview(
             target=target_of(self.spec.os),
             gates=gates,
@@ -221,31 +257,119 @@ class _Pass:
             due=tuple(upgrades.values()),
             unknown=unknown,
             up_to_date=up_to_date,
-            slots=given.slots,
+            slots=(*given.slots, *rolled.slots)[:MAX_SLOTS],
             in_force=self._overrides.in_force,
             expired=self._overrides.expired,
             control_plane=to_remember(self.snapshot),
+            rollout=rolled if self.block.is_ours or rolled.steps else None,
         )
-        surprises = self.snapshot.upgrades.surprises
+        return self._reported(overview, found, upgrades, given)
+
+    def _reported(
+        self,
+        overview: UpgradeOverview,
+        found: Sequence[tuple[Node, Found]],
+        upgrades: Mapping[str, NodeUpgrade],
+        given: Given,
+    ) -> UpgradeResult:
+        """Return the result: what is wanted on the nodes, and what is found."""
+        rolled = overview.rollout or NOTHING_ROLLED
+        desired = {
+            node.uid: self._desired(node, each, upgrades.get(node.uid), rolled) for node, each in found
+        }
+        unused = [
+            each.node
+            for each in given.slots
+            if each.node in given.permitted and is_unused(each, now=self._now)
+        ]
+        is_due = any(each.due for _, each in found)
         return UpgradeResult(
             desired=desired,
+            evictions=rolled.evictions,
             findings=(
-                *surprise_findings(surprises, self._nodes),
-                *upgrade_findings(
-                    overview,
-                    _requests(self._nodes),
-                    unused=[
-                        each.node
-                        for each in given.slots
-                        if each.node in given.permitted and is_unused(each, now=self._now)
-                    ],
-                ),
+                *surprise_findings(self.snapshot.upgrades.surprises, self._nodes),
+                *upgrade_findings(overview, _requests(self._nodes), unused=unused),
+                *rollout_findings(rolled),
             ),
+            pod_list_requests=rolled.looks,
             awaits_pods=any(each.state is None for each in overview.due),
-            needs_all_pods=bool(due) and self._needs_list(node for node, _ in due),
+            needs_all_pods=is_due and self._needs_list(node for node, each in found if each.due),
             requeue_at=self._requeue_at(overview),
+            finishes=bool(rolled.steps),
+            reads_attachments=rolled.wants_volumes,
+            reads_workloads=rolled.wants_workloads,
+            drains=rolled.drains,
             overview=overview,
         )
+
+    @cached_property
+    def _standing(self) -> Sequence[Slot]:
+        return self.snapshot.pool.status.slots
+
+    def _is_of_rollout(self, slot: Slot, nodes: Mapping[str, Node]) -> bool:
+        """Whether the operator follows a slot itself: under Manual, one whose node it has claimed."""
+        node = nodes.get(slot.node)
+        return self.block.is_ours or bool(slot.claim) or (node is not None and has_claim(node))
+
+    @cached_property
+    def _in_rollout(self) -> frozenset[str]:
+        """The names of the nodes that the operator takes through their upgrade, or has a slot for."""
+        nodes = {node.name: node for node in self._nodes}
+        slots = {
+            each.node
+            for each in self._standing
+            if each.state != SlotState.UNUSED and self._is_of_rollout(each, nodes)
+        }
+        return frozenset(slots | {node.name for node in self._nodes if has_claim(node)})
+
+    def _rolled(
+        self,
+        found: Sequence[tuple[Node, Found]],
+        waiting: Sequence[PlannedNode],
+        open_nodes: Collection[str],
+        world: World,
+    ) -> RolloutResult:
+        """Take the nodes on that the operator upgrades itself."""
+        block = self.block
+        if not (block.is_ours or self._in_rollout):
+            return NOTHING_ROLLED
+        asks = block.strategy is Strategy.ON_REQUEST
+        return rollout(
+            RolloutView(
+                spec=self.spec,
+                block=block,
+                nodes={node.name: node for node in self._nodes},
+                others={node.uid for node in self.snapshot.nodes} - {node.uid for node in self._nodes},
+                standing=[each for each in self._standing if each.node in self._in_rollout or block.is_ours],
+                waiting=[
+                    each
+                    for each in waiting
+                    if block.is_ours
+                    and each.node in open_nodes
+                    and (not asks or any(due.trigger is Trigger.REQUEST for due in each.upgrade.due))
+                ],
+                due={node.name: tuple(due.trigger for due in each.due) for node, each in found},
+                unknown={node.name for node, each in found if each.is_unknown},
+                open_nodes={each.node for each in waiting}.intersection(open_nodes),
+                allowed=world.allowed or 0,
+                gives_up=self._gives_up(),
+                stands=self.allowed is AllowedActions.NOTHING,
+                target=Target(self.spec.os.version, self.spec.os.target_revision),
+                runs=self._judge.runs,
+                known=self.snapshot.evictions,
+                rollout=self.snapshot.rollout,
+                now=self._now,
+            )
+        )
+
+    def _gives_up(self) -> str:
+        """Return why claims end that were not handed over; empty where they go on."""
+        if not self.block.is_ours:
+            return "spec.upgrade.strategy is Manual."
+        if self.allowed is AllowedActions.FINISH:
+            return "The spec is not accepted."
+        restores = any(each.nodes_in_work is NodesInWork.RESTORE for each in self.block.pause_requests)
+        return "A request in spec.upgrade.pauseRequests gives up the nodes in work." if restores else ""
 
     def _needs_list(self, due: Iterable[Node]) -> bool:
         """Whether the last list of all pods lacks one of these nodes, or will soon be too old."""
@@ -264,12 +388,13 @@ class _Pass:
             others=[node for node in self.snapshot.nodes if node.uid not in ours],
         )
 
-    def _held_slots(self) -> tuple[Slot, ...]:
-        """Return the slots that nodes have, whatever keeps others from getting one."""
-        ours = {node.name: node for node in self._nodes}
+    def _held_slots(self, standing: Sequence[Slot], nodes: Mapping[str, Node]) -> tuple[Slot, ...]:
+        """Return the slots that nodes have under Manual, whatever keeps others from getting one."""
+        if self.block.is_ours:
+            return ()
         return held_slots(
-            self.snapshot.pool.status.slots,
-            ours,
+            standing,
+            {name: node for name, node in nodes.items() if name not in self._in_rollout},
             others={node.uid for node in self.snapshot.nodes} - {node.uid for node in self._nodes},
             rejoin_seconds=self.block.rejoin_timeout_seconds,
             now=self._now,
@@ -291,12 +416,16 @@ class _Pass:
             return None if all(map(_permits_or_awaits, each.gates)) else False
         return each.is_open
 
-    def _desired(self, node: Node, found: Found, due: NodeUpgrade | None) -> Desired:
+    def _desired(self, node: Node, found: Found, due: NodeUpgrade | None, rolled: RolloutResult) -> Desired:
         """Return what is wanted of the label of a node. To take a permission back never waits."""
+        step = rolled.steps.get(node.name)
+        if step is not None and step.state is not None:
+            return step.desired
         state = due.state if due else state_without_due(node, is_unknown=found.is_unknown)
         if is_held(node, now=self._now) or self.allowed is not AllowedActions.ACT:
             return only_withdrawn(node, state)
-        return as_it_is(node.labels.get(UPGRADE_STATE_LABEL)) if state is None else _IN_STATE[state]
+        desired = as_it_is(node.labels.get(UPGRADE_STATE_LABEL)) if state is None else _IN_STATE[state]
+        return with_history(node, desired)
 
     def _requeue_at(self, overview: UpgradeOverview) -> datetime | None:
         """Return the next moment at which time alone may change what is wanted or found."""
@@ -306,6 +435,7 @@ class _Pass:
             *(later(each.at, SURPRISE_SECONDS) for each in self.snapshot.upgrades.surprises),
             *(each.changes_at for each in overview.gates),
             *(each.deadline for each in overview.slots),
+            overview.rollout.again_at if overview.rollout else None,
         ]
         if overview.due:
             moments.extend(gate.changes_at for each in overview.due for gate in each.gates)

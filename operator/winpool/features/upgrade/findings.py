@@ -6,10 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from winpool.api.issues import IssueReason
-from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
+from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_RETRY_ANNOTATION
 from winpool.api.maintenance import Gate, Override
+from winpool.api.upgrade import UpgradeState
 from winpool.features.feature import Finding
-from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stop, UpgradeOverview, at, because
+from winpool.features.upgrade.claims import ENDED_BADLY
+from winpool.features.upgrade.records import (
+    GateFinding,
+    NodeUpgrade,
+    RolloutResult,
+    Stop,
+    UpgradeOverview,
+    at,
+    because,
+)
 from winpool.model.node import Node
 from winpool.model.pool import Surprise, SurpriseKind
 
@@ -48,6 +58,35 @@ def upgrade_findings(
     if unused:
         yield _unused(unused)
     yield from _requested(requested)
+
+
+def rollout_findings(rolled: RolloutResult) -> Iterator[Finding]:
+    """Yield what people have to do about nodes that the operator upgrades itself."""
+    blocked: dict[str, set[str]] = {}
+    failed: dict[str, set[str]] = {}
+    for name, step in rolled.steps.items():
+        if step.state == UpgradeState.DRAIN_BLOCKED:
+            blocked.setdefault(step.said, set()).add(name)
+        elif step.state in ENDED_BADLY:
+            failed.setdefault(step.said, set()).add(name)
+    for said, names in _bounded(blocked, rest="What blocks them differs from node to node."):
+        yield Finding(
+            IssueReason.DRAIN_BLOCKED,
+            names,
+            f"The nodes were not drained in time. {said}",
+            "Remove what blocks them, or give them up: kubectl winpool why NODE says how. The operator goes "
+            "on trying.",
+            cause=said,
+        )
+    for said, names in _bounded(failed, rest="Why differs from node to node."):
+        yield Finding(
+            IssueReason.UPGRADE_FAILED,
+            names,
+            f"{said} The nodes stay cordoned.",
+            "Repair or replace the machines. To try again: kubectl annotate node NODE "
+            f"{UPGRADE_RETRY_ANNOTATION}=.",
+            cause=said,
+        )
 
 
 def surprise_findings(surprises: Iterable[Surprise], nodes: Iterable[Node]) -> Iterator[Finding]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Final
@@ -14,9 +15,13 @@ from winpool.api.status import ControlPlaneSeen, Slot, SlotState
 from winpool.api.text import printable, written_moment
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.features.feature import FeatureResult
+from winpool.features.upgrade.blockers import Blocker
 from winpool.features.upgrade.capacity import Fit
-from winpool.model.node import Node
+from winpool.features.upgrade.claims import DRAINING, Claim
+from winpool.model.node import Eviction, Node
+from winpool.model.node_pods import PodListRequest
 from winpool.model.pods import Workload
+from winpool.ownership.desired import Desired
 
 
 class Stand(Enum):
@@ -103,6 +108,64 @@ class NodeUpgrade(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
+class NodeStep:
+    """What a pass does about a node whose upgrade is under way or has failed.
+
+    ``claim`` is as the patch of this pass leaves it, None where it ends. ``said`` is what it waits for, in a
+    sentence; ``blockers`` are pods that keep the node from being drained. At ``again_at`` time alone may
+    change the step.
+    """
+
+    node: Node
+    claim: Claim | None
+    desired: Desired
+    state: UpgradeState | None = None
+    said: str = ""
+    blockers: tuple[Blocker, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    look: PodListRequest | None = None
+    wants_volumes: bool = False
+    wants_workloads: bool = False
+    again_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutResult:
+    """What a pass does about all nodes that the operator upgrades itself.
+
+    ``steps`` are by the names of nodes, ``slots`` is what the status is to have. ``looks`` are also those of
+    nodes that have a slot and no claim yet. ``said`` is why no further node gets a slot, empty where all
+    have. At ``again_at`` time alone may change it.
+    """
+
+    steps: Mapping[str, NodeStep] = field(default_factory=dict)
+    slots: tuple[Slot, ...] = ()
+    looks: tuple[PodListRequest, ...] = ()
+    said: str = ""
+    again_at: datetime | None = None
+
+    @property
+    def evictions(self) -> tuple[Eviction, ...]:
+        """The evictions of all nodes, of each in its order."""
+        return tuple(each for step in self.steps.values() for each in step.evictions)
+
+    @property
+    def wants_volumes(self) -> bool:
+        """Whether the volumes that are attached have to be listed."""
+        return any(each.wants_volumes for each in self.steps.values())
+
+    @property
+    def wants_workloads(self) -> bool:
+        """Whether the controllers of pods have to be listed."""
+        return any(each.wants_workloads for each in self.steps.values())
+
+    @property
+    def drains(self) -> bool:
+        """Whether pods are evicted, or about to be."""
+        return any(each.state in DRAINING for each in self.steps.values())
+
+
+@dataclass(frozen=True, slots=True)
 class UpgradeOverview:
     """What is known of the upgrades of a pool.
 
@@ -111,7 +174,7 @@ class UpgradeOverview:
     which it is not known, ``up_to_date`` counts the others. ``expired`` are overrides that are over,
     ``in_force`` those that hold. ``target`` is what nodes are brought to, such as "2022.4052" or "2022".
     ``slots`` and ``control_plane`` are what the status is to remember: which nodes may be upgraded at the
-    same time, and the version of the control plane.
+    same time, and the version of the control plane. ``rollout`` is None where the operator upgrades none.
     """
 
     target: str
@@ -124,6 +187,7 @@ class UpgradeOverview:
     in_force: tuple[Override, ...] = ()
     expired: tuple[Override, ...] = ()
     control_plane: ControlPlaneSeen | None = None
+    rollout: RolloutResult | None = None
 
     @property
     def closed(self) -> tuple[GateFinding, ...]:

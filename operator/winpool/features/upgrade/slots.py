@@ -153,6 +153,9 @@ class Given:
     permitted: frozenset[str]
 
 
+NONE_GIVEN: Final = Given((), frozenset())
+
+
 def slots_of(standing: Iterable[Slot], held: Iterable[Slot], line: Line) -> Given:
     """Take slots back and give others; ``held`` are those of the ``standing`` that nodes still have."""
     return _Pass(line, list(held), list(standing)).result()

@@ -1,0 +1,217 @@
+"""Reads and writes what a node remembers of its upgrade: the annotation ``winpool.dev/upgrade``.
+
+A *claim* says that the operator upgrades this node to that target, how far it is, and until when. It has the
+facts of the machine from before, and its own copy of the times of the spec: an edit of the spec, or a start
+of the operator, changes neither (P8). ``claim``, ``target``, ``state``, ``since`` and ``deadline`` are API
+for those who act on a node that is handed over; the rest is ours, and may change with any version.
+
+The status of the pool keeps a copy of the claim from the hand-over on, since a Node that is deleted and made
+again has no annotations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from winpool.api.keys import UPGRADE_ANNOTATION
+from winpool.api.selector import NodeValidation
+from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.status import MAX_CLAIM
+from winpool.api.upgrade import Trigger, UpgradeState
+from winpool.model.node import Node
+
+_FACT_LENGTH: Final = 128
+"""Characters of each fact of a machine. Real ones have 36 at most; a kubelet may report more."""
+
+
+class Target(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a machine is to run. Without a revision, any of that release."""
+
+    version: str
+    revision: int | None = None
+
+
+class Machine(msgspec.Struct, frozen=True, rename="camel"):
+    """What tells one start of a machine from another, and one machine from another.
+
+    Any difference proves a restart. The same values prove nothing: images may bring their boot ID with them.
+    """
+
+    uid: str
+    kernel: str
+    boot_id: str
+    system_uuid: str
+
+    @classmethod
+    def of(cls, node: Node) -> Machine:
+        """Return what ``node`` reports."""
+        facts = (node.uid, node.versions.kernel, node.boot_id, node.system_uuid)
+        return cls(*(each[:_FACT_LENGTH] for each in facts))
+
+    def has_restarted(self, now: Machine) -> bool:
+        """Whether the machine is another one ``now``, or was started again. An empty value proves nothing."""
+        pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(now), strict=True)
+        return any(before and after and before != after for before, after in pairs)
+
+
+class Limits(msgspec.Struct, frozen=True, rename="camel"):
+    """The times of the spec, as they were when the node was claimed, in seconds."""
+
+    drain: int
+    volumes: int
+    actor: int
+    rejoin: int
+    ready: int
+    validation: int
+    soak: int
+    settle: int
+
+
+class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """How far the upgrade of a node is.
+
+    ``since`` is when ``state`` began, and at ``deadline`` the next step follows from time alone; None where
+    it does not. ``before`` is the machine as it was claimed, ``triggers`` why it was due. ``turn`` and
+    ``zone`` are its place in the plan. ``cordoned_at`` is when we cordoned the node the last time for this
+    claim, after ``uncordons`` of others, ``drained_at`` when it was drained. ``restarted_at`` is when its
+    restart was seen, ``is_done`` says that the actor has reported the claim as done. ``attempts`` counts the
+    claims of this target that failed; ``reason`` says why this one did, or why the drain is blocked, and at
+    ``retry_at`` the next one may begin. With ``is_retried`` someone has asked to try again, or for another
+    target. ``request`` is a digest of the request that the claim serves, and ``baseline`` what was Ready
+    before the drain (``settle``).
+    """
+
+    claim: str
+    target: Target
+    state: UpgradeState
+    since: datetime
+    before: Machine
+    limits: Limits
+    deadline: datetime | None = None
+    triggers: tuple[Trigger, ...] = ()
+    turn: int = 1
+    zone: str = ""
+    cordoned_at: datetime | None = None
+    uncordons: int = 0
+    drained_at: datetime | None = None
+    restarted_at: datetime | None = None
+    is_done: bool = False
+    attempts: int = 0
+    reason: str = ""
+    retry_at: datetime | None = None
+    is_retried: bool = False
+    request: str = ""
+    baseline: str = ""
+
+    def moved(
+        self, state: UpgradeState, *, now: datetime, deadline: datetime | None, **more: object
+    ) -> Claim:
+        """Return the claim in another state, which begins ``now``."""
+        began = now.replace(microsecond=0)
+        return msgspec.structs.replace(self, state=state, since=began, deadline=deadline, **more)
+
+    def passed(self, now: datetime) -> bool:
+        """Whether its deadline has passed."""
+        return self.deadline is not None and now >= self.deadline
+
+
+class Done(msgspec.Struct, frozen=True, rename="camel"):
+    """That a node was upgraded to ``target``."""
+
+    target: Target
+    done_at: datetime
+
+
+BEFORE_HAND_OVER: Final = frozenset(
+    {UpgradeState.CLAIMED, UpgradeState.DRAINING, UpgradeState.DRAIN_BLOCKED, UpgradeState.DRAINED}
+)
+"""A node in one of these states can be given up: no one but the operator has acted on the machine."""
+
+DRAINING: Final = frozenset({UpgradeState.CLAIMED, UpgradeState.DRAINING, UpgradeState.DRAIN_BLOCKED})
+"""Pods of a node in one of these are evicted, or about to be."""
+
+HANDED_OVER: Final = frozenset({UpgradeState.UPGRADING, UpgradeState.REJOINING, UpgradeState.VALIDATING})
+"""A node in one of these is not given up: someone may be at work on its machine."""
+
+IN_WORK: Final = BEFORE_HAND_OVER | HANDED_OVER | {UpgradeState.SOAKING}
+ENDED_BADLY: Final = frozenset({UpgradeState.FAILED, UpgradeState.QUARANTINED})
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """An annotation that is no claim. ``why`` says so for people."""
+
+    why: str
+
+
+_CLAIM: Final = msgspec.json.Decoder(Claim)
+_DONE: Final = msgspec.json.Decoder(Done)
+
+
+def read(text: str | None) -> Claim | Done | Unreadable | None:
+    """Read the annotation, or the copy in a slot; None where there is none."""
+    if text is None or not text:
+        return None
+    if len(text) > MAX_CLAIM:
+        return Unreadable(f"it has more than {MAX_CLAIM} characters")
+    try:
+        claim = _CLAIM.decode(text)
+    except msgspec.DecodeError as error:
+        problem = str(error)
+    else:
+        return claim if claim.state in IN_WORK | ENDED_BADLY else Unreadable("its state is none of a claim")
+    try:
+        return _DONE.decode(text)
+    except msgspec.DecodeError:
+        return Unreadable(problem)
+
+
+def claim_of(node: Node) -> Claim | Done | Unreadable | None:
+    """Return what ``node`` remembers of its upgrade."""
+    return read(node.annotations.get(UPGRADE_ANNOTATION))
+
+
+def has_claim(node: Node) -> bool:
+    """Whether the operator upgrades ``node``: it has a claim that has not failed."""
+    found = claim_of(node) if UPGRADE_ANNOTATION in node.annotations else None
+    return isinstance(found, Claim) and found.state in IN_WORK
+
+
+def is_with_actor(node: Node, *, now: datetime) -> bool:
+    """Whether someone may be at work on the machine of ``node``, so that even a release has to wait."""
+    claim = claim_of(node) if UPGRADE_ANNOTATION in node.annotations else None
+    if not isinstance(claim, Claim) or claim.state not in HANDED_OVER or claim.passed(now):
+        return False
+    return claim.state is UpgradeState.UPGRADING or node.ready != "True"
+
+
+def text_of(found: Claim | Done) -> str:
+    """Return the text of the annotation."""
+    return msgspec.json.encode(found).decode()
+
+
+def name_of_claim(node: Node, began: datetime) -> str:
+    """Return the name of the claim of a node that got its slot at ``began``.
+
+    It follows from both, so that a crash between two writes leaves no second claim.
+    """
+    return hashlib.sha256(f"{node.uid} {began.isoformat()}".encode()).hexdigest()[:12]
+
+
+def limits_of(spec: WindowsNodePoolSpec) -> Limits:
+    """Return the times of a spec that has ``upgrade``."""
+    block, validation = spec.upgrade, spec.validation or NodeValidation()
+    assert block is not None
+    return Limits(
+        drain=block.drain.timeout_seconds,
+        volumes=block.drain.volume_detach_timeout_seconds,
+        actor=block.actuator.timeout_seconds,
+        rejoin=block.rejoin_timeout_seconds,
+        ready=validation.ready_seconds,
+        validation=validation.timeout_seconds,
+        soak=block.soak_seconds,
+        settle=block.settle_timeout_seconds,
+    )

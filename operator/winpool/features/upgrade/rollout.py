@@ -1,0 +1,194 @@
+"""Says which nodes are upgraded next where the operator acts, and follows those whose upgrade is under way.
+
+A node gets a slot in the status before anything of it is written (P6). Nodes come in the order of the plan:
+canaries first, then zone by zone; those of the next group wait until all of the one before are done. What a
+node goes through: ``states``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from winpool.api.keys import (
+    UPGRADE_ANNOTATION,
+)
+from winpool.api.status import MAX_SLOTS, Slot, SlotState
+from winpool.api.text import later
+from winpool.api.upgrade import UpgradeState
+from winpool.features.upgrade.claims import (
+    ENDED_BADLY,
+    HANDED_OVER,
+    IN_WORK,
+    Claim,
+    Unreadable,
+    claim_of,
+    read,
+    text_of,
+)
+from winpool.features.upgrade.plan import PlannedNode
+from winpool.features.upgrade.records import NodeStep, RolloutResult
+from winpool.features.upgrade.states import RESERVED_SECONDS, RolloutView, States, is_handed_over
+from winpool.model.node import Node, is_available
+from winpool.ownership.desired import Desired
+
+_TAKEN_BACK: Final = frozenset({UpgradeState.VALIDATING, UpgradeState.SOAKING})
+MOST_UNHEALTHY: Final = 2
+"""So many nodes that are not Ready after their upgrade stop the pool: one can be bad luck.
+https://github.com/bootc-dev/bootc-operator/blob/main/docs/ARCHITECTURE.md"""
+
+NOTHING_ROLLED: Final = RolloutResult()
+
+
+def rollout(view: RolloutView) -> RolloutResult:
+    """Return what to do about the nodes whose upgrade is under way, and which get a slot."""
+    return _Pass(view).result()
+
+
+class _Pass:
+    """Decides about all nodes of one pool, once."""
+
+    def __init__(self, view: RolloutView) -> None:
+        self._view = view
+        self._now = view.now
+        self._states = States(view)
+        self._states.passed_over = {each.node: each for each in view.standing if self._is_passed_over(each)}
+
+    def result(self) -> RolloutResult:
+        """Follow the slots, then nodes that have a claim and no slot, and give slots away."""
+        for slot in self._view.standing:
+            if slot.state != SlotState.UNUSED and slot.node not in self._states.slots:
+                self._follow(slot)
+        for name, node in self._view.nodes.items():
+            if name not in self._states.slots and name not in self._states.steps:
+                self._follow_without_slot(node)
+        said = self._give()
+        moments = [
+            *(each.again_at for each in self._states.steps.values()),
+            *(each.deadline for each in (*self._states.slots.values(), *self._states.passed_over.values())),
+        ]
+        return RolloutResult(
+            steps=self._states.steps,
+            slots=(*self._states.slots.values(), *self._states.passed_over.values())[:MAX_SLOTS],
+            looks=(
+                *self._states.looks,
+                *(each.look for each in self._states.steps.values() if each.look is not None),
+            ),
+            said=said,
+            again_at=min((each for each in moments if each and each > self._now), default=None),
+        )
+
+    def _is_passed_over(self, slot: Slot) -> bool:
+        is_over = slot.deadline is None or slot.deadline <= self._now
+        node = self._view.nodes.get(slot.node)
+        return slot.state == SlotState.UNUSED and not is_over and node is not None and node.uid == slot.uid
+
+    # What has a slot.
+
+    def _follow(self, slot: Slot) -> None:
+        """Say what becomes of a slot, and of its node."""
+        node, copy = self._view.nodes.get(slot.node), read(slot.claim)
+        if node is None:
+            if slot.uid not in self._view.others and (left := self._of_gone(slot, copy)):
+                self._states.slots[slot.node] = left
+            return
+        found = claim_of(node)
+        if isinstance(found, Unreadable):
+            self._states.quarantine(node, slot, found)
+        elif isinstance(found, Claim) and found.state in IN_WORK:
+            self._states.advance(node, found, slot)
+        elif isinstance(copy, Claim) and found is None and is_handed_over(node, copy):
+            self._states.advance(node, copy, slot)
+        elif slot.state == SlotState.RESERVED and self._is_same(slot, node):
+            attempts = found.attempts if isinstance(found, Claim) else 0
+            self._states.reserved(node, slot, self._states.new_claim(node, slot.since, attempts=attempts))
+
+    def _of_gone(self, slot: Slot, copy: object) -> Slot | None:
+        """Return the slot of a node that does not exist: kept to the deadline once it was handed over.
+
+        Before that its pods end within a minute or so, and then others may be drained.
+        https://github.com/kubernetes/kubernetes/blob/v1.37.1/pkg/controller/podgc/gc_controller.go
+        """
+        if isinstance(copy, Claim):
+            return None if copy.passed(self._now) else slot
+        if slot.state != SlotState.GONE:
+            end = later(self._now.replace(microsecond=0), RESERVED_SECONDS)
+            return slot.model_copy(
+                update={"state": SlotState.GONE, "since": self._now.replace(microsecond=0), "deadline": end}
+            )
+        return slot if slot.deadline is not None and slot.deadline > self._now else None
+
+    def _is_same(self, slot: Slot, node: Node) -> bool:
+        return slot.uid == node.uid and slot.deadline is not None and slot.deadline > self._now
+
+    def _follow_without_slot(self, node: Node) -> None:
+        """Say what becomes of a node without a slot: its claim has ended, or the status was lost."""
+        found = claim_of(node)
+        if isinstance(found, Unreadable):
+            said = f"The annotation {UPGRADE_ANNOTATION} is not one of the operator, which removes it."
+            self._states.steps[node.name] = NodeStep(node, None, Desired(), said=said)
+        elif isinstance(found, Claim) and found.state in ENDED_BADLY:
+            self._states.stay(node, found)
+        elif isinstance(found, Claim):
+            slot = Slot(
+                node=node.name,
+                uid=found.before.uid,
+                state=found.state,
+                since=found.since,
+                deadline=found.deadline,
+                boot_id=found.before.boot_id,
+                claim=text_of(found) if found.state in HANDED_OVER else "",
+            )
+            self._states.advance(node, found, slot)
+
+    def _give(self) -> str:
+        """Give slots to nodes in the order of the plan; return why no more get one, empty where all have."""
+        view = self._view
+        unhealthy = [
+            name
+            for name, each in self._states.steps.items()
+            if each.claim and each.claim.state in _TAKEN_BACK and each.node.ready != "True"
+        ]
+        if len(unhealthy) >= MOST_UNHEALTHY:
+            return f"Nodes are not Ready after their upgrade: {', '.join(sorted(unhealthy))}."
+        taken = self._states.slots.keys() | {
+            name for name, node in view.nodes.items() if not is_available(node)
+        }
+        for each in view.waiting:
+            if each.node in self._states.slots or not self._may_be_next(each):
+                continue
+            if len(taken - {each.node}) >= view.allowed or len(self._states.slots) >= MAX_SLOTS:
+                return "spec.upgrade.maxUnavailable permits no more at a time."
+            if any(group != (each.turn, each.zone) for group in self._groups()):
+                return "Nodes that come before it, by canary and zone, are not done."
+            self._states.slots[each.node] = Slot(
+                node=each.node,
+                uid=view.nodes[each.node].uid,
+                state=SlotState.RESERVED,
+                since=self._now,
+                deadline=later(self._now.replace(microsecond=0), RESERVED_SECONDS),
+                boot_id=view.nodes[each.node].boot_id,
+            )
+            taken = taken | {each.node}
+        return ""
+
+    def _may_be_next(self, each: PlannedNode) -> bool:
+        """Whether a node may be claimed: it is available, or its upgrade has failed and its time has come."""
+        node = self._view.nodes[each.node]
+        found = claim_of(node)
+        if each.node in self._states.passed_over:
+            return False
+        if not isinstance(found, Claim):
+            return is_available(node)
+        is_time = found.retry_at is not None and found.retry_at <= self._now
+        return found.state in ENDED_BADLY and (found.is_retried or is_time)
+
+    def _groups(self) -> Iterator[tuple[int, str]]:
+        """Yield the turn and zone of each node that has a slot."""
+        waiting = {each.node: (int(each.turn), each.zone) for each in self._view.waiting}
+        for name in self._states.slots:
+            step = self._states.steps.get(name)
+            if step is not None and step.claim is not None:
+                yield step.claim.turn, step.claim.zone
+            elif name in waiting:
+                yield waiting[name]

@@ -1,0 +1,724 @@
+"""Says what each state of an upgrade asks for: one step of one node, as the operator upgrades nodes itself.
+
+::
+
+    Claimed ─► Draining ─► Drained ─► Upgrading ─► Rejoining ─► Validating ─► Soaking ─► UpToDate
+                  └─► DrainBlocked ─┘     └────────────┴─────────────┴─► Failed
+
+Each step is one patch of the node, with the resourceVersion that was read: the annotation
+``winpool.dev/upgrade`` (``claims``) and the label change together. So whichever of two operators comes second
+starts again from what is there, and one that is killed between two writes leaves a step that was made or was
+not. What a node waits for is in a sentence, and the time at which it ends is on the node.
+
+*Giving up* a node ends its claim before the hand-over: first its conditions come off, then the cordon, the
+borrowed annotations and the claim in one patch, then its slot. After the hand-over someone may be at work on
+the machine, so that the claim goes on to its end, by its own copy of target and times.
+
+The hand-over is two writes: the claim is copied into the slot, and once the status has it, the label says
+Upgrading. A Node that is made again under its name has neither annotations nor cordon, and gets both back
+from the copy in the first pass that sees it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from winpool.api.drain import OnTimeout
+from winpool.api.keys import (
+    UPGRADE_ANNOTATION,
+    UPGRADE_DONE_ANNOTATION,
+    UPGRADE_REQUESTED_ANNOTATION,
+    UPGRADE_RETRY_ANNOTATION,
+    UPGRADE_STATE_LABEL,
+)
+from winpool.api.node_keys import BORROWED_ANNOTATIONS
+from winpool.api.selector import NodeAgents, NodeValidation
+from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.status import Slot, SlotState
+from winpool.api.text import later
+from winpool.api.upgrade import Trigger, Upgrade, UpgradeState
+from winpool.features.upgrade.blockers import FORESEEN
+from winpool.features.upgrade.claims import (
+    BEFORE_HAND_OVER,
+    HANDED_OVER,
+    IN_WORK,
+    Claim,
+    Done,
+    Machine,
+    Target,
+    Unreadable,
+    limits_of,
+    name_of_claim,
+    read,
+    text_of,
+)
+from winpool.features.upgrade.drain import DrainProgress, DrainView, drain, preflight
+from winpool.features.upgrade.plan import PlannedNode
+from winpool.features.upgrade.records import NodeStep
+from winpool.features.upgrade.settle import (
+    OLDEST_SECONDS,
+    Settled,
+    baseline_of,
+    decode_baseline,
+    encode_baseline,
+    merge,
+    settled,
+)
+from winpool.model.node import Node, NodeCondition, is_available, is_held
+from winpool.model.node_pods import KnownEvictions, NodePods, PodListRequest
+from winpool.model.pods import Pod
+from winpool.model.rollout import KnownRollout
+from winpool.ownership.desired import KEEP, Desired, DesiredValue, Keep
+from winpool.ownership.selection import selects
+
+RESERVED_SECONDS: Final = 60.0
+"""How long a slot waits for its claim: a few lists of pods, of which one may fail."""
+
+PASSED_OVER_SECONDS: Final = 300.0
+"""How long a node is passed over whose pods could not be drained when its turn came. The list of all pods,
+every ten minutes, says the same through the gate DisruptionBudgets."""
+
+LOOK_SECONDS: Final = 15.0
+"""How old the list of a node's pods may be when the node is claimed: what else happens to them meanwhile, the
+drain finds out."""
+
+CLAIMED_SECONDS: Final = 300.0
+"""How long a node stays claimed without being cordoned: gates that close when its turn has come usually stay
+closed for longer, and others may go first."""
+
+PROOF_SECONDS: Final = 30.0
+"""How old the list of pods may be by which a node is drained when it is handed over."""
+
+UNCORDONS: Final = 1
+"""So many times the operator cordons a node again that others uncordon while it drains. Another time is an
+answer: they want the node in service."""
+
+FIRST_RETRY_SECONDS: Final = 120.0
+LAST_RETRY_SECONDS: Final = 86400.0
+"""Between an upgrade that failed and the next: twice as long each time, up to a day."""
+
+_CONDITIONS: Final = {
+    "DrainInProgress": "The operator evicts the pods of the node to upgrade its machine.",
+    "Drained": "No pod is left on the node that has to leave before its machine is upgraded.",
+    "MaintenanceInProgress": "The node is handed over to whoever upgrades its machine.",
+}
+"""Of KEP-5683, which others may write as well. They are derived from the claim, and never read back.
+https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/5683-specialized-lifecycle-management"""
+
+_IN_STATE: Final[Mapping[UpgradeState, tuple[str, ...]]] = {
+    UpgradeState.DRAINING: ("DrainInProgress",),
+    UpgradeState.DRAIN_BLOCKED: ("DrainInProgress",),
+    UpgradeState.DRAINED: ("Drained",),
+    UpgradeState.UPGRADING: ("Drained", "MaintenanceInProgress"),
+    UpgradeState.REJOINING: ("Drained", "MaintenanceInProgress"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RolloutView:
+    """What a pass knows of the upgrades that the operator makes.
+
+    ``nodes`` are those of the pool by name, ``others`` the UIDs of the nodes outside of it. ``waiting`` are
+    those that may be claimed now but for a slot, in the order of the plan; ``due`` says why each node is due,
+    ``unknown`` names those of which that is not known. ``allowed`` is how many nodes may be unavailable.
+    ``open_nodes`` are those whose gates, and the pool's, are open. ``gives_up`` says why all claims before
+    the hand-over end; empty where they do not. With ``stands`` nothing goes on. ``target`` is what the spec
+    asks for, and ``runs`` says whether a node runs a target. Without ``spec.upgrade`` there is no ``block``.
+    """
+
+    spec: WindowsNodePoolSpec
+    block: Upgrade | None
+    nodes: Mapping[str, Node]
+    others: Collection[str]
+    standing: Sequence[Slot]
+    waiting: Sequence[PlannedNode]
+    due: Mapping[str, tuple[Trigger, ...]]
+    unknown: Collection[str]
+    open_nodes: Collection[str]
+    allowed: int
+    gives_up: str
+    stands: bool
+    target: Target
+    runs: Callable[[Node, Target], bool]
+    known: KnownEvictions
+    rollout: KnownRollout
+    now: datetime
+
+
+REASON_LENGTH: Final = 512
+"""Characters of the reason in a claim: a few sentences."""
+
+VOLUMES: Final = "Volumes of pods that left have to detach from the node."
+WITH_ACTOR: Final = "Whoever upgrades the machine has to act: the node is cordoned, drained and handed over."
+
+_CORDON: Final[Mapping[UpgradeState, bool | Keep | None]] = {
+    UpgradeState.CLAIMED: KEEP,
+    UpgradeState.SOAKING: None,
+    UpgradeState.FAILED: KEEP,
+    UpgradeState.QUARANTINED: KEEP,
+}
+"""What is wanted of the cordon; True in all other states."""
+
+
+class States:
+    """Takes steps with the nodes of a pool, and keeps what comes of each.
+
+    ``steps`` and ``slots`` are by the names of nodes, and so are ``passed_over``: nodes that had their turn.
+    ``looks`` are lists of pods that nodes without a claim need.
+    """
+
+    def __init__(self, view: RolloutView) -> None:
+        self._view = view
+        self._now = view.now
+        self.slots: dict[str, Slot] = {}
+        self.steps: dict[str, NodeStep] = {}
+        self.passed_over: dict[str, Slot] = {}
+        self.looks: list[PodListRequest] = []
+        self._asked = Counter[str]()
+
+    def advance(self, node: Node, claim: Claim, slot: Slot) -> None:
+        """Take one step with a node that is claimed."""
+        if self._view.stands or is_held(node, now=self._now):
+            said = "The pool is paused." if self._view.stands else "Someone holds the node."
+            self._put(node, claim, said=said)
+            return
+        why = self._gives_up_because(node, claim) if claim.state in BEFORE_HAND_OVER else ""
+        if why:
+            self._give_up(node, claim, slot, why)
+            return
+        match claim.state:
+            case UpgradeState.CLAIMED:
+                self._claimed(node, claim, slot)
+            case UpgradeState.DRAINING | UpgradeState.DRAIN_BLOCKED:
+                self._draining(node, claim, slot)
+            case UpgradeState.DRAINED:
+                self._drained(node, claim)
+            case UpgradeState.UPGRADING:
+                self._upgrading(node, claim)
+            case UpgradeState.REJOINING:
+                self._rejoining(node, claim)
+            case UpgradeState.VALIDATING:
+                self._validating(node, claim)
+            case _:
+                self._soaking(node, claim)
+
+    def quarantine(self, node: Node, slot: Slot, found: Unreadable) -> None:
+        """Leave a node as it is whose claim can no longer be read: only a person can say what is right."""
+        claim = self.new_claim(node, slot.since, attempts=0)
+        said = f"the annotation {UPGRADE_ANNOTATION} could not be read: {found.why}"
+        self._put(node, self._ended(claim, UpgradeState.QUARANTINED, said))
+
+    def _gives_up_because(self, node: Node, claim: Claim) -> str:
+        name, view = node.name, self._view
+        if view.gives_up:
+            return view.gives_up
+        if not view.due.get(name) and name not in view.unknown:
+            return "The node is not due any more."
+        if node.deleting:
+            return "The node is being deleted."
+        if claim.uncordons > UNCORDONS:
+            return "Someone uncordoned the node again and again while the operator drained it."
+        if claim.state is UpgradeState.CLAIMED and claim.passed(self._now):
+            return "A gate closed before the node was cordoned."
+        return ""
+
+    def _give_up(self, node: Node, claim: Claim, slot: Slot, why: str) -> None:
+        """End a claim before the hand-over: conditions off, then all else in one patch, then the slot.
+
+        The copy of a claim in the slot goes before the patch. Otherwise a crash between the two would hand
+        the node over.
+        """
+        if slot.claim and any(each.node == node.name and each.claim for each in self._view.standing):
+            self.slots[node.name] = slot.model_copy(update={"claim": ""})
+            self.steps[node.name] = NodeStep(node, claim, _desired(claim), claim.state, why)
+            return
+        self.slots[node.name] = slot
+        if any(each.type in _CONDITIONS for each in node.conditions):
+            self.steps[node.name] = NodeStep(
+                node, claim, replace(_desired(claim), conditions=()), claim.state, why
+            )
+            return
+        self.steps[node.name] = NodeStep(node, None, Desired(), None, why)
+
+    def reserved(self, node: Node, slot: Slot, claim: Claim) -> None:
+        """Claim a node that has a slot, once its own pods say that it can be drained now."""
+        if node.name not in self._view.open_nodes:
+            return
+        self.slots[node.name] = slot
+        pods = self._pods(node)
+        if pods is None or pods.started < slot.since or not self._is_young(pods, LOOK_SECONDS):
+            self.looks.append(PodListRequest(node, with_budgets=True))
+            return
+        assert self._view.block is not None
+        found = preflight(self._drain_view(node, pods, slot.since), self._view.block.drain)
+        blockers = [each for each in found if each.why not in FORESEEN]
+        if blockers:
+            del self.slots[node.name]
+            is_permanent = any(each.is_permanent for each in blockers)
+            self._pass_over(slot, PASSED_OVER_SECONDS if is_permanent else RESERVED_SECONDS)
+            return
+        self.steps[node.name] = NodeStep(node, claim, _desired(claim), claim.state, "The node is claimed.")
+
+    def _pass_over(self, slot: Slot, seconds: float) -> None:
+        """Remember that the node had its turn: others go first for a time."""
+        changes = {"state": SlotState.UNUSED, "claim": "", "deadline": self._in(seconds)}
+        self.passed_over[slot.node] = slot.model_copy(update=changes)
+
+    def _claimed(self, node: Node, claim: Claim, slot: Slot) -> None:
+        """Cordon a node whose gates are still open, and whose slot is in the status."""
+        name = node.name
+        is_secured = any(each.node == name and each.state != SlotState.UNUSED for each in self._view.standing)
+        if node.unschedulable and not claim.attempts:
+            self._give_up(node, claim, slot, "Someone cordoned the node.")
+        elif is_secured and name in self._view.open_nodes and self._is_within_budget(name):
+            self._cordon(node, claim)
+        else:
+            self._put(node, claim, said="The operator waits until the gates of node and pool are open.")
+
+    def _cordon(self, node: Node, claim: Claim) -> None:
+        """Begin the drain, once it is known what was Ready before it."""
+        pods, workloads = self._pods(node), self._view.rollout.workloads
+        is_fresh = pods is not None and self._is_young(pods, PROOF_SECONDS)
+        is_known = workloads is not None and self._now <= later(workloads.started, OLDEST_SECONDS)
+        if pods is None or workloads is None or not (is_fresh and is_known):
+            said = "The operator lists pods and their controllers."
+            self._put(node, claim, said=said, looks=not is_fresh, wants_workloads=not is_known)
+        else:
+            cordoned = self._now.replace(microsecond=0)
+            self._move(
+                node,
+                claim,
+                UpgradeState.DRAINING,
+                seconds=claim.limits.drain,
+                said="The operator cordons the node and evicts its pods.",
+                cordoned_at=cordoned,
+                baseline=encode_baseline(baseline_of(pods.pods, workloads)),
+            )
+
+    def _is_within_budget(self, name: str) -> bool:
+        """Whether fewer of the other nodes are unavailable, or have a slot, than may be (P6)."""
+        view = self._view
+        slots = {each.node for each in view.standing if each.state != SlotState.UNUSED}
+        unavailable = {each for each, node in view.nodes.items() if not is_available(node)}
+        return len((slots | unavailable) - {name}) < view.allowed
+
+    def _draining(self, node: Node, claim: Claim, slot: Slot) -> None:
+        """Evict what has to go, until a list that began after the cordon has nothing left."""
+        if not node.unschedulable:
+            count = claim.uncordons + 1
+            again = msgspec.structs.replace(
+                claim, uncordons=count, cordoned_at=self._now.replace(microsecond=0)
+            )
+            self._put(
+                node,
+                again,
+                slot_of=claim,
+                said="Someone uncordoned the node, and the operator cordons it again.",
+            )
+            return
+        progress = self._progress(node, claim)
+        if progress.is_drained and (claim.reason != VOLUMES or self._are_detached(node, claim)):
+            said = "No pod is left that has to leave."
+            self._move(
+                node,
+                claim,
+                UpgradeState.DRAINED,
+                seconds=claim.limits.volumes,
+                said=said,
+                reason="",
+                drained_at=self._now.replace(microsecond=0),
+            )
+        elif claim.passed(self._now):
+            self._time_out(node, claim, slot, progress)
+        else:
+            self._put(node, claim, said=_waits_for_pods(progress), progress=progress)
+
+    def _time_out(self, node: Node, claim: Claim, slot: Slot, progress: DrainProgress) -> None:
+        block = self._view.block
+        on_timeout = block.drain.on_timeout if block else OnTimeout.RESTORE
+        said = _waits_for_pods(progress)
+        if on_timeout is OnTimeout.QUARANTINE:
+            self._put(node, self._ended(claim, UpgradeState.QUARANTINED, said), slot_of=claim)
+        elif on_timeout is OnTimeout.RESTORE:
+            self._pass_over(slot, claim.limits.drain)
+            self._give_up(node, claim, slot, f"The node was not drained in time. {said}")
+        else:
+            self._move(node, claim, UpgradeState.DRAIN_BLOCKED, seconds=None, said=said)
+
+    def _drained(self, node: Node, claim: Claim) -> None:
+        """Hand the node over once its volumes are detached: the claim into the slot, then the label."""
+        copy = read(next((each.claim for each in self._view.standing if each.node == node.name), ""))
+        progress = self._progress(node, claim)
+        if not node.unschedulable or (progress.leaving and self._is_fresh(node)):
+            # Someone uncordoned it, or a pod came that tolerates the cordon.
+            self._move(
+                node,
+                claim,
+                UpgradeState.DRAINING,
+                seconds=claim.limits.drain,
+                said="A pod is on the node again that has to leave.",
+                uncordons=claim.uncordons + (not node.unschedulable),
+                cordoned_at=self._now.replace(microsecond=0),
+            )
+            return
+        if not self._are_detached(node, claim):
+            if claim.passed(self._now):
+                self._move(
+                    node, claim, UpgradeState.DRAIN_BLOCKED, seconds=None, said=VOLUMES, reason=VOLUMES
+                )
+            else:
+                self._put(node, claim, said=VOLUMES, wants_volumes=True)
+            return
+        if not (progress.is_drained and self._is_fresh(node)):
+            self._put(node, claim, said="The operator lists the pods once more.", looks=True)
+        elif isinstance(copy, Claim) and copy.claim == claim.claim and not copy.passed(self._now):
+            self._put(node, copy, slot_of=claim, said=WITH_ACTOR)
+        else:
+            handed = claim.moved(
+                UpgradeState.UPGRADING, now=self._now, deadline=self._in(claim.limits.actor), reason=""
+            )
+            self._put(node, claim, said=WITH_ACTOR)
+            self.slots[node.name] = self.slots[node.name].model_copy(update={"claim": text_of(handed)})
+
+    def _upgrading(self, node: Node, claim: Claim) -> None:
+        """Wait for a proof that the machine was started again, or for the word of the actor."""
+        is_done = node.annotations.get(UPGRADE_DONE_ANNOTATION) == claim.claim
+        has_restarted = claim.before.has_restarted(Machine.of(node))
+        if has_restarted or is_done:
+            self._move(
+                node,
+                claim,
+                UpgradeState.REJOINING,
+                seconds=claim.limits.rejoin,
+                said="The machine restarted." if has_restarted else "The actor says that it is done.",
+                is_done=is_done,
+                restarted_at=self._now.replace(microsecond=0) if has_restarted else None,
+            )
+        elif claim.passed(self._now):
+            self._fail(node, claim, "the machine did not restart in time, and no one said that it is done")
+        else:
+            self._put(node, claim, said=WITH_ACTOR)
+
+    def _rejoining(self, node: Node, claim: Claim) -> None:
+        """Wait until the machine is Ready at the target."""
+        is_done = claim.is_done or node.annotations.get(UPGRADE_DONE_ANNOTATION) == claim.claim
+        if node.ready == "True" and self._is_at_target(node, claim):
+            self._validate(node, claim)
+        elif claim.passed(self._now):
+            self._fail(node, claim, "the node was not Ready at the target in time")
+        elif is_done and claim.restarted_at and self._is_ready_for(node, claim.limits.ready):
+            self._fail(node, claim, "the actor says that it is done, and the node does not run the target")
+        else:
+            self._put(
+                node,
+                msgspec.structs.replace(claim, is_done=is_done),
+                slot_of=claim,
+                said="It has to be Ready at the target. A kubelet reports the revision of its own start.",
+            )
+
+    def _validating(self, node: Node, claim: Claim) -> None:
+        """Wait until the node passes validation and our conditions are gone."""
+        missing, look = self._not_valid_because(node, claim)
+        if not missing and not any(each.type in _CONDITIONS for each in node.conditions):
+            self._move(
+                node,
+                claim,
+                UpgradeState.SOAKING,
+                seconds=claim.limits.soak,
+                said="The node has passed validation.",
+            )
+        elif missing and claim.passed(self._now):
+            self._fail(node, claim, f"the node did not pass validation in time: {missing}")
+        else:
+            self._put(node, claim, said=f"The node has to show: {missing}." if missing else "", looks=look)
+
+    def _soaking(self, node: Node, claim: Claim) -> None:
+        """End the claim of a node that stayed healthy, once what it lost is back elsewhere."""
+        since = max(claim.since, node.ready_since or claim.since)
+        soaked, found = later(since, claim.limits.soak), self._settled(claim)
+        if is_available(node) and self._now >= soaked and found.is_settled:
+            done = Done(claim.target, self._now.replace(microsecond=0))
+            desired = Desired(
+                labels={UPGRADE_STATE_LABEL: UpgradeState.UP_TO_DATE},
+                annotations={UPGRADE_ANNOTATION: text_of(done), **_served(node, claim)},
+            )
+            self.slots[node.name] = self._slot_of(node, claim)
+            self.steps[node.name] = NodeStep(node, None, desired, UpgradeState.UP_TO_DATE)
+            return
+        waiting = ", ".join(found.waiting) or found.unknown
+        said = (
+            f"What was evicted has to be Ready again: {waiting}."
+            if waiting
+            else "The node has to stay healthy."
+        )
+        lists = not found.is_settled and found.list_at is not None and found.list_at <= self._now
+        again = min((each for each in (soaked, found.list_at) if each and each > self._now), default=None)
+        self._put(node, claim, said=said, wants_workloads=lists, again_at=again)
+
+    def _settled(self, claim: Claim) -> Settled:
+        """Say whether the controllers that lost pods have as many Ready ones as before."""
+        others = [
+            decode_baseline(each.claim.baseline)
+            for each in self.steps.values()
+            if each.claim is not None and each.claim.drained_at is not None
+        ]
+        return settled(
+            merge(decode_baseline(claim.baseline), others),
+            self._view.rollout.workloads,
+            last_eviction=claim.drained_at or claim.since,
+            now=self._now,
+        )
+
+    def stay(self, node: Node, claim: Claim) -> None:
+        """Leave a node cordoned whose upgrade has failed, unless it has reached the target after all.
+
+        It no longer counts as failed once someone asks to try again, or for another target.
+        """
+        if node.ready == "True" and claim.state is UpgradeState.FAILED and self._is_at_target(node, claim):
+            self._validate(node, claim)
+            return
+        is_asked = UPGRADE_RETRY_ANNOTATION in node.annotations
+        is_other = claim.state is UpgradeState.FAILED and claim.target != self._view.target
+        if (is_asked or is_other) and not claim.is_retried:
+            claim = msgspec.structs.replace(claim, is_retried=True)
+        desired = _desired(claim)
+        if is_asked:
+            annotations = {**desired.annotations, UPGRADE_RETRY_ANNOTATION: None}
+            desired = replace(desired, annotations=annotations)
+        state = UpgradeState.GATED if claim.is_retried else claim.state
+        said = f"The upgrade of the node failed: {claim.reason}."
+        self.steps[node.name] = NodeStep(node, claim, desired, state, said, again_at=claim.retry_at)
+
+    def _fail(self, node: Node, claim: Claim, reason: str) -> None:
+        self._put(node, self._ended(claim, UpgradeState.FAILED, reason), slot_of=claim)
+
+    def _ended(self, claim: Claim, state: UpgradeState, reason: str) -> Claim:
+        """Return the claim as it has failed: the more often, the later it is tried again by itself."""
+        pause = min(FIRST_RETRY_SECONDS * 2**claim.attempts, LAST_RETRY_SECONDS)
+        retry_at = self._in(pause) if state is UpgradeState.FAILED else None
+        attempts, reason = claim.attempts + 1, reason[:REASON_LENGTH]
+        return claim.moved(
+            state, now=self._now, deadline=None, reason=reason, attempts=attempts, retry_at=retry_at
+        )
+
+    def _validate(self, node: Node, claim: Claim) -> None:
+        seconds = claim.limits.validation + claim.limits.ready
+        self._move(node, claim, UpgradeState.VALIDATING, seconds=seconds, said="It is Ready at the target.")
+
+    def _move(
+        self,
+        node: Node,
+        claim: Claim,
+        state: UpgradeState,
+        *,
+        seconds: float | None,
+        said: str,
+        **changes: object,
+    ) -> None:
+        deadline = None if seconds is None else self._in(seconds)
+        moved = claim.moved(state, now=self._now, deadline=deadline, **changes)
+        self._put(node, moved, slot_of=claim, said=said)
+
+    def _put(
+        self,
+        node: Node,
+        claim: Claim,
+        *,
+        slot_of: Claim | None = None,
+        said: str = "",
+        progress: DrainProgress | None = None,
+        looks: bool = False,
+        wants_volumes: bool = False,
+        wants_workloads: bool = False,
+        again_at: datetime | None = None,
+    ) -> None:
+        """Want ``claim`` on the node; the slot says what it has now, ``slot_of``, by default the same.
+
+        ``looks``: its pods have to be listed.
+        """
+        name, standing = node.name, slot_of or claim
+        self.slots[name] = self._slot_of(node, standing)
+        moments = [claim.deadline, again_at]
+        if progress is not None:
+            looks = looks or (progress.list_at is not None and progress.list_at <= self._now)
+            moments.append(progress.list_at)
+        desired = _desired(claim)
+        watched = frozenset(each.uid for each in progress.leaving) if progress else frozenset()
+        self.steps[name] = NodeStep(
+            node,
+            claim,
+            replace(desired, annotations={**desired.annotations, **_served(node, claim)}),
+            claim.state,
+            said,
+            progress.blockers if progress else (),
+            progress.evictions if progress else (),
+            PodListRequest(node, watched, with_budgets=True) if looks else None,
+            wants_volumes,
+            wants_workloads,
+            min((each for each in moments if each is not None and each > self._now), default=None),
+        )
+
+    def _slot_of(self, node: Node, claim: Claim) -> Slot:
+        """Return the slot of a node as the node has the claim, with its copy from the hand-over on."""
+        standing = next((each.claim for each in self._view.standing if each.node == node.name), "")
+        copy = text_of(claim) if claim.state in HANDED_OVER else ""
+        if claim.state is UpgradeState.DRAINED:
+            copy = standing
+        return Slot(
+            node=node.name,
+            uid=node.uid,
+            state=claim.state,
+            since=claim.since,
+            deadline=claim.deadline,
+            boot_id=claim.before.boot_id,
+            claim=copy,
+        )
+
+    def _pods(self, node: Node) -> NodePods | None:
+        return self._view.known.pods.get(node.uid)
+
+    def _is_young(self, pods: NodePods, seconds: float) -> bool:
+        return 0 <= self._view.known.read_at - pods.began <= seconds
+
+    def _is_fresh(self, node: Node) -> bool:
+        pods = self._pods(node)
+        return pods is not None and self._is_young(pods, PROOF_SECONDS)
+
+    def _drain_view(self, node: Node, pods: NodePods | None, since: datetime) -> DrainView:
+        known = self._view.known
+        return DrainView(node, since, pods, known.answers, self._now, known.read_at)
+
+    def _progress(self, node: Node, claim: Claim) -> DrainProgress:
+        assert self._view.block is not None
+        since = claim.cordoned_at or claim.since
+        view = self._drain_view(node, self._pods(node), since)
+        progress = drain(view, self._view.block.drain, asked=self._asked)
+        self._asked.update(budget for each in progress.evictions if (budget := each.budget))
+        return progress
+
+    def _are_detached(self, node: Node, claim: Claim) -> bool:
+        """Whether a list that began after the node was drained has none of its volumes (P4)."""
+        found = self._view.rollout.attachments
+        since = claim.since if claim.state is UpgradeState.DRAINED else claim.cordoned_at or claim.since
+        return found is not None and found.started >= since and not found.volumes.get(node.name)
+
+    def _is_at_target(self, node: Node, claim: Claim) -> bool:
+        """Whether the node runs the target, and is not due any more for what the claim was made for."""
+        facts = {Trigger.RESERVED_MEMORY, Trigger.KUBELET_SKEW}
+        still = facts.intersection(claim.triggers).intersection(self._view.due.get(node.name, ()))
+        return not still and self._view.runs(node, claim.target)
+
+    def _is_ready_for(self, node: Node, seconds: int) -> bool:
+        since = node.ready_since
+        return node.ready == "True" and since is not None and self._now >= later(since, seconds)
+
+    def _not_valid_because(self, node: Node, claim: Claim) -> tuple[str, bool]:
+        """Return what the node lacks to pass validation, and whether its pods have to be listed."""
+        if not self._is_ready_for(node, claim.limits.ready):
+            return f"the kubelet reports Ready for {claim.limits.ready} s", False
+        pods = self._pods(node)
+        since = max(claim.since, node.ready_since or claim.since)
+        if pods is None or pods.started < since or not self._is_young(pods, PROOF_SECONDS):
+            return "a list of its pods", True
+        rules = self._view.spec.validation or NodeValidation()
+        missing = _unready(pods.pods, rules)
+        return (", ".join(missing), True) if missing else ("", False)
+
+    def new_claim(self, node: Node, began: datetime, *, attempts: int) -> Claim:
+        """Return a claim of a node that got its slot at ``began``, after so many that failed."""
+        view = self._view
+        place = next((each for each in view.waiting if each.node == node.name), None)
+        return Claim(
+            claim=name_of_claim(node, began),
+            target=view.target,
+            state=UpgradeState.CLAIMED,
+            since=self._now.replace(microsecond=0),
+            deadline=self._in(CLAIMED_SECONDS),
+            before=Machine.of(node),
+            limits=limits_of(view.spec),
+            triggers=view.due.get(node.name, ()),
+            turn=int(place.turn) if place else 1,
+            zone=place.zone if place else "",
+            attempts=attempts,
+            request=_digest(node.annotations.get(UPGRADE_REQUESTED_ANNOTATION)),
+        )
+
+    def _in(self, seconds: float) -> datetime:
+        return later(self._now.replace(microsecond=0), seconds)
+
+
+def _desired(claim: Claim) -> Desired:
+    """Return what a node with ``claim`` is to have."""
+    state = claim.state
+    annotations: dict[str, DesiredValue] = {UPGRADE_ANNOTATION: text_of(claim)}
+    if state in IN_WORK:
+        annotations.update(dict.fromkeys(BORROWED_ANNOTATIONS, "true"))
+    return Desired(
+        labels={UPGRADE_STATE_LABEL: UpgradeState.GATED if claim.is_retried else state},
+        annotations=annotations,
+        unschedulable=_CORDON.get(state, True),
+        conditions=tuple(
+            NodeCondition(each, "True", state, _CONDITIONS[each]) for each in _IN_STATE.get(state, ())
+        ),
+    )
+
+
+def _served(node: Node, claim: Claim) -> Mapping[str, None]:
+    """Return the requests on the node that this claim has served, to be removed."""
+    found: dict[str, None] = {}
+    if claim.is_done and node.annotations.get(UPGRADE_DONE_ANNOTATION) == claim.claim:
+        found[UPGRADE_DONE_ANNOTATION] = None
+    is_proven = claim.is_done or claim.restarted_at is not None
+    asked = node.annotations.get(UPGRADE_REQUESTED_ANNOTATION)
+    if (
+        claim.state is UpgradeState.SOAKING
+        and is_proven
+        and asked is not None
+        and _digest(asked) == claim.request
+    ):
+        found[UPGRADE_REQUESTED_ANNOTATION] = None
+    return found
+
+
+def _digest(text: str | None) -> str:
+    """Return what tells a request from another; empty where there is none."""
+    return "" if text is None else hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def is_handed_over(node: Node, copy: Claim) -> bool:
+    """Whether a node without a claim is that of the copy: another machine, or one that lost it."""
+    return node.uid != copy.before.uid or node.labels.get(UPGRADE_STATE_LABEL) in HANDED_OVER
+
+
+def _waits_for_pods(progress: DrainProgress) -> str:
+    """Say what keeps a node from being drained."""
+    if progress.blockers:
+        return " ".join(each.message for each in progress.blockers[:3])
+    pods = len(progress.leaving)
+    return f"{pods} pod{'' if pods == 1 else 's'} have to leave." if pods else "The operator lists the pods."
+
+
+def _unready(pods: Iterable[Pod], rules: NodeValidation) -> list[str]:
+    """Return which node agents and required pods are not Ready on a node."""
+    serving, lacking = [], set[str]()
+    for pod in pods:
+        if pod.is_ready and not pod.is_finished and not pod.is_terminating:
+            serving.append(pod)
+        elif pod.is_of_daemon_set and (
+            rules.node_agents is NodeAgents.ALL
+            or (rules.node_agents is NodeAgents.CRITICAL and pod.is_critical)
+        ):
+            lacking.add(f"{pod.namespace}/{pod.controller} Ready")
+    for each in rules.required_pods:
+        if not any(
+            pod.namespace == each.namespace and selects(each.pod_selector, pod.labels) for pod in serving
+        ):
+            lacking.add(f"a pod of {each.namespace} that is required Ready")
+    return sorted(lacking)[:5]

@@ -1,0 +1,90 @@
+"""The operator upgrades a pool: it drains one node after the other, hands it over, and takes it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from cluster.test_upgrade_slots import most_unavailable
+from cluster.upgrade_ground import QUICK, Ground, ground_in, upgrade
+from cluster.upgrade_told import states, told_states
+from harness.documents import ROOT
+from harness.waiting import eventually
+from harness.world import World
+from testbed.actuator import Actuator
+from testbed.cluster import Testbed
+
+Object = dict[str, Any]
+
+TARGET: Final = 4171
+BUILD: Final = "10.0.20348"
+QUICKLY: Final[Object] = {
+    "strategy": "RollingUpdate",
+    "soakSeconds": 1,
+    "rejoinTimeoutSeconds": 120,
+    "settleTimeoutSeconds": 120,
+}
+WAY: Final = [
+    "Gated",
+    "Claimed",
+    "Draining",
+    "Drained",
+    "Upgrading",
+    "Rejoining",
+    "Validating",
+    "Soaking",
+    "UpToDate",
+]
+
+
+RIGHTS: Final = str(ROOT / "deploy" / "components" / "rollout" / "rollout-rights.yaml")
+
+
+@pytest.fixture(autouse=True)
+def rights(testbed: Testbed) -> Iterator[None]:
+    """Give the operator the rights of the overlay ``rollout``, and no more."""
+    testbed.kubectl("apply", "-f", RIGHTS)
+    yield
+    testbed.kubectl("delete", "-f", RIGHTS, "--ignore-not-found")
+
+
+def rolling(world: World, **fields: Any) -> Object:
+    return world.pool(
+        os={"version": "2022", "targetRevision": TARGET},
+        validation={"readySeconds": 0, "timeoutSeconds": 120},
+        upgrade=upgrade(world, **{**QUICKLY, **fields}),
+    )
+
+
+def actor_of(ground: Ground) -> Actuator:
+    return Actuator(api=ground.world.testbed.api(), fleet=ground.fleet, outage=QUICK)
+
+
+@pytest.mark.timeout(600)  # a guard: machines restart one after the other
+def test_nodes_are_upgraded_one_after_the_other(world: World) -> None:
+    with ground_in(world) as ground:
+        nodes = [ground.first, *(ground.join("2022", 1607) for _ in range(2))]
+        ground.wait_settled()
+        ground.fill("web", build=BUILD, pods=4, cpu="100m")
+        pool = world.apply(rolling(world))
+        actor = actor_of(ground)
+        with world.watch_nodes() as witness:
+            world.operator.start()
+
+            def done() -> bool:
+                actor.look()
+                assert set(states(world).values()) == {"UpToDate"}, states(world)
+                return True
+
+            eventually(done, what="all nodes up to date", seconds=150, every=1)
+            witness.catch_up(world.nodes().values())
+        assert most_unavailable(witness) == 1
+        for name in nodes:
+            said = [each for each in told_states(witness)[name] if each]
+            assert said[-len(WAY) :] == WAY, said
+        eventually(lambda: "slots" not in world.status(pool), what="no slots are left")
+        for node in world.nodes().values():
+            assert not node["spec"].get("unschedulable")
+        world.delete(pool)
