@@ -1,7 +1,7 @@
-"""A pool whose nodes the operator upgrades itself, the pods there, and an actor outside: what time does to them.
+"""A pool whose nodes the operator upgrades itself, the pods there, and an actor outside, while time passes.
 
-As ``upgrade_world``, but the operator also lists pods and volumes, evicts, and writes conditions. A pod that is
-evicted ends after its grace, and its replacement is not of this world.
+As ``upgrade_world``, but the operator also lists pods and volumes, evicts, and writes conditions. A pod that
+is evicted ends after its grace, and its replacement is not of this world.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def rolling_pool(upgrade: Mapping[str, Any] | None = None, **more: Any) -> Pool:
 
 @dataclass
 class RolloutWorld(UpgradeWorld):
-    """``pods`` are by the name of their node; ``volumes`` are attached there. ``trail`` has each state of a node."""
+    """``pods`` are by the name of their node, ``volumes`` are attached there. ``trail`` has all states."""
 
     pods: dict[str, list[Pod]] = field(default_factory=dict)
     volumes: dict[str, tuple[str, ...]] = field(default_factory=dict)
