@@ -94,10 +94,10 @@ class Actuator:
         """
         selector = f"{STATE_LABEL}={HANDED_OVER}"
         found: list[Object] = self.api.get("/api/v1/nodes", labelSelector=selector)["items"]
-        told = {str(node["metadata"]["name"]): self._look_at(node) for node in found}
+        told = {str(node["metadata"]["name"]): self.look_at(node) for node in found}
         return {name: what for name, what in told.items() if what}
 
-    def _look_at(self, node: Object) -> str:
+    def look_at(self, node: Object) -> str:
         """Act on a node, whoever else writes to it at the same time."""
         try:
             return self._act(node)
@@ -106,7 +106,7 @@ class Actuator:
                 return ""
             if error.status != HTTPStatus.CONFLICT:
                 raise
-        return self._look_at(self.api.get(f"/api/v1/nodes/{node['metadata']['name']}"))
+        return self.look_at(self.api.get(f"/api/v1/nodes/{node['metadata']['name']}"))
 
     def _act(self, node: Object) -> str:
         if node["metadata"].get("labels", {}).get(STATE_LABEL) != HANDED_OVER:

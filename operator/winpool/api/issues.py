@@ -105,7 +105,7 @@ ISSUES: Final = {
     "and `onTimeout` is Quarantine. They stay cordoned, and count for `maxFailedNodes`. With the annotation "
     "winpool.dev/upgrade-retry their upgrade begins again.",
     IssueReason.DRAIN_BLOCKED: "The nodes were not drained within `drain.timeoutSeconds`, or their volumes "
-    "did not detach. They stay cordoned, count for `maxBlockedNodes`, and the operator goes on trying. The "
+    "did not detach. They stay cordoned, count for `maxBlockedNodes`, and the operator keeps trying. The "
     "message names the pods and what keeps them.",
     IssueReason.POD_LIST_FAILING: "Nodes wait for a list of their pods, and the operator cannot list pods, "
     "or a list takes too long. It tries again after at most 30 seconds.",

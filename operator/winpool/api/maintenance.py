@@ -105,7 +105,7 @@ class PauseRequest(ApiModel):
     reason: str = Field(default_factory=str, max_length=MAX_REASON)
     """Why no upgrade may begin. A string of at most 256 characters, empty if absent."""
     nodes_in_work: NodesInWork = Field(default_factory=lambda: NodesInWork.FINISH)
-    """What becomes of nodes that the operator drains. Finish: their upgrade goes on. Restore: they are
+    """What becomes of nodes that the operator drains. Finish: their upgrade continues. Restore: they are
     uncordoned, unless they are handed over already. A string, Finish if absent."""
 
 

@@ -1,7 +1,7 @@
 """What a pool asks of OS upgrades: which nodes are due, what must be open before one may begin, and how.
 
 Under the strategy Manual the operator decides, explains and labels the nodes, and others act. Under the other
-strategies it drains a node, hands it over to whoever patches its machine, and takes it back.
+strategies it drains a node, hands it over to an actor that patches its machine, and takes it back.
 
 Limits have schema defaults, tuned numbers have not: a default is stored in the object and stays as it was.
 """
@@ -82,7 +82,7 @@ class UpgradeState(StrEnum):
     DRAINING = "Draining"
     """The node is cordoned, and its pods are evicted."""
     DRAIN_BLOCKED = "DrainBlocked"
-    """The node was not drained in time. The operator goes on trying."""
+    """The node was not drained in time. The operator keeps trying."""
     DRAINED = "Drained"
     """No pod is left that has to go; volumes may still have to detach."""
     UPGRADING = "Upgrading"

@@ -53,7 +53,7 @@ def test_a_pool_without_the_block_wants_no_label() -> None:
 
 def test_a_pool_that_is_deleted_wants_no_label() -> None:
     snapshot = upgrade_snapshot(upgrade_pool(), settled_nodes(state="Required"))
-    assert passed(snapshot, AllowedActions.RELEASE) is NO_UPGRADES
+    assert passed(snapshot, AllowedActions.RELEASE) == NO_UPGRADES
 
 
 def test_a_node_that_is_due_may_be_upgraded_where_nothing_is_against_it() -> None:

@@ -65,7 +65,7 @@ CLASSIFIED: Final = frozenset({DrainBlock.UNMANAGED, DrainBlock.EMPTY_DIR, Drain
 disrupt the others for nothing."""
 
 FORESEEN: Final = frozenset({DrainBlock.GANG, DrainBlock.SUB_PATHS, DrainBlock.TOLERATES_CORDON})
-"""What only warns of a drain that has not begun: the pods may leave all the same."""
+"""What only warns of a drain that has not begun: the pods may still leave."""
 
 STUCK_SECONDS: Final = 60
 """How long after its grace a pod counts as stuck. A kubelet under load needs some seconds more than the grace

@@ -36,7 +36,7 @@ class Target(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Machine(msgspec.Struct, frozen=True, rename="camel"):
-    """What tells one start of a machine from another, and one machine from another.
+    """What distinguishes the starts of a machine, and machines from each other.
 
     Any difference proves a restart. The same values prove nothing: images may bring their boot ID with them.
     """

@@ -363,7 +363,7 @@ class _Pass:
         )
 
     def _gives_up(self) -> str:
-        """Return why claims end that were not handed over; empty where they go on."""
+        """Return why claims end that were not handed over; empty where they continue."""
         if not self.block.is_ours:
             return "spec.upgrade.strategy is Manual."
         if self.allowed is AllowedActions.FINISH:

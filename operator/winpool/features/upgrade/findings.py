@@ -74,8 +74,8 @@ def rollout_findings(rolled: RolloutResult) -> Iterator[Finding]:
             IssueReason.DRAIN_BLOCKED,
             names,
             f"The nodes were not drained in time. {said}",
-            "Remove what blocks them, or give them up: kubectl winpool why NODE says how. The operator goes "
-            "on trying.",
+            "Remove what blocks them, or give them up: kubectl winpool why NODE says how. The operator keeps "
+            "trying.",
             cause=said,
         )
     for said, names in _bounded(failed, rest="Why differs from node to node."):

@@ -10,9 +10,9 @@ Each step is one patch of the node, with the resourceVersion that was read: the 
 starts again from what is there, and one that is killed between two writes leaves a step that was made or was
 not. What a node waits for is in a sentence, and the time at which it ends is on the node.
 
-*Giving up* a node ends its claim before the hand-over: first its conditions come off, then the cordon, the
+*Giving up* a node ends its claim before the hand-over: first its conditions are removed, then the cordon, the
 borrowed annotations and the claim in one patch, then its slot. After the hand-over someone may be at work on
-the machine, so that the claim goes on to its end, by its own copy of target and times.
+the machine, so that the claim continues to its end, by its own copy of target and times.
 
 The hand-over is two writes: the claim is copied into the slot, and once the status has it, the label says
 Upgrading. A Node that is made again under its name has neither annotations nor cordon, and gets both back
@@ -107,7 +107,7 @@ LAST_RETRY_SECONDS: Final = 86400.0
 _CONDITIONS: Final = {
     "DrainInProgress": "The operator evicts the pods of the node to upgrade its machine.",
     "Drained": "No pod is left on the node that has to leave before its machine is upgraded.",
-    "MaintenanceInProgress": "The node is handed over to whoever upgrades its machine.",
+    "MaintenanceInProgress": "The node is handed over to the actor that upgrades its machine.",
 }
 """Of KEP-5683, which others may write as well. They are derived from the claim, and never read back.
 https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/5683-specialized-lifecycle-management"""
@@ -129,7 +129,7 @@ class RolloutView:
     those that may be claimed now but for a slot, in the order of the plan; ``due`` says why each node is due,
     ``unknown`` names those of which that is not known. ``allowed`` is how many nodes may be unavailable.
     ``open_nodes`` are those whose gates, and the pool's, are open. ``gives_up`` says why all claims before
-    the hand-over end; empty where they do not. With ``stands`` nothing goes on. ``target`` is what the spec
+    the hand-over end; empty where they do not. With ``stands`` nothing continues. ``target`` is what the spec
     asks for, and ``runs`` says whether a node runs a target. Without ``spec.upgrade`` there is no ``block``.
     """
 
@@ -156,7 +156,7 @@ REASON_LENGTH: Final = 512
 """Characters of the reason in a claim: a few sentences."""
 
 VOLUMES: Final = "Volumes of pods that left have to detach from the node."
-WITH_ACTOR: Final = "Whoever upgrades the machine has to act: the node is cordoned, drained and handed over."
+WITH_ACTOR: Final = "The actor has to upgrade the machine: the node is cordoned, drained and handed over."
 
 _CORDON: Final[Mapping[UpgradeState, bool | Keep | None]] = {
     UpgradeState.CLAIMED: KEEP,
@@ -688,7 +688,7 @@ def _served(node: Node, claim: Claim) -> Mapping[str, None]:
 
 
 def _digest(text: str | None) -> str:
-    """Return what tells a request from another; empty where there is none."""
+    """Return what distinguishes requests; empty where there is none."""
     return "" if text is None else hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
