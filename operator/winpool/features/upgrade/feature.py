@@ -156,15 +156,49 @@ def target_of(os: OperatingSystem) -> str:
 
 
 def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions) -> UpgradeResult:
-    """Withdraw permissions where the label itself cannot be removed, since nothing else may be written."""
-    is_free = allowed is AllowedActions.ACT
+    """End what was begun: nodes that are handed over are taken back, all others given up.
+
+    Permissions are withdrawn where the label itself cannot be removed, since nothing else may be written.
+    """
+    is_free, now = allowed is AllowedActions.ACT, snapshot.now
     desired = {
         member.node.uid: only_withdrawn(member.node, None)
         for member in members.ours
         if member.node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED
-        and not (is_free and not is_held(member.node, now=snapshot.now))
+        and not (is_free and not is_held(member.node, now=now))
     }
-    return UpgradeResult(desired=desired) if desired else NO_UPGRADES
+    spec, nodes = snapshot.pool.spec, {each.node.name: each.node for each in members.ours}
+    claimed = {name: node for name, node in nodes.items() if isinstance(claim_of(node), Claim)}
+    if spec is None or not claimed:
+        return UpgradeResult(desired=desired) if desired else NO_UPGRADES
+    rolled = rollout(
+        RolloutView(
+            spec=spec,
+            block=None,
+            nodes=claimed,
+            others={node.uid for node in snapshot.nodes},
+            standing=[each for each in snapshot.pool.status.slots if each.node in claimed],
+            waiting=(),
+            due={},
+            unknown=(),
+            open_nodes=(),
+            allowed=0,
+            gives_up="The spec has no upgrade any more.",
+            stands=allowed is AllowedActions.NOTHING,
+            target=Target(spec.os.version, spec.os.target_revision),
+            runs=DueJudge(snapshot, spec).runs,
+            known=snapshot.evictions,
+            rollout=snapshot.rollout,
+            now=now,
+        )
+    )
+    return UpgradeResult(
+        desired=desired | {each.node.uid: each.desired for each in rolled.steps.values()},
+        pod_list_requests=rolled.looks,
+        requeue_at=rolled.again_at,
+        finishes=True,
+        reads_workloads=rolled.wants_workloads,
+    )
 
 
 @dataclass(eq=False)

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from winpool.api.keys import (
-    UPGRADE_ANNOTATION,
-)
+from winpool.api.keys import UPGRADE_ANNOTATION
 from winpool.api.status import MAX_SLOTS, Slot, SlotState
 from winpool.api.text import later
 from winpool.api.upgrade import UpgradeState
 from winpool.features.upgrade.claims import (
+    BEFORE_HAND_OVER,
     ENDED_BADLY,
     HANDED_OVER,
     IN_WORK,
@@ -99,6 +98,8 @@ class _Pass:
             self._states.advance(node, found, slot)
         elif isinstance(copy, Claim) and found is None and is_handed_over(node, copy):
             self._states.advance(node, copy, slot)
+        elif found is None and slot.state in BEFORE_HAND_OVER:
+            self._states.pass_over(slot)
         elif slot.state == SlotState.RESERVED and self._is_same(slot, node):
             attempts = found.attempts if isinstance(found, Claim) else 0
             self._states.reserved(node, slot, self._states.new_claim(node, slot.since, attempts=attempts))
@@ -128,7 +129,11 @@ class _Pass:
             said = f"The annotation {UPGRADE_ANNOTATION} is not one of the operator, which removes it."
             self._states.steps[node.name] = NodeStep(node, None, Desired(), said=said)
         elif isinstance(found, Claim) and found.state in ENDED_BADLY:
-            self._states.stay(node, found)
+            block = self._view.block
+            if block is not None and block.is_ours:
+                self._states.stay(node, found)
+            else:
+                self._states.let_go(node, found)
         elif isinstance(found, Claim):
             slot = Slot(
                 node=node.name,

@@ -82,8 +82,8 @@ RESERVED_SECONDS: Final = 60.0
 """How long a slot waits for its claim: a few lists of pods, of which one may fail."""
 
 PASSED_OVER_SECONDS: Final = 300.0
-"""How long a node is passed over whose pods could not be drained when its turn came. The list of all pods,
-every ten minutes, says the same through the gate DisruptionBudgets."""
+"""How long a node is passed over that could not be drained, or was given up: what kept it lasts for minutes,
+and others wait for the slot."""
 
 LOOK_SECONDS: Final = 15.0
 """How old the list of a node's pods may be when the node is claimed: what else happens to them meanwhile, the
@@ -244,8 +244,13 @@ class States:
             self.steps[node.name] = NodeStep(
                 node, claim, replace(_desired(claim), conditions=()), claim.state, why
             )
-            return
-        self.steps[node.name] = NodeStep(node, None, Desired(), None, why)
+        else:
+            self.let_go(node, claim, why)
+
+    def let_go(self, node: Node, claim: Claim, why: str = "The operator upgrades no nodes now.") -> None:
+        """End a claim in one patch, with the cordon and all that the operator has put on the node for it."""
+        said = f"{why} The claim {claim.claim} ends."
+        self.steps[node.name] = NodeStep(node, None, _GIVEN_UP, UpgradeState.GATED, said)
 
     def reserved(self, node: Node, slot: Slot, claim: Claim) -> None:
         """Claim a node that has a slot, once its own pods say that it can be drained now."""
@@ -262,11 +267,11 @@ class States:
         if blockers:
             del self.slots[node.name]
             is_permanent = any(each.is_permanent for each in blockers)
-            self._pass_over(slot, PASSED_OVER_SECONDS if is_permanent else RESERVED_SECONDS)
+            self.pass_over(slot, PASSED_OVER_SECONDS if is_permanent else RESERVED_SECONDS)
             return
         self.steps[node.name] = NodeStep(node, claim, _desired(claim), claim.state, "The node is claimed.")
 
-    def _pass_over(self, slot: Slot, seconds: float) -> None:
+    def pass_over(self, slot: Slot, seconds: float = PASSED_OVER_SECONDS) -> None:
         """Remember that the node had its turn: others go first for a time."""
         changes = {"state": SlotState.UNUSED, "claim": "", "deadline": self._in(seconds)}
         self.passed_over[slot.node] = slot.model_copy(update=changes)
@@ -347,7 +352,6 @@ class States:
         if on_timeout is OnTimeout.QUARANTINE:
             self._put(node, self._ended(claim, UpgradeState.QUARANTINED, said), slot_of=claim)
         elif on_timeout is OnTimeout.RESTORE:
-            self._pass_over(slot, claim.limits.drain)
             self._give_up(node, claim, slot, f"The node was not drained in time. {said}")
         else:
             self._move(node, claim, UpgradeState.DRAIN_BLOCKED, seconds=None, said=said)
@@ -652,6 +656,14 @@ class States:
 
     def _in(self, seconds: float) -> datetime:
         return later(self._now.replace(microsecond=0), seconds)
+
+
+_GIVEN_UP: Final = Desired(
+    labels={UPGRADE_STATE_LABEL: UpgradeState.GATED},
+    annotations=dict.fromkeys((UPGRADE_ANNOTATION, *BORROWED_ANNOTATIONS)),
+    unschedulable=False,
+)
+"""What a node is to have whose claim ends. Under ``AllowedActions.FINISH`` what is not named here stays."""
 
 
 def _desired(claim: Claim) -> Desired:
