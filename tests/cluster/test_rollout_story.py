@@ -26,6 +26,8 @@ from testbed.actuator import Actuator
 
 Object = dict[str, Any]
 
+STUCK: Final = "winsim/stuck-terminating"
+"""On a pod of the testbed: its containers do not end."""
 ZONE: Final = "topology.kubernetes.io/zone"
 ALLOWED: Final = 3
 ALONE: Final = 8
@@ -80,8 +82,7 @@ class Story:
         self.ground.annotate(self.names["failing"], "winpool.dev/upgrade-retry", "")
 
     def _free_pods(self) -> None:
-        path = ["-n", NAMESPACE, self.names["pod"], "--type=merge", "-p", '{"metadata":{"finalizers":null}}']
-        self.world.kubectl("patch", "pod", *path)
+        self.world.kubectl("annotate", "pod", "-n", NAMESPACE, self.names["pod"], f"{STUCK}-")
 
 
 def tell(ground: Ground, names: list[str]) -> Story:
@@ -93,7 +94,7 @@ def tell(ground: Ground, names: list[str]) -> Story:
     ground.annotate(found["held"], HOLD, "")
     world.cordon(found["cordoned"])
     ground.fleet.set_updates([found["failing"]], result="fail")
-    found["pod"] = a_pod(world, "stuck", found["stuck"], finalizers=["example.com/stuck"])
+    found["pod"] = a_pod(world, "stuck", found["stuck"], annotations={STUCK: "true"})
     a_pod(world, "db", found["protected"], labels={"app": "db"})
     found["budget"] = ground.budget("db", {"app": "db"})
     return Story(ground, found)

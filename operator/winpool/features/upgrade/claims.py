@@ -201,7 +201,7 @@ def name_of_claim(node: Node, began: datetime) -> str:
     return hashlib.sha256(f"{node.uid} {began.isoformat()}".encode()).hexdigest()[:12]
 
 
-def limits_of(spec: WindowsNodePoolSpec) -> Limits:
+def limits_of(spec: WindowsNodePoolSpec, *, is_canary: bool) -> Limits:
     """Return the times of a spec that has ``upgrade``."""
     block, validation = spec.upgrade, spec.validation or NodeValidation()
     assert block is not None
@@ -212,6 +212,6 @@ def limits_of(spec: WindowsNodePoolSpec) -> Limits:
         rejoin=block.rejoin_timeout_seconds,
         ready=validation.ready_seconds,
         validation=validation.timeout_seconds,
-        soak=block.soak_seconds,
+        soak=max(block.soak_seconds, block.canary.soak_seconds if is_canary and block.canary else 0),
         settle=block.settle_timeout_seconds,
     )

@@ -185,6 +185,7 @@ def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions
             allowed=0,
             gives_up="The spec has no upgrade any more.",
             stands=allowed is AllowedActions.NOTHING,
+            is_window_open=True,
             target=Target(spec.os.version, spec.os.target_revision),
             runs=DueJudge(snapshot, spec).runs,
             known=snapshot.evictions,
@@ -275,7 +276,9 @@ class _Pass:
             is_open=is_open,
             may_continue=not stops and all(map(partial(_lets_continue, world), gates)),
         )
-        rolled = self._rolled(found, waiting, {name for name, is_clear in opens.items() if is_clear}, world)
+        rolled = self._rolled(
+            found, waiting, {name for name, is_clear in opens.items() if is_clear}, gates, world
+        )
         upgrades = {
             each.node.uid: msgspec.structs.replace(
                 each,
@@ -361,6 +364,7 @@ class _Pass:
         found: Sequence[tuple[Node, Found]],
         waiting: Sequence[PlannedNode],
         open_nodes: Collection[str],
+        gates: Iterable[GateFinding],
         world: World,
     ) -> RolloutResult:
         """Take the nodes on that the operator upgrades itself."""
@@ -388,6 +392,7 @@ class _Pass:
                 allowed=world.allowed or 0,
                 gives_up=self._gives_up(),
                 stands=self.allowed is AllowedActions.NOTHING,
+                is_window_open=all(each.permits for each in gates if each.gate is Gate.MAINTENANCE_WINDOW),
                 target=Target(self.spec.os.version, self.spec.os.target_revision),
                 runs=self._judge.runs,
                 known=self.snapshot.evictions,

@@ -54,13 +54,14 @@ from winpool.features.upgrade.claims import (
     Machine,
     Target,
     Unreadable,
+    claim_of,
     limits_of,
     name_of_claim,
     read,
     text_of,
 )
 from winpool.features.upgrade.drain import DrainProgress, DrainView, drain, preflight
-from winpool.features.upgrade.plan import PlannedNode
+from winpool.features.upgrade.plan import PlannedNode, Turn
 from winpool.features.upgrade.records import NodeStep
 from winpool.features.upgrade.settle import (
     OLDEST_SECONDS,
@@ -129,8 +130,9 @@ class RolloutView:
     those that may be claimed now but for a slot, in the order of the plan; ``due`` says why each node is due,
     ``unknown`` names those of which that is not known. ``allowed`` is how many nodes may be unavailable.
     ``open_nodes`` are those whose gates, and the pool's, are open. ``gives_up`` says why all claims before
-    the hand-over end; empty where they do not. With ``stands`` nothing continues. ``target`` is what the spec
-    asks for, and ``runs`` says whether a node runs a target. Without ``spec.upgrade`` there is no ``block``.
+    the hand-over end; empty where they do not. With ``stands`` nothing continues. ``is_window_open`` is False
+    where no maintenance window is open. ``target`` is what the spec asks for, and ``runs`` says whether a
+    node runs a target. Without ``spec.upgrade`` there is no ``block``.
     """
 
     spec: WindowsNodePoolSpec
@@ -145,6 +147,7 @@ class RolloutView:
     allowed: int
     gives_up: str
     stands: bool
+    is_window_open: bool
     target: Target
     runs: Callable[[Node, Target], bool]
     known: KnownEvictions
@@ -269,7 +272,29 @@ class States:
             is_permanent = any(each.is_permanent for each in blockers)
             self.pass_over(slot, PASSED_OVER_SECONDS if is_permanent else RESERVED_SECONDS)
             return
+        if self._shares_a_workload(node, pods):
+            del self.slots[node.name]
+            self.pass_over(slot, RESERVED_SECONDS)
+            return
         self.steps[node.name] = NodeStep(node, claim, _desired(claim), claim.state, "The node is claimed.")
+
+    def _shares_a_workload(self, node: Node, pods: NodePods) -> bool:
+        """Whether nodes in work have pods of a controller that no budget protects, and other nodes are free.
+
+        Where it is not known what controls the pods, it is no reason to wait: the budgets of others hold.
+        """
+        workloads, view = self._view.rollout.workloads, self._view
+        free = (each.node for each in view.waiting if each.node != node.name)
+        if workloads is None or all(each in self.slots or each in self.passed_over for each in free):
+            return False
+        bare = baseline_of((each for each in pods.pods if each.uid not in pods.budgets), workloads)
+        claims = [claim_of(each) for name, each in view.nodes.items() if name != node.name]
+        in_work = (each for each in claims if isinstance(each, Claim) and each.state in IN_WORK)
+        return any(
+            found.ready.keys() & bare.ready.keys()
+            for each in in_work
+            if (found := decode_baseline(each.baseline)) is not None
+        )
 
     def pass_over(self, slot: Slot, seconds: float = PASSED_OVER_SECONDS) -> None:
         """Remember that the node had its turn: others go first for a time."""
@@ -342,6 +367,8 @@ class States:
             )
         elif claim.passed(self._now):
             self._time_out(node, claim, slot, progress)
+        elif claim.state is UpgradeState.DRAIN_BLOCKED and not self._view.is_window_open:
+            self._give_up(node, claim, slot, "The maintenance window closed before the node was drained.")
         else:
             self._put(node, claim, said=_waits_for_pods(progress), progress=progress)
 
@@ -351,7 +378,7 @@ class States:
         said = _waits_for_pods(progress)
         if on_timeout is OnTimeout.QUARANTINE:
             self._put(node, self._ended(claim, UpgradeState.QUARANTINED, said), slot_of=claim)
-        elif on_timeout is OnTimeout.RESTORE:
+        elif on_timeout is OnTimeout.RESTORE or not self._view.is_window_open:
             self._give_up(node, claim, slot, f"The node was not drained in time. {said}")
         else:
             self._move(node, claim, UpgradeState.DRAIN_BLOCKED, seconds=None, said=said)
@@ -646,7 +673,7 @@ class States:
             since=self._now.replace(microsecond=0),
             deadline=self._in(CLAIMED_SECONDS),
             before=Machine.of(node),
-            limits=limits_of(view.spec),
+            limits=limits_of(view.spec, is_canary=place is not None and place.turn is Turn.CANARY),
             triggers=view.due.get(node.name, ()),
             turn=int(place.turn) if place else 1,
             zone=place.zone if place else "",
