@@ -21,7 +21,7 @@ from winpool.features.contract.feature import ContractResult, contract
 from winpool.features.contract.taints import taints_of
 from winpool.features.feature import AllowedActions, Feature, FeatureResult
 from winpool.features.memory.feature import memory, missing_permission
-from winpool.features.upgrade.feature import upgrade
+from winpool.features.upgrade.feature import lacking_permission, upgrade
 from winpool.features.upgrade.slots import secured
 from winpool.model.evidence import MOST_NODE_LISTS, current_survey, is_too_slow
 from winpool.model.node import Node
@@ -92,7 +92,12 @@ def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decisi
     pool = snapshot.pool
     has_taints = pool.spec is not None and bool(taints_of(pool.spec))
     pods_permission = snapshot.pods.forbidden if has_taints else ""
-    lacks = snapshot.missing_permission or pods_permission or missing_permission(snapshot)
+    lacks = (
+        snapshot.missing_permission
+        or pods_permission
+        or missing_permission(snapshot)
+        or lacking_permission(snapshot)
+    )
     snapshot = replace(snapshot, missing_permission=lacks)
     members = divide(snapshot)
     held = held_nodes(snapshot, members)

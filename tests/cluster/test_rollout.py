@@ -11,7 +11,7 @@ from cluster.test_upgrade_slots import most_unavailable
 from cluster.upgrade_ground import QUICK, Ground, ground_in, upgrade
 from cluster.upgrade_told import states, told_states
 from harness.documents import ROOT
-from harness.waiting import eventually
+from harness.waiting import eventually, holds
 from harness.world import World
 from testbed.actuator import Actuator
 from testbed.cluster import Testbed
@@ -19,6 +19,8 @@ from testbed.cluster import Testbed
 Object = dict[str, Any]
 
 TARGET: Final = 4171
+SILENT_SECONDS: Final = 12.0
+"""As long as other tests of silence."""
 BUILD: Final = "10.0.20348"
 QUICKLY: Final[Object] = {
     "strategy": "RollingUpdate",
@@ -87,4 +89,39 @@ def test_nodes_are_upgraded_one_after_the_other(world: World) -> None:
         eventually(lambda: "slots" not in world.status(pool), what="no slots are left")
         for node in world.nodes().values():
             assert not node["spec"].get("unschedulable")
+        # The watch of budgets stays for a minute, since a next node would need it.
+        eventually(lambda: world.status(pool)["observedGeneration"], what="the last status")
+        version, start = world.get("wnp", pool)["metadata"]["resourceVersion"], world.now()
+        holds(lambda: world.operator.running, seconds=SILENT_SECONDS, every=1)
+        assert world.writes(since=start) == []
+        assert world.get("wnp", pool)["metadata"]["resourceVersion"] == version
+        world.delete(pool)
+
+
+@pytest.mark.timeout(300)  # a guard
+def test_without_its_rights_no_node_is_cordoned_and_the_rule_is_named(world: World, testbed: Testbed) -> None:
+    testbed.kubectl("delete", "-f", RIGHTS)
+    with ground_in(world) as ground:
+        ground.wait_settled()
+        pool = world.apply(rolling(world))
+        with world.watch_nodes() as witness:
+            world.operator.start()
+
+            def is_said() -> bool:
+                found = world.condition(pool, "Accepted")
+                assert (found.get("status"), found.get("reason")) == ("False", "MissingPermission"), found
+                assert "Add the rule" in found["message"], found
+                return True
+
+            eventually(is_said, what="the missing permission", seconds=90)
+            eventually(lambda: states(world)[ground.first] == "Gated", what="the claim ended", seconds=90)
+            holds(is_said, seconds=SILENT_SECONDS, every=1)
+            testbed.kubectl("apply", "-f", RIGHTS)
+            eventually(
+                lambda: world.condition(pool, "Accepted").get("status") == "True",
+                what="the rights count",
+                seconds=90,
+            )
+            witness.catch_up(world.nodes().values())
+        assert not any(each["spec"].get("unschedulable") for each in witness.states[ground.first])
         world.delete(pool)

@@ -194,7 +194,8 @@ def test_twelve_nodes_are_upgraded_whatever_happens_to_some(world: World) -> Non
             def done() -> bool:
                 story.act()
                 found = states(world)
-                assert {found.get(name) for name in names} == {"UpToDate"}, (found, story.done)
+                assert found.keys() >= set(names)
+                assert set(found.values()) == {"UpToDate"}, (found, story.done)
                 return True
 
             eventually(done, what="all nodes up to date", seconds=700, every=1)
@@ -203,7 +204,7 @@ def test_twelve_nodes_are_upgraded_whatever_happens_to_some(world: World) -> Non
         cordons = Cordons(nodes, pools)
         assert cordons.beyond_budget == []
         assert min(cordons.moments) >= opens
-        assert len(cordons.moments) == len(names) + 1, "each node once, and the one that failed twice"
+        assert len(cordons.moments) == len(world.nodes()) + 1, "each once, and the one that failed twice"
         evicted = [
             each
             for each in world.requests(since=start)

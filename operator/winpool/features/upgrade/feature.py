@@ -155,6 +155,14 @@ def target_of(os: OperatingSystem) -> str:
     return os.version if os.target_revision is None else f"{os.version}.{os.target_revision}"
 
 
+def lacking_permission(snapshot: Snapshot) -> str:
+    """Return the sentence with the rule that a rollout needs and lacks; empty where none is known to."""
+    spec = snapshot.pool.spec
+    if spec is None or spec.upgrade is None or not spec.upgrade.is_ours:
+        return ""
+    return next(iter(snapshot.rollout.forbidden), snapshot.evictions.forbidden)
+
+
 def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions) -> UpgradeResult:
     """End what was begun: nodes that are handed over are taken back, all others given up.
 
@@ -320,6 +328,7 @@ class _Pass:
             if each.node in given.permitted and is_unused(each, now=self._now)
         ]
         is_due = any(each.due for _, each in found)
+        is_lacking = self.block.is_ours and bool(self.snapshot.rollout.forbidden)
         return UpgradeResult(
             desired=desired,
             evictions=rolled.evictions,
@@ -333,9 +342,10 @@ class _Pass:
             needs_all_pods=is_due and self._needs_list(node for node, each in found if each.due),
             requeue_at=self._requeue_at(overview),
             finishes=bool(rolled.steps),
-            reads_attachments=rolled.wants_volumes,
-            reads_workloads=rolled.wants_workloads,
-            drains=rolled.drains,
+            # What was forbidden is asked for again and again, so that it is reported until it is granted.
+            reads_attachments=rolled.wants_volumes or is_lacking,
+            reads_workloads=rolled.wants_workloads or is_lacking,
+            drains=rolled.drains or is_lacking,
             overview=overview,
         )
 
@@ -407,6 +417,8 @@ class _Pass:
             return "spec.upgrade.strategy is Manual."
         if self.allowed is AllowedActions.FINISH:
             return "The spec is not accepted."
+        if lacking_permission(self.snapshot):
+            return "The operator lacks a permission that a rollout needs."
         restores = any(each.nodes_in_work is NodesInWork.RESTORE for each in self.block.pause_requests)
         return "A request in spec.upgrade.pauseRequests gives up the nodes in work." if restores else ""
 
