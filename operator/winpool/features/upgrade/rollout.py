@@ -159,11 +159,14 @@ class _Pass:
         taken = self._states.slots.keys() | {
             name for name, node in view.nodes.items() if not is_available(node)
         }
+        said = ""
         for each in view.waiting:
             if each.node in self._states.slots or not self._may_be_next(each):
                 continue
             if len(taken - {each.node}) >= view.allowed or len(self._states.slots) >= MAX_SLOTS:
-                return "spec.upgrade.maxUnavailable permits no more at a time."
+                # One that has failed is unavailable itself, so that its turn may come before others'.
+                said = said or "spec.upgrade.maxUnavailable permits no more at a time."
+                continue
             if any(group != (each.turn, each.zone) for group in self._groups()):
                 return "Nodes that come before it, by canary and zone, are not done."
             self._states.slots[each.node] = Slot(
@@ -175,7 +178,7 @@ class _Pass:
                 boot_id=view.nodes[each.node].boot_id,
             )
             taken = taken | {each.node}
-        return ""
+        return said
 
     def _may_be_next(self, each: PlannedNode) -> bool:
         """Whether a node may be claimed: it is available, or its upgrade has failed and its time has come."""
