@@ -101,8 +101,12 @@ class _Pass:
         elif found is None and slot.state in BEFORE_HAND_OVER:
             self._states.pass_over(slot)
         elif slot.state == SlotState.RESERVED and self._is_same(slot, node):
-            attempts = found.attempts if isinstance(found, Claim) else 0
-            self._states.reserved(node, slot, self._states.new_claim(node, slot.since, attempts=attempts))
+            attempts = 0
+            if isinstance(found, Claim):
+                attempts = found.attempts
+                self._states.stay(node, found)
+            if node.name not in self._states.slots:
+                self._states.reserved(node, slot, self._states.new_claim(node, slot.since, attempts=attempts))
 
     def _of_gone(self, slot: Slot, copy: object) -> Slot | None:
         """Return the slot of a node that does not exist: kept to the deadline once it was handed over.
