@@ -226,7 +226,8 @@ class States:
             return "The node is not due any more."
         if node.deleting:
             return "The node is being deleted."
-        if claim.uncordons > UNCORDONS:
+        is_uncordoned = claim.state is not UpgradeState.CLAIMED and not node.unschedulable
+        if is_uncordoned and claim.uncordons >= UNCORDONS:
             return "Someone uncordoned the node again and again while the operator drained it."
         if claim.state is UpgradeState.CLAIMED and claim.passed(self._now):
             return "A gate closed before the node was cordoned."
@@ -238,15 +239,14 @@ class States:
         The copy of a claim in the slot goes before the patch. Otherwise a crash between the two would hand
         the node over.
         """
+        desired = replace(_desired(claim), unschedulable=KEEP)
         if slot.claim and any(each.node == node.name and each.claim for each in self._view.standing):
             self.slots[node.name] = slot.model_copy(update={"claim": ""})
-            self.steps[node.name] = NodeStep(node, claim, _desired(claim), claim.state, why)
+            self.steps[node.name] = NodeStep(node, claim, desired, claim.state, why)
             return
         self.slots[node.name] = slot
         if any(each.type in _CONDITIONS for each in node.conditions):
-            self.steps[node.name] = NodeStep(
-                node, claim, replace(_desired(claim), conditions=()), claim.state, why
-            )
+            self.steps[node.name] = NodeStep(node, claim, replace(desired, conditions=()), claim.state, why)
         else:
             self.let_go(node, claim, why)
 
