@@ -163,6 +163,7 @@ WITH_ACTOR: Final = "The actor has to upgrade the machine: the node is cordoned,
 
 _CORDON: Final[Mapping[UpgradeState, bool | Keep | None]] = {
     UpgradeState.CLAIMED: KEEP,
+    UpgradeState.VALIDATING: KEEP,
     UpgradeState.SOAKING: None,
     UpgradeState.FAILED: KEEP,
     UpgradeState.QUARANTINED: KEEP,
