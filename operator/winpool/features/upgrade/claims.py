@@ -76,7 +76,8 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
     ``since`` is when ``state`` began, and at ``deadline`` the next step follows from time alone; None where
     it does not. ``before`` is the machine as it was claimed, ``triggers`` why it was due. ``turn`` and
-    ``zone`` are its place in the plan. ``cordoned_at`` is when we cordoned the node the last time for this
+    ``zone`` are its place in the plan. ``drain_until`` is the deadline of the drain, which may begin again
+    with a pod that comes later. ``cordoned_at`` is when we cordoned the node the last time for this
     claim, after ``uncordons`` of others, ``drained_at`` when it was drained. ``restarted_at`` is when its
     restart was seen, ``is_done`` says that the actor has reported the claim as done. ``attempts`` counts the
     claims of this target that failed; ``reason`` says why this one did, or why the drain is blocked, and at
@@ -95,6 +96,7 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     triggers: tuple[Trigger, ...] = ()
     turn: int = 1
     zone: str = ""
+    drain_until: datetime | None = None
     cordoned_at: datetime | None = None
     uncordons: int = 0
     drained_at: datetime | None = None

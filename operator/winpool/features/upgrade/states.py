@@ -328,6 +328,7 @@ class States:
                 claim,
                 UpgradeState.DRAINING,
                 seconds=claim.limits.drain,
+                drain_until=self._in(claim.limits.drain),
                 said="The operator cordons the node and evicts its pods.",
                 cordoned_at=cordoned,
                 baseline=encode_baseline(baseline_of(pods.pods, workloads)),
@@ -382,7 +383,7 @@ class States:
         elif on_timeout is OnTimeout.RESTORE or not self._view.is_window_open:
             self._give_up(node, claim, slot, f"The node was not drained in time. {said}")
         else:
-            self._move(node, claim, UpgradeState.DRAIN_BLOCKED, seconds=None, said=said)
+            self._move(node, claim, UpgradeState.DRAIN_BLOCKED, said=said)
 
     def _drained(self, node: Node, claim: Claim) -> None:
         """Hand the node over once its volumes are detached: the claim into the slot, then the label."""
@@ -394,7 +395,7 @@ class States:
                 node,
                 claim,
                 UpgradeState.DRAINING,
-                seconds=claim.limits.drain,
+                until=claim.drain_until,
                 said="A pod is on the node again that has to leave.",
                 uncordons=claim.uncordons + (not node.unschedulable),
                 cordoned_at=self._now.replace(microsecond=0),
@@ -403,7 +404,7 @@ class States:
         if not self._are_detached(node, claim):
             if claim.passed(self._now):
                 self._move(
-                    node, claim, UpgradeState.DRAIN_BLOCKED, seconds=None, said=VOLUMES, reason=VOLUMES
+                    node, claim, UpgradeState.DRAIN_BLOCKED, said=VOLUMES, reason=VOLUMES
                 )
             else:
                 self._put(node, claim, said=VOLUMES, wants_volumes=True)
@@ -550,11 +551,12 @@ class States:
         claim: Claim,
         state: UpgradeState,
         *,
-        seconds: float | None,
         said: str,
+        seconds: float | None = None,
+        until: datetime | None = None,
         **changes: object,
     ) -> None:
-        deadline = None if seconds is None else self._in(seconds)
+        deadline = until if seconds is None else self._in(seconds)
         moved = claim.moved(state, now=self._now, deadline=deadline, **changes)
         self._put(node, moved, slot_of=claim, said=said)
 
