@@ -372,7 +372,9 @@ class States:
         elif claim.state is UpgradeState.DRAIN_BLOCKED and not self._view.is_window_open:
             self._give_up(node, claim, slot, "The maintenance window closed before the node was drained.")
         else:
-            self._put(node, claim, said=_waits_for_pods(progress), progress=progress)
+            is_for_volumes = claim.reason == VOLUMES
+            said = VOLUMES if is_for_volumes and progress.is_drained else _waits_for_pods(progress)
+            self._put(node, claim, said=said, progress=progress, wants_volumes=is_for_volumes)
 
     def _time_out(self, node: Node, claim: Claim, slot: Slot, progress: DrainProgress) -> None:
         block = self._view.block
