@@ -60,7 +60,7 @@ from winpool.features.upgrade.claims import (
     read,
     text_of,
 )
-from winpool.features.upgrade.drain import DrainProgress, DrainView, drain, preflight
+from winpool.features.upgrade.drain import FOLLOWED_SECONDS, DrainProgress, DrainView, drain, preflight
 from winpool.features.upgrade.plan import PlannedNode, Turn
 from winpool.features.upgrade.records import NodeStep
 from winpool.features.upgrade.settle import (
@@ -456,11 +456,12 @@ class States:
                 msgspec.structs.replace(claim, is_done=is_done),
                 slot_of=claim,
                 said="It has to be Ready at the target. A kubelet reports the revision of its own start.",
+                again_at=_ready_at(node, claim) if is_done else None,
             )
 
     def _validating(self, node: Node, claim: Claim) -> None:
         """Wait until the node passes validation and our conditions are gone."""
-        missing, look = self._not_valid_because(node, claim)
+        missing, look, again = self._not_valid_because(node, claim)
         if not missing and not any(each.type in _CONDITIONS for each in node.conditions):
             self._move(
                 node,
@@ -472,7 +473,8 @@ class States:
         elif missing and claim.passed(self._now):
             self._fail(node, claim, f"the node did not pass validation in time: {missing}")
         else:
-            self._put(node, claim, said=f"The node has to show: {missing}." if missing else "", looks=look)
+            said = f"The node has to show: {missing}." if missing else ""
+            self._put(node, claim, said=said, looks=look, again_at=again)
 
     def _soaking(self, node: Node, claim: Claim) -> None:
         """End the claim of a node that stayed healthy, once what it lost is back elsewhere."""
@@ -655,17 +657,21 @@ class States:
         since = node.ready_since
         return node.ready == "True" and since is not None and self._now >= later(since, seconds)
 
-    def _not_valid_because(self, node: Node, claim: Claim) -> tuple[str, bool]:
-        """Return what the node lacks to pass validation, and whether its pods have to be listed."""
+    def _not_valid_because(self, node: Node, claim: Claim) -> tuple[str, bool, datetime | None]:
+        """Return what the node lacks to pass validation, whether its pods have to be listed, and when next.
+
+        That is when time alone may change it; None where it does not.
+        """
         if not self._is_ready_for(node, claim.limits.ready):
-            return f"the kubelet reports Ready for {claim.limits.ready} s", False
+            return f"the kubelet reports Ready for {claim.limits.ready} s", False, _ready_at(node, claim)
         pods = self._pods(node)
         since = max(claim.since, node.ready_since or claim.since)
         if pods is None or pods.started < since or not self._is_young(pods, PROOF_SECONDS):
-            return "a list of its pods", True
+            return "a list of its pods", True, None
         rules = self._view.spec.validation or NodeValidation()
         missing = _unready(pods.pods, rules)
-        return (", ".join(missing), True) if missing else ("", False)
+        again = later(pods.started, FOLLOWED_SECONDS) if missing else None
+        return ", ".join(missing), again is not None and again <= self._now, again
 
     def new_claim(self, node: Node, began: datetime, *, attempts: int) -> Claim:
         """Return a claim of a node that got its slot at ``began``, after so many that failed."""
@@ -739,6 +745,12 @@ def _digest(text: str | None) -> str:
 def is_handed_over(node: Node, copy: Claim) -> bool:
     """Whether a node without a claim is that of the copy: another machine, or one that lost it."""
     return node.uid != copy.before.uid or node.labels.get(UPGRADE_STATE_LABEL) in HANDED_OVER
+
+
+def _ready_at(node: Node, claim: Claim) -> datetime | None:
+    """Return when the node is Ready for as long as validation asks for; None where it is not Ready."""
+    since = node.ready_since if node.ready == "True" else None
+    return since and later(since, claim.limits.ready)
 
 
 def _waits_for_pods(progress: DrainProgress) -> str:
