@@ -462,6 +462,8 @@ class States:
     def _validating(self, node: Node, claim: Claim) -> None:
         """Wait until the node passes validation and our conditions are gone."""
         missing, look, again = self._not_valid_because(node, claim)
+        if not missing and not self._view.runs(node, claim.target):
+            missing = "the target"
         if not missing and not any(each.type in _CONDITIONS for each in node.conditions):
             self._move(
                 node,
@@ -480,7 +482,11 @@ class States:
         """End the claim of a node that stayed healthy, once what it lost is back elsewhere."""
         since = max(claim.since, node.ready_since or claim.since)
         soaked, found = later(since, claim.limits.soak), self._settled(claim)
-        if is_available(node) and self._now >= soaked and found.is_settled:
+        if self._has_lost_target(node, claim):
+            self._fail(node, claim, "the node does not run the target any more")
+            return
+        is_back = is_available(node) and self._view.runs(node, claim.target)
+        if is_back and self._now >= soaked and found.is_settled:
             done = Done(claim.target, self._now.replace(microsecond=0))
             desired = Desired(
                 labels={UPGRADE_STATE_LABEL: UpgradeState.UP_TO_DATE},
@@ -652,6 +658,11 @@ class States:
         facts = {Trigger.RESERVED_MEMORY, Trigger.KUBELET_SKEW}
         still = facts.intersection(claim.triggers).intersection(self._view.due.get(node.name, ()))
         return not still and self._view.runs(node, claim.target)
+
+    def _has_lost_target(self, node: Node, claim: Claim) -> bool:
+        """Whether the node is known to run another release or revision than the target (P4)."""
+        is_known = node.ready == "True" and node.name not in self._view.unknown
+        return is_known and not self._view.runs(node, claim.target)
 
     def _is_ready_for(self, node: Node, seconds: int) -> bool:
         since = node.ready_since
