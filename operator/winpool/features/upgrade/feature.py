@@ -382,6 +382,7 @@ class _Pass:
         if not (block.is_ours or self._in_rollout):
             return NOTHING_ROLLED
         asks = block.strategy is Strategy.ON_REQUEST
+        is_guarded = bool(self.snapshot.guard.identity)
         return rollout(
             RolloutView(
                 spec=self.spec,
@@ -393,12 +394,13 @@ class _Pass:
                     each
                     for each in waiting
                     if block.is_ours
+                    and is_guarded
                     and each.node in open_nodes
                     and (not asks or any(due.trigger is Trigger.REQUEST for due in each.upgrade.due))
                 ],
                 due={node.name: tuple(due.trigger for due in each.due) for node, each in found},
                 unknown={node.name for node, each in found if each.is_unknown},
-                open_nodes={each.node for each in waiting}.intersection(open_nodes),
+                open_nodes={each.node for each in waiting}.intersection(open_nodes) if is_guarded else (),
                 allowed=world.allowed or 0,
                 gives_up=self._gives_up(),
                 stands=self.allowed is AllowedActions.NOTHING,
