@@ -120,6 +120,11 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
         """Whether its deadline has passed."""
         return self.deadline is not None and now >= self.deadline
 
+    def may_be_retried(self, now: datetime) -> bool:
+        """Whether it has failed, and another one may follow: someone asks for it, or its time has come."""
+        is_time = self.retry_at is not None and self.retry_at <= now
+        return self.state in ENDED_BADLY and (self.is_retried or is_time)
+
 
 class Done(msgspec.Struct, frozen=True, rename="camel"):
     """That a node was upgraded to ``target``."""

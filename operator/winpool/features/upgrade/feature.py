@@ -244,7 +244,7 @@ class _Pass:
             self.block,
             layers=self._judge.layers,
             nodes=self._nodes,
-            in_slots={*(each.node for each in held), *self._in_rollout},
+            in_slots={*(each.node for each in held), *self._in_rollout, *self._to_retry},
         )
         gates = tuple(self._overrides.on(each.judge(world)) for each in POOL_GATES)
         stops = tuple(
@@ -368,6 +368,14 @@ class _Pass:
             if each.state != SlotState.UNUSED and self._is_of_rollout(each, nodes)
         }
         return frozenset(slots | {node.name for node in self._nodes if has_claim(node)})
+
+    @property
+    def _to_retry(self) -> Iterator[str]:
+        """Yield the names of the nodes that have failed and may be tried again: they use up no budget then."""
+        for node in self._nodes:
+            found = claim_of(node) if UPGRADE_ANNOTATION in node.annotations else None
+            if isinstance(found, Claim) and found.may_be_retried(self._now):
+                yield node.name
 
     def _rolled(
         self,

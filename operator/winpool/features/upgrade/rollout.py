@@ -192,8 +192,7 @@ class _Pass:
             return False
         if not isinstance(found, Claim):
             return is_available(node)
-        is_time = found.retry_at is not None and found.retry_at <= self._now
-        return found.state in ENDED_BADLY and (found.is_retried or is_time)
+        return found.may_be_retried(self._now)
 
     def _groups(self) -> Iterator[tuple[int, str]]:
         """Yield the turn and zone of each node that has a slot."""
