@@ -371,7 +371,7 @@ class _Pass:
 
     @property
     def _to_retry(self) -> Iterator[str]:
-        """Yield the names of the nodes that have failed and may be tried again: they use up no budget then."""
+        """Yield the names of nodes that have failed and may be tried again: they use up no budget then."""
         for node in self._nodes:
             found = claim_of(node) if UPGRADE_ANNOTATION in node.annotations else None
             if isinstance(found, Claim) and found.may_be_retried(self._now):
