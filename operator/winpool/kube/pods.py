@@ -17,6 +17,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import quote, urlencode
@@ -74,6 +75,7 @@ _name: Final = msgspec.json.Decoder(Bounded | None)
 _names: Final = msgspec.json.Decoder(list[str] | None)
 _group: Final = msgspec.json.Decoder(wire.SchedulingGroup | None)
 _number: Final = msgspec.json.Decoder(int | None)
+_text: Final = msgspec.json.Decoder(str | None)
 
 ReadT = TypeVar("ReadT")
 
@@ -622,8 +624,20 @@ def _eviction_facts(found: wire.PodObject) -> EvictionFacts:
         ),
         group=((group and group.pod_group_name) or "")[:_LONGEST_NAME],
         controller_uid=owner[:_LONGEST_NAME],
+        sandboxed=_sandboxed(found.status),
         tolerates_cordon=tolerates(_tolerations(spec), key=UNSCHEDULABLE_TAINT, value="", effect=NO_SCHEDULE),
     )
+
+
+def _sandboxed(status: wire.PodStatus | None) -> datetime | None:
+    """Return since when a pod has a sandbox with a network; None where it has none, or does not say.
+
+    https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network
+    """
+    for condition in (status and status.conditions) or ():
+        if condition.type == "PodReadyToStartContainers" and condition.status == "True":
+            return read_moment(_read(_text, condition.last_transition_time))
+    return None
 
 
 def _sub_paths(container: wire.MountingContainer) -> int:

@@ -310,6 +310,7 @@ class PodCondition(Base):
 
     type: str = ""
     status: str = ""
+    last_transition_time: msgspec.Raw = ABSENT
 
 
 class PodStatus(Base):

@@ -186,6 +186,7 @@ class EvictionFacts:
     which its grace is over, None where it is not being deleted. ``finalizers`` are the first few. ``group``
     is the PodGroup of its ``schedulingGroup``, empty where it has none. ``controller_uid`` is the UID of the
     owner that manages it. ``tolerates_cordon``: the scheduler may bind it to a node that is cordoned.
+    ``sandboxed`` is since when it has a sandbox with a network, None where it has none.
     """
 
     priority: int = 0
@@ -202,6 +203,7 @@ class EvictionFacts:
     group: str = ""
     controller_uid: str = ""
     tolerates_cordon: bool = False
+    sandboxed: datetime | None = None
 
 
 FINALIZERS_KEPT: Final = 3

@@ -95,6 +95,7 @@ POD: Final = partial(
         ".spec.resourceClaims": list[dict[str, str]],
         ".spec.schedulingGroup": wire.SchedulingGroup,
         ".spec.schedulerName": str,
+        ".status.conditions[].lastTransitionTime": str,
         ".spec.runtimeClassName": str,
         ".spec.securityContext": wire.SecurityContext,
         ".spec.terminationGracePeriodSeconds": int,

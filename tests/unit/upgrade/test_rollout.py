@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from harness.builders import Nodes
-from harness.rollout_world import RolloutWorld, rolling_pool
+from harness.evicting import a_pod
+from harness.rollout_world import RolloutWorld, replace_pod, rolling_pool
+from winpool.model.pods import Pod
 
 MINUTE = timedelta(minutes=1)
 
@@ -18,6 +21,31 @@ def a_world(number: int = 3, **upgrade: object) -> RolloutWorld:
     world.list_pods()
     world.pass_time(20 * MINUTE)
     return world
+
+
+def test_a_node_is_validated_once_a_pod_has_a_sandbox_since_the_restart() -> None:
+    """Rule 25: a kubelet is Ready while networks of Windows may still be missing."""
+    world = a_world(1)
+    agent = replace_pod(a_pod("cni"), node="w1", uid="cni", controller_kind="DaemonSet", is_ready=True)
+    before = world.now
+    world.pods["w1"] = [with_sandbox(agent, before)]
+    for _ in range(30):
+        world.upgrade_all(rounds=1)
+        if world.state("w1") == "Failed":
+            break
+    claim = world.claim("w1")
+    assert claim is not None
+    assert "sandbox" in claim.reason
+
+    world.pods["w1"] = [with_sandbox(agent, world.now)]
+    world.write("w1", annotations={"winpool.dev/upgrade-retry": ""})
+    world.upgrade_all()
+    assert world.state("w1") == "UpToDate"
+
+
+def with_sandbox(pod: Pod, since: datetime) -> Pod:
+    assert pod.eviction is not None
+    return replace_pod(pod, eviction=replace(pod.eviction, sandboxed=since))
 
 
 def test_a_node_goes_through_all_states() -> None:

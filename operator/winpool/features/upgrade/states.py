@@ -405,9 +405,7 @@ class States:
             return
         if not self._are_detached(node, claim):
             if claim.passed(self._now):
-                self._move(
-                    node, claim, UpgradeState.DRAIN_BLOCKED, said=VOLUMES, reason=VOLUMES
-                )
+                self._move(node, claim, UpgradeState.DRAIN_BLOCKED, said=VOLUMES, reason=VOLUMES)
             else:
                 self._put(node, claim, said=VOLUMES, wants_volumes=True)
             return
@@ -524,7 +522,8 @@ class States:
 
         It no longer counts as failed once someone asks to try again, or for another target.
         """
-        if node.ready == "True" and claim.state is UpgradeState.FAILED and self._is_at_target(node, claim):
+        is_ready = node.ready == "True" and claim.state is UpgradeState.FAILED
+        if is_ready and claim.may_be_retried(self._now) and self._is_at_target(node, claim):
             self._validate(node, claim)
             return
         is_asked = UPGRADE_RETRY_ANNOTATION in node.annotations
@@ -553,7 +552,8 @@ class States:
 
     def _validate(self, node: Node, claim: Claim) -> None:
         seconds = claim.limits.validation + claim.limits.ready
-        self._move(node, claim, UpgradeState.VALIDATING, seconds=seconds, said="It is Ready at the target.")
+        said = "It is Ready at the target."
+        self._move(node, claim, UpgradeState.VALIDATING, seconds=seconds, said=said, is_retried=False)
 
     def _move(
         self,
@@ -681,6 +681,8 @@ class States:
             return "a list of its pods", True, None
         rules = self._view.spec.validation or NodeValidation()
         missing = _unready(pods.pods, rules)
+        if claim.restarted_at and claim.drained_at and not _has_sandbox(pods.pods, since=claim.drained_at):
+            missing.append("a pod with a sandbox that was made after the restart")
         again = later(pods.started, FOLLOWED_SECONDS) if missing else None
         return ", ".join(missing), again is not None and again <= self._now, again
 
@@ -770,6 +772,19 @@ def _waits_for_pods(progress: DrainProgress) -> str:
         return " ".join(each.message for each in progress.blockers[:3])
     pods = len(progress.leaving)
     return f"{pods} pod{'' if pods == 1 else 's'} have to leave." if pods else "The operator lists the pods."
+
+
+def _has_sandbox(pods: Iterable[Pod], *, since: datetime) -> bool:
+    """Whether the node has made a sandbox with a network ``since`` it was drained, where a pod needs one.
+
+    A kubelet is Ready while networks of Windows may still be missing. HostProcess pods have the network of
+    their node. https://github.com/Azure/azure-container-networking/issues/283
+    """
+    facts = [
+        each.eviction for each in pods if each.eviction and not (each.is_finished or each.is_terminating)
+    ]
+    networked = [each.sandboxed for each in facts if not each.is_host_process]
+    return not networked or any(each is not None and each >= since for each in networked)
 
 
 def _unready(pods: Iterable[Pod], rules: NodeValidation) -> list[str]:
