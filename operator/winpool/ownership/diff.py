@@ -399,7 +399,7 @@ class Comparer:
             or desired.conditions
             or self._cleared
             or labels.kept
-            or annotations.kept
+            or annotations.kept.difference(FEATURE_ANNOTATIONS)
             or taints.kept.difference(OWN_TAINTS)
         )
         # Whether a record fits, by its identity: usually all nodes of a pool share one. The record is kept
@@ -410,7 +410,9 @@ class Comparer:
         self._all_labels = labels.all.items()
         self._no_labels = tuple(key for key in FEATURE_LABELS if key not in labels.own)
         self._all_annotations = annotations.all.items()
-        self._no_annotations = tuple(key for key in FEATURE_ANNOTATIONS if key not in annotations.own)
+        self._no_annotations = tuple(
+            key for key in FEATURE_ANNOTATIONS if key not in annotations.own and key not in annotations.kept
+        )
         self._all_taints = taints.all.items()
         self._no_taints = tuple(
             each for each in OWN_TAINTS if each not in taints.own and each not in taints.kept

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -158,10 +159,19 @@ _CLAIM: Final = msgspec.json.Decoder(Claim)
 _DONE: Final = msgspec.json.Decoder(Done)
 
 
+SHORT: Final = 256
+"""Characters of an annotation that is read once for all passes. That a node is done takes 80, and each of
+thousands of nodes keeps it; a claim is longer, and few nodes have one."""
+
+
 def read(text: str | None) -> Claim | Done | Unreadable | None:
     """Read the annotation, or the copy in a slot; None where there is none."""
     if text is None or not text:
         return None
+    return _read_short(text) if len(text) <= SHORT else _read(text)
+
+
+def _read(text: str) -> Claim | Done | Unreadable:
     if len(text) > MAX_CLAIM:
         return Unreadable(f"it has more than {MAX_CLAIM} characters")
     try:
@@ -174,6 +184,9 @@ def read(text: str | None) -> Claim | Done | Unreadable | None:
         return _DONE.decode(text)
     except msgspec.DecodeError:
         return Unreadable(problem)
+
+
+_read_short: Final = lru_cache(maxsize=8192)(_read)
 
 
 def claim_of(node: Node) -> Claim | Done | Unreadable | None:

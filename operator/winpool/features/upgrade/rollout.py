@@ -96,7 +96,7 @@ class _Pass:
             self._states.quarantine(node, slot, found)
         elif isinstance(found, Claim) and found.state in IN_WORK:
             self._states.advance(node, found, slot)
-        elif isinstance(copy, Claim) and found is None and is_handed_over(node, copy):
+        elif found is None and isinstance(copy, Claim) and is_handed_over(node, copy):
             self._states.advance(node, copy, slot)
         elif found is None and slot.state in BEFORE_HAND_OVER:
             self._states.pass_over(slot)

@@ -757,6 +757,8 @@ def _digest(text: str | None) -> str:
 
 def is_handed_over(node: Node, copy: Claim) -> bool:
     """Whether a node without a claim is that of the copy: another machine, or one that lost it."""
+    if copy.state not in HANDED_OVER:
+        return False
     return node.uid != copy.before.uid or node.labels.get(UPGRADE_STATE_LABEL) in HANDED_OVER
 
 
