@@ -19,6 +19,9 @@ from winpool.cli.parsing import HANDED_THROUGH, EndError, Exit, HelpFormatter, a
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
+
+    from winpool.cli.parsing import Verb
 
 PROG: Final = "kubectl winpool"
 
@@ -29,15 +32,29 @@ DESCRIPTION: Final = """\
 Show the pools of Windows nodes in a cluster, and check manifests and pods
 before you apply them.
 
-No verb changes the cluster: use kubectl apply to create or change a
-WindowsNodePool. Write the name of a pool as for kubectl: NAME, wnp/NAME or
-windowsnodepools.winpool.dev/NAME."""
+Only rollout pause, resume, abort and retry change the cluster: use kubectl
+apply to create or change a WindowsNodePool. Write the name of a pool as for
+kubectl: NAME, wnp/NAME or windowsnodepools.winpool.dev/NAME."""
 
 VERBS: Final = (
     *("audit", "join-config", "matrix", "memory", "memory replay", "plan"),
+    *("rollout abort", "rollout pause", "rollout resume", "rollout retry", "rollout status"),
     *("runtimeclass", "status", "uninstall", "validate", "why"),
 )
-"""In the order in which ``--help`` lists them. Each is a module, which is loaded where it is needed."""
+"""In the order in which ``--help`` lists them. Each is a module, which is loaded where it is needed, but for
+those of ``rollout_requests``."""
+
+_REQUESTS: Final = ("rollout abort", "rollout pause", "rollout resume", "rollout retry")
+
+
+def _verb(name: str) -> Verb:
+    """Load a verb."""
+    if name in _REQUESTS:
+        found: Verb = import_module("winpool.cli.rollout_requests").VERBS[name]
+        return found
+    module: Any = import_module(f"winpool.cli.{re.sub('[- ]', '_', name)}")
+    loaded: Verb = module
+    return loaded
 
 
 def parser(verb: str | None = None) -> argparse.ArgumentParser:
@@ -56,7 +73,7 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
     )
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
     for name in VERBS if verb is None else (verb,):
-        add_verb(verbs, name, import_module(f"winpool.cli.{re.sub('[- ]', '_', name)}"))
+        add_verb(verbs, name, _verb(name))
     return top
 
 

@@ -23,6 +23,7 @@ from winpool.cli.parsing import (
     note,
     pool_name,
 )
+from winpool.cli.rollouts import claimed_nodes
 from winpool.cli.upgrades import Cluster, Judged, judged, planned_pool, read_cluster, rows_of_settings
 from winpool.features.upgrade.capacity import NOT_KNOWN, Fit
 from winpool.features.upgrade.plan import Batch, PlannedAction, PlannedNode, UpgradePlan
@@ -156,6 +157,7 @@ def _pool_content(judged: Judged) -> Mapping[str, Any]:
 
 
 def _plan_content(plan: UpgradePlan, overview: UpgradeOverview) -> Mapping[str, Any]:
+    claimed = overview.rollout.steps if overview.rollout is not None else ()
     return {
         "target": overview.target,
         "upToDateNodes": overview.up_to_date,
@@ -166,7 +168,9 @@ def _plan_content(plan: UpgradePlan, overview: UpgradeOverview) -> Mapping[str, 
         "likelySeconds": plan.likely_seconds,
         "worstCaseSeconds": plan.worst_case_seconds,
         "permittedNodes": len(overview.permitted),
-        "nodesInWork": [each.node for each in overview.in_work],
+        "nodesInWork": [
+            each.node for each in overview.slots if each in overview.in_work or each.node in claimed
+        ],
         "stops": list(map(asdict, overview.stops)),
         "gates": list(map(gates.gate_content, overview.gates)),
         "batches": list(map(_batch_content, plan.batches)),
@@ -232,7 +236,7 @@ def as_text(judged: Judged, cluster: Cluster, *, most: int | None, look: Look) -
     if plan is None or overview is None:
         paper.titled("State", _why_no_plan(judged), ink=Ink.BUSY)
         return paper.text
-    _write_head(paper, plan, overview)
+    _write_head(paper, judged, plan, overview)
     paper.heading("Gates and stops of the pool:")
     gates.write_closed(paper, overview.closed, overview.stops)
     gates.write_open(paper, [each for each in overview.gates if each.permits])
@@ -255,13 +259,13 @@ def _why_no_plan(judged: Judged) -> str:
     )
 
 
-def _write_head(paper: Paper, plan: UpgradePlan, overview: UpgradeOverview) -> None:
+def _write_head(paper: Paper, judged: Judged, plan: UpgradePlan, overview: UpgradeOverview) -> None:
     names = sorted(overview.unknown)
     unknown = f", {len(names)} unknown ({listed(names)})" if names else ""
     paper.titled("Target", overview.target)
     paper.titled("Nodes", f"{len(plan.nodes)} due, {overview.up_to_date} up to date{unknown}")
-    if begun := overview.in_work:
-        paper.titled("In work", f"{counted(len(begun), 'node')}: {listed([each.node for each in begun])}")
+    if begun := in_work(overview, judged):
+        paper.titled("In work", f"{counted(len(begun), 'node')}: {listed(begun)}")
     allowed = "unknown" if plan.max_unavailable is None else str(plan.max_unavailable)
     paper.titled("Budget", f"{plan.unavailable} nodes are unavailable, {allowed} may be (maxUnavailable)")
     if plan.likely_seconds is not None and plan.worst_case_seconds is not None:
@@ -272,6 +276,10 @@ def _write_head(paper: Paper, plan: UpgradePlan, overview: UpgradeOverview) -> N
     permitted, open_nodes = overview.permitted, overview.open_nodes
     if not plan.nodes:
         paper.titled("State", "Nothing is due.", ink=Ink.GOOD)
+    elif judged.is_ours and open_nodes:
+        first = f"next: {listed(permitted)}" if permitted else "others have their turn first"
+        said = f"The operator upgrades the nodes; {first}."
+        paper.titled("State", said, ink=Ink.GOOD if permitted else Ink.BUSY)
     elif permitted:
         said = f"{len(permitted)} of {len(plan.nodes)} may be upgraded now: {listed(permitted)}."
         paper.titled("State", said, ink=Ink.GOOD)
@@ -281,7 +289,13 @@ def _write_head(paper: Paper, plan: UpgradePlan, overview: UpgradeOverview) -> N
     else:
         of_pool = len(overview.closed) + len(overview.stops)
         why = f"closed for the pool: {of_pool}" if of_pool else "every due node has a closed gate of its own"
-        paper.titled("State", f"No node may be upgraded now; {why}.", ink=Ink.BAD)
+        begins = "The operator begins with no node now" if judged.is_ours else "No node may be upgraded now"
+        paper.titled("State", f"{begins}; {why}.", ink=Ink.BAD)
+
+
+def in_work(overview: UpgradeOverview, judged: Judged) -> Sequence[str]:
+    """Name the nodes whose upgrade has begun; where the operator upgrades them, each with its state."""
+    return claimed_nodes(overview.slots) if judged.is_ours else [each.node for each in overview.in_work]
 
 
 def _write_order(paper: Paper, plan: UpgradePlan, *, most: int | None) -> None:

@@ -35,7 +35,9 @@ from winpool.kube.nodes import WINDOWS_SELECTOR
 from winpool.kube.pods import BOUND, PODS_PATH, decode_pod_page
 from winpool.kube.runtime_classes import RUNTIME_CLASSES_PATH, decode_runtime_classes
 from winpool.model.budgets import BudgetIndex
+from winpool.model.node_pods import KnownEvictions, NodePods
 from winpool.model.pool import GuardState, KnownUpgrades, OtherPools, Pool, read_pool
+from winpool.model.rollout import NOTHING_READ, KnownRollout
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import KnownPods, PoolQuestion, Survey
 from winpool.model.surveyor import Surveyor, work_nodes
@@ -76,6 +78,21 @@ _NAMED: Final = re.compile(rf"\b{Gate.CONTROL_PLANE}: ")
 """Where a message of UpgradeAllowed has the gate as closed: one that an override opens has no colon."""
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the plugin has read of nodes that the operator upgrades itself, or is about to.
+
+    ``pods`` are by the UIDs of the nodes. ``problems`` say what could not be read, and why.
+    """
+
+    pods: Mapping[str, NodePods] = field(default_factory=dict)
+    facts: KnownRollout = NOTHING_READ
+    problems: tuple[str, ...] = ()
+
+
+NO_EVIDENCE: Final = Evidence()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """What one reading has found.
@@ -84,7 +101,7 @@ class Cluster:
     is the node that was asked for by its name and is no Windows node. ``version`` is that of the API server.
     ``leader_problem`` says why no operator is known to lead; empty where one does. ``surveys`` say what runs
     on the nodes of pools, by the UID of the pool, and ``pods_problem`` why that is not known; ``forbidden``
-    says that a right is missing.
+    says that a right is missing. ``evidence`` is about single nodes.
     """
 
     pools: tuple[Pool, ...]
@@ -97,6 +114,7 @@ class Cluster:
     surveys: Mapping[str, Survey] = field(default_factory=dict)
     pods_problem: str = ""
     forbidden: bool = False
+    evidence: Evidence = NO_EVIDENCE
 
     def pool(self, name: str) -> Pool | None:
         """Return the pool of that name; None where there is none."""
@@ -169,7 +187,7 @@ def _leader_problem(kubectl: Kubectl) -> str:
 
 def _with_pods(kubectl: Kubectl, cluster: Cluster, questions: Sequence[PoolQuestion]) -> Cluster:
     """Return ``cluster`` with what runs on its nodes, or with why that is not known."""
-    budgets, problem = _budgets(kubectl)
+    budgets, problem = read_budgets(kubectl)
     try:
         surveys, unlisted = complete(lambda: _surveys(kubectl, questions, budgets))
     except NotAskedError as error:
@@ -209,7 +227,7 @@ def _surveys(
     return surveys, unlisted
 
 
-def _budgets(kubectl: Kubectl) -> tuple[BudgetIndex | None, str]:
+def read_budgets(kubectl: Kubectl) -> tuple[BudgetIndex | None, str]:
     """Return all PodDisruptionBudgets, or None and why they are not known."""
     try:
         pages = kubectl.whole(BUDGETS_PATH, decode_budgets)
@@ -250,6 +268,8 @@ def snapshot_of(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> 
         support=Basis(control_plane=cluster.version, cluster_rows=rows),
         guard=GuardState(is_unknown=True),
         upgrades=KnownUpgrades(control_plane_since=cluster.control_plane_since),
+        evictions=KnownEvictions(pods=cluster.evidence.pods),
+        rollout=cluster.evidence.facts,
     )
 
 
@@ -284,6 +304,12 @@ class Judged:
     assumes_control_plane: bool = False
     overview: UpgradeOverview | None = None
     plan: UpgradePlan | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the operator upgrades the nodes itself."""
+        spec = self.pool.spec
+        return spec is not None and spec.upgrade is not None and spec.upgrade.is_ours
 
     @property
     def allowed(self) -> str | None:

@@ -22,10 +22,25 @@ from winpool.api.text import written_moment
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.cli import gates
 from winpool.cli.console import Ink, Look, Paper, write
-from winpool.cli.counts import listed
+from winpool.cli.counts import age, listed
 from winpool.cli.kubectl import Kubectl
 from winpool.cli.parsing import EndError, Exit, add_output, add_settings, node_name
+from winpool.cli.rollouts import (
+    Progress,
+    blocker_content,
+    claimed_nodes,
+    drain_of,
+    next_of_claim,
+    progress_content,
+    progress_of,
+    rollout_claim,
+    to_do_for_claim,
+    to_do_for_turn,
+    waits_for_turn,
+    with_evidence,
+)
 from winpool.cli.upgrades import Cluster, Judged, judged, read_cluster, rows_of_settings, snapshot_of
+from winpool.features.upgrade.claims import BEFORE_HAND_OVER, ENDED_BADLY
 from winpool.model.node import Node, hold_end, is_held
 from winpool.ownership.members import Claim, divide
 
@@ -34,30 +49,37 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from winpool.features.upgrade.blockers import Blocker
     from winpool.features.upgrade.capacity import Fit
     from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stop
     from winpool.model.pods import Workload
     from winpool.model.pool import Pool
     from winpool.support.rows import Row
 
+BLOCKERS_SHOWN: Final = 10
+"""Pods that are named. More of them rarely have another cause."""
+
 SUMMARY: Final = "Show what is due on a node, and what keeps it from being upgraded."
 
 DESCRIPTION: Final = """\
 Show which pool a node belongs to, which upgrade is due on it and why, which
 gates are closed and what opens each, what happens next, and what you can do.
+Of a node that the operator upgrades itself, show its state, since when, until
+when, what it waits for, and what blocks its pods.
 
-It judges the gates itself, from what the API server has now, by the rules of
+It judges all that itself, from what the API server has now, by the rules of
 the operator, and says yes only if the operator leads and says so too. It needs
 the rights to list windowsnodepools and nodes, to get the Lease
 winpool-system/winpool, and, if the pool has spec.upgrade, to list pods and
-poddisruptionbudgets."""
+poddisruptionbudgets. Of a node that was drained it also lists
+volumeattachments, and of one that is back the controllers of pods."""
 
 EXITS: Final = {
-    Exit.YES: "nothing is due, or an upgrade is due and the operator permits it",
+    Exit.YES: "nothing is due, or an upgrade is due and the operator permits it or has handed the node over",
     Exit.UNKNOWN: "there is no certain answer: no such node, no pool or no spec.upgrade that judges it, no "
     "operator that says so, it is not known what is due, or the API server cannot be asked",
     Exit.USAGE: "the command line is wrong, or the file of --support-matrix-file cannot be used",
-    Exit.NO: "an upgrade is due, and the node must not be upgraded now",
+    Exit.NO: "an upgrade is due or not done, and the node must not be upgraded now",
 }
 
 EXAMPLES: Final = (
@@ -81,9 +103,19 @@ def run(given: argparse.Namespace) -> int:
     rows, name = rows_of_settings(given), given.node
     with Kubectl(given.flags) as kubectl:
         cluster = read_cluster(kubectl, lambda seen: pools_of(seen, name), node=name)
+        node = cluster.node(name)
+        if node is not None and _is_of_rollout(cluster, node):
+            cluster = with_evidence(kubectl, cluster, [node])
     why = why_of(cluster, name, rows=rows)
     write(given.output, lambda: as_content(why), lambda look: as_text(why, look=look))
     return why.standing.exit
+
+
+def _is_of_rollout(cluster: Cluster, node: Node) -> bool:
+    """Whether the operator upgrades ``node`` itself, or has begun to."""
+    pool = place_of(cluster, node).pool
+    block = pool.spec.upgrade if pool is not None and pool.spec is not None else None
+    return block is not None and (block.is_ours or rollout_claim(node) is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +180,14 @@ class Standing(Enum):
     """Its upgrade has begun."""
     WAITING = "Waiting"
     """Nothing keeps it, and others have the slots."""
+    DRAINING = "Draining"
+    """The operator is about to drain it, drains it, or has drained it and not handed it over."""
+    HANDED_OVER = "HandedOver"
+    """It is cordoned, drained, and with whoever upgrades the machine."""
+    RETURNING = "Returning"
+    """Its machine was upgraded, and it has to show that it is healthy."""
+    FAILED = "Failed"
+    """The operator has given up to upgrade it, for now."""
     UNCONFIRMED = "Unconfirmed"
     """By what is seen here it would be Open or InWork, and the operator does not say so, or may be down."""
     BLOCKED = "Blocked"
@@ -156,10 +196,24 @@ class Standing(Enum):
     @property
     def exit(self) -> Exit:
         """The exit code: YES only where the node may be upgraded, or where surely nothing is due."""
-        if self in (Standing.BLOCKED, Standing.WAITING):
+        if self in _MUST_NOT_BE_UPGRADED:
             return Exit.NO
         unanswered = (Standing.NO_POOL, Standing.NOT_GATED, Standing.UNCONFIRMED, Standing.UNKNOWN)
         return Exit.UNKNOWN if self in unanswered else Exit.YES
+
+
+_MUST_NOT_BE_UPGRADED: Final = frozenset(
+    {Standing.BLOCKED, Standing.WAITING, Standing.DRAINING, Standing.RETURNING, Standing.FAILED}
+)
+
+
+def _standing_of(state: UpgradeState) -> Standing:
+    """Return what the answer is for a node whose upgrade the operator has begun."""
+    if state in ENDED_BADLY:
+        return Standing.FAILED
+    if state is UpgradeState.UPGRADING:
+        return Standing.HANDED_OVER
+    return Standing.DRAINING if state in BEFORE_HAND_OVER else Standing.RETURNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,18 +237,35 @@ class Why:
         if judged is None:
             return Standing.NO_POOL
         overview, due = judged.overview, self.due
+        if overview is not None and (claim := rollout_claim(self.node)) is not None:
+            return _standing_of(claim.state)
         if overview is None or (due is None and self.node.name in overview.unknown):
             return Standing.UNKNOWN
         if due is None:
             return Standing.NOTHING_DUE
         if not judged.is_gated:
             return Standing.NOT_GATED
+        if judged.is_ours:
+            return Standing.WAITING if overview.is_open and due.is_open else Standing.BLOCKED
         is_certain = not self.cluster.leader_problem and not any(self.doubts())
         if self.node.name in overview.permitted:
             return Standing.OPEN if is_certain else Standing.UNCONFIRMED
         if due.state is UpgradeState.REQUIRED:
             return Standing.IN_WORK if is_certain else Standing.UNCONFIRMED
         return Standing.WAITING if overview.is_open and due.is_open else Standing.BLOCKED
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the upgrade is that the operator makes; None where it has not begun."""
+        return progress_of(self.cluster, self.judged, self.node) if self.judged is not None else None
+
+    @property
+    def foreseen(self) -> tuple[Blocker, ...]:
+        """What would keep the node from being drained, where the operator upgrades it and has not begun."""
+        if self.judged is None or self.due is None or rollout_claim(self.node) is not None:
+            return ()
+        found = drain_of(self.cluster, self.judged, self.node)
+        return found.blockers if found is not None else ()
 
     def doubts(self) -> Iterator[str]:
         """Yield what the operator does not say of an upgrade that nothing here keeps from being permitted."""
@@ -233,8 +304,10 @@ def pools_of(cluster: Cluster, name: str) -> Sequence[Pool]:
 
 def next_of(why: Why) -> Iterator[str]:
     """Yield what happens without anything that a person does."""
-    standing = why.standing
-    if standing is Standing.NO_POOL:
+    standing, progress, judged = why.standing, why.progress, why.judged
+    if progress is not None and judged is not None and judged.overview is not None:
+        yield from next_of_claim(progress, judged)
+    elif standing is Standing.NO_POOL:
         yield "Nothing: the operator only removes what a pool has left on the node."
     elif standing is Standing.NOTHING_DUE:
         yield "Nothing happens until the node, or the spec of its pool, changes."
@@ -255,13 +328,23 @@ def next_of(why: Why) -> Iterator[str]:
         yield "The node has its slot until it is up to date and available."
     elif standing is Standing.WAITING:
         yield from waits_for(why)
+    elif judged is not None and judged.is_ours:
+        yield (
+            "The operator upgrades the node when every gate is open and its turn has come. It checks the "
+            "gates again whenever something changes."
+        )
+        yield from _at_change(why)
     else:
         yield (
             f"The label {UPGRADE_STATE_LABEL} is not {UpgradeState.REQUIRED} until every gate is open. The "
             "operator checks the gates again whenever something changes."
         )
-        if at := changes_at(why):
-            yield f"Time alone may change a gate at {written_moment(at)}."
+        yield from _at_change(why)
+
+
+def _at_change(why: Why) -> Iterator[str]:
+    if at := changes_at(why):
+        yield f"Time alone may change a gate at {written_moment(at)}."
 
 
 def waits_for(why: Why) -> Iterator[str]:
@@ -276,6 +359,11 @@ def waits_for(why: Why) -> Iterator[str]:
         f"It is number {place} of {len(judged.plan.nodes)} in the plan. spec.upgrade.maxUnavailable permits "
         f"{judged.plan.max_unavailable} at a time, of which {judged.plan.unavailable} are unavailable now."
     )
+    if judged.is_ours:
+        yield from waits_for_turn(judged, why.node)
+        if names := claimed_nodes(judged.overview.slots):
+            yield f"In work: {listed(names, most=len(names))}."
+        return
     for state, said in _SLOTS.items():
         if names := [each.node for each in held if each.state == state]:
             yield f"{said}: {listed(names)}."
@@ -315,10 +403,15 @@ _TO_DO: Final = {
 
 def to_do(why: Why) -> Iterator[str]:
     """Yield what a person can do."""
-    judged, due, standing = why.judged, why.due, why.standing
+    judged, due, standing, progress = why.judged, why.due, why.standing, why.progress
     name = judged.pool.name if judged is not None else ""
+    if progress is not None and judged is not None and judged.overview is not None:
+        yield from to_do_for_claim(why.node.name, name, progress)
+        return
     if standing is Standing.NO_POOL:
         yield why.place.fix or "Nothing has to be done."
+    elif standing is Standing.WAITING and judged is not None and judged.is_ours:
+        yield from to_do_for_turn(judged, why.node, why.foreseen)
     elif standing in _TO_DO:
         yield _TO_DO[standing]
     elif standing is Standing.OPEN:
@@ -355,6 +448,9 @@ def as_content(why: Why) -> Mapping[str, Any]:
         "due": list(map(gates.due_content, due.due)) if due is not None else [],
         "stops": [{**asdict(stop), "of": of} for of, stops, _ in _levels(why) for stop in stops],
         "gates": [{**gates.gate_content(gate), "of": of} for of, _, found in _levels(why) for gate in found],
+        **({"rollout": progress_content(progress)} if (progress := why.progress) is not None else {}),
+        **({"blockers": [blocker_content(each) for each in why.foreseen]} if why.foreseen else {}),
+        **({"unknown": list(why.cluster.evidence.problems)} if why.cluster.evidence.problems else {}),
         **({"changesAt": written_moment(at)} if (at := changes_at(why)) is not None else {}),
         "next": list(next_of(why)),
         "toDo": list(to_do(why)),
@@ -385,6 +481,16 @@ _STATES: Final = {
         Ink.BUSY,
         "An upgrade is due, and the node waits for its turn: it must not be upgraded now.",
     ),
+    Standing.DRAINING: (Ink.BUSY, "The operator drains the node: its machine must not be upgraded yet."),
+    Standing.HANDED_OVER: (
+        Ink.GOOD,
+        "The node is cordoned, drained and handed over: its machine may be patched or replaced now.",
+    ),
+    Standing.RETURNING: (
+        Ink.BUSY,
+        "The machine was upgraded, and the node has to show that it is healthy. Do not upgrade it again.",
+    ),
+    Standing.FAILED: (Ink.BAD, "The upgrade of the node has failed, and the node stays cordoned."),
     Standing.UNCONFIRMED: (
         Ink.BAD,
         "An upgrade is due. It is not certain that the operator permits it: do not upgrade the node now.",
@@ -403,7 +509,9 @@ def as_text(why: Why, *, look: Look) -> str:
         paper.heading("Due:")
         for reason in why.due.due:
             paper.marked(f"{reason.trigger}: {gates.clipped(reason.said)}", ink=Ink.BUSY)
-    _write_gates(paper, why)
+    _write_rollout(paper, why)
+    if why.progress is None:
+        _write_gates(paper, why)
     paper.heading("Next:")
     paper.bullets(next_of(why))
     paper.heading("What you can do:")
@@ -431,6 +539,29 @@ def _write_head(paper: Paper, why: Why) -> None:
             f"The operator does not act on the spec of the pool: {gates.clipped(judged.refusal)}",
             first=" " * paper.title_width,
         )
+
+
+def _write_rollout(paper: Paper, why: Why) -> None:
+    """Write how far the operator is with the node, and what blocks its pods, or would."""
+    progress, now = why.progress, why.cluster.now
+    if progress is not None:
+        claim = progress.claim
+        paper.heading(f"Upgrade: {claim.state}")
+        since = f"since {written_moment(claim.since)} ({age(claim.since, now=now)})"
+        until = f", until {written_moment(claim.deadline)}" if claim.deadline is not None else ""
+        paper.bullets([f"{since}{until}"])
+        if progress.waits_for:
+            paper.bullets([f"Waits for: {gates.clipped(progress.waits_for)}"])
+    blockers = why.foreseen if progress is None else progress.blockers
+    if blockers:
+        paper.heading("What blocks its pods:" if progress is not None else "What would block its pods:")
+    for each in blockers[:BLOCKERS_SHOWN]:
+        lasting = ", until someone changes it" if each.is_permanent else ""
+        paper.marked(f"{each.pod}: {each.why}{lasting}", ink=Ink.BAD)
+        paper.wrapped(gates.clipped(each.message), first="    ")
+    if more := len(blockers) - BLOCKERS_SHOWN:
+        paper.bullets([f"and {more} more: -o json has all"] if more > 0 else [])
+    paper.bullets(f"Not known: {gates.clipped(each)}" for each in why.cluster.evidence.problems)
 
 
 def _write_gates(paper: Paper, why: Why) -> None:
