@@ -186,10 +186,15 @@ def _of_claim(cluster: Cluster, found: Judged, node: Node) -> NodeLine | None:
     progress = progress_of(cluster, found, node)
     if progress is None:
         return None
-    claim, waits_for = progress.claim, progress.waits_for
+    claim = progress.claim
     if progress.blockers:
-        named = [f"{each.pod} ({each.why})" for each in progress.blockers]
-        waits_for = f"{waits_for.partition(':')[0]}: {listed(named)}"
+        waits_for = "blocked: " + listed([f"{each.pod} ({each.why})" for each in progress.blockers])
+    elif claim.state in ENDED_BADLY:
+        waits_for = f"a person: {claim.reason}"
+    elif claim.state is UpgradeState.UPGRADING and not progress.stands:
+        waits_for = "its machine to be patched or replaced"
+    else:
+        waits_for = progress.waits_for
     return NodeLine(
         node=node.name,
         state=claim.state,
