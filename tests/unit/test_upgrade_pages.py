@@ -13,11 +13,12 @@ import yaml
 
 from harness.documents import ROOT, links_of
 from winpool.api.conditions import Reason
+from winpool.api.drain import OnTimeout
 from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
 from winpool.api.status import SlotState
-from winpool.api.upgrade import DEFAULT_TRIGGERS, Trigger, UpgradeState
+from winpool.api.upgrade import DEFAULT_TRIGGERS, Strategy, Trigger, UpgradeState
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.features.upgrade.gates.table import GATES
 
@@ -28,7 +29,7 @@ SCRIPTS: Final = sorted(EXAMPLES.glob("*.sh"))
 MANIFESTS: Final = sorted(EXAMPLES.glob("*.yaml"))
 OVERVIEW: Final = (FOLDER / "README.md").read_text()
 
-TABLES: Final = {"node-image.sh": "node-image.md", "patch-node.sh": "patch-tool.md"}
+TABLES: Final = {"actor.sh": "actors.md", "node-image.sh": "node-image.md", "patch-node.sh": "patch-tool.md"}
 """The page with the table of exit codes of a script. Those of ``ask.sh`` are in a sentence."""
 
 
@@ -64,6 +65,7 @@ def test_a_script_can_be_run_and_is_well_formed(script: Path) -> None:
         ("node-image.sh", ("win-2022", "", "touch")),
         ("node-image.sh", ("win-2022", "1e3", "touch")),
         ("patch-node.sh", ("touch",)),
+        ("actor.sh", ()),
     ],
 )
 def test_a_script_that_is_called_wrongly_asks_nothing_and_runs_nothing(
@@ -99,6 +101,45 @@ def test_no_answer_runs_nothing(script: str, kubectl: str, tmp_path: Path) -> No
     )
     assert done.returncode == 3, done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+MINE: Final = "Upgrading|true||7|"
+GIVEN: Final = '{"claim":"0123456789ab","target":{"version":"2022","revision":4171},"state":"Upgrading"}'
+ANY_REVISION: Final = GIVEN.replace(',"revision":4171', "")
+
+
+@pytest.mark.parametrize(
+    ("node", "listed", "code", "runs"),
+    [
+        (f"{MINE}{GIVEN}", 0, 0, ["w1 2022 4171"]),
+        (f"{MINE}{ANY_REVISION}", 0, 0, ["w1 2022"]),
+        (f"{MINE}{GIVEN}", 1, 3, []),
+        (f"Upgrading|true|0123456789ab|7|{GIVEN}", 0, 0, []),
+        (f"Upgrading|true|ba9876543210|7|{GIVEN}", 0, 0, ["w1 2022 4171"]),
+        (f"Upgrading|||7|{GIVEN}", 0, 0, []),
+        (f"Rejoining|true||7|{GIVEN}", 0, 0, []),
+        (f"{MINE}garbage", 0, 0, []),
+        ("", 0, 0, []),
+    ],
+)
+def test_an_actor_runs_its_command_once_for_a_claim_and_for_nodes_that_are_handed_over_alone(
+    node: str, listed: int, code: int, runs: list[str], tmp_path: Path
+) -> None:
+    answers = f"case $2 in nodes) echo node/w1; exit {listed};; *) echo '{node}';; esac"
+    (tmp_path / "kubectl").write_text(f"#!/bin/sh\n{answers}\n")
+    (tmp_path / "patch").write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/runs\n')
+    for each in ("kubectl", "patch"):
+        (tmp_path / each).chmod(0o755)
+    done = subprocess.run(
+        [str(EXAMPLES / "actor.sh"), str(tmp_path / "patch")],
+        env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    written = tmp_path / "runs"
+    assert (written.read_text().splitlines() if written.exists() else []) == runs
 
 
 @pytest.mark.parametrize(
@@ -187,6 +228,8 @@ def test_the_pages_name_only_what_there_is() -> None:
             "UpgradeAllowed",
             "UpgradeDue",
             "Manual",
+            *Strategy,
+            *OnTimeout,
             "InPlace",
             "Replace",
             "Paused",

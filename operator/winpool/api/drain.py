@@ -1,4 +1,4 @@
-"""How a node is drained before its upgrade. Nothing of it has an effect until the operator drains nodes."""
+"""How a node is drained before its upgrade. Under the strategy Manual the operator drains none."""
 
 from __future__ import annotations
 
@@ -93,25 +93,25 @@ class Drain(ApiModel):
     """How a node is drained before its upgrade."""
 
     timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(default_factory=lambda: 3600)
-    """How long the drain of a node may take before `onTimeout` applies. Until the operator upgrades nodes
-    itself, only the plan uses it. Seconds, an integer, 3600 if absent."""
+    """How long the drain of a node may take before `onTimeout` applies. Under the strategy Manual only the
+    plan uses it. Seconds, an integer, 3600 if absent."""
     on_timeout: OnTimeout = Field(default_factory=lambda: OnTimeout.WAIT)
     """What to do if a node is not drained in time. Wait: continue to evict. Restore: uncordon the node and
     retry later. Quarantine: leave it cordoned and count it in `maxFailedNodes`. Force: delete the pods
-    that are left. Has no effect until the operator upgrades nodes itself. A string, Wait if absent."""
+    that are left, which no strategy does yet. Has no effect under the strategy Manual. A string, Wait if
+    absent."""
     empty_dir_pods: EmptyDirPods = Field(default_factory=lambda: EmptyDirPods.EVICT)
     """Pods with an emptyDir volume, which lose its data. Evict: they are evicted like others. Block: they
-    keep the node from being drained. Has no effect until the operator upgrades nodes itself. A string,
-    Evict if absent."""
+    keep the node from being drained. Has no effect under the strategy Manual. A string, Evict if absent."""
     unmanaged_pods: UnmanagedPods = Field(default_factory=lambda: UnmanagedPods.BLOCK)
     """Pods without a controller, which nothing creates again. Block: they keep the node from being drained.
-    Evict: they are evicted like others. Has no effect until the operator upgrades nodes itself. A string,
-    Block if absent."""
+    Evict: they are evicted like others. Has no effect under the strategy Manual. A string, Block if
+    absent."""
     volume_detach_timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
         default_factory=lambda: 600
     )
-    """How long the volumes of drained pods may take to detach from the node. Until the operator upgrades
-    nodes itself, only the plan uses it. Seconds, an integer, 600 if absent."""
+    """How long the volumes of drained pods may take to detach from the node before its drain counts as
+    blocked. Under the strategy Manual only the plan uses it. Seconds, an integer, 600 if absent."""
     pod_rules: Annotated[
         tuple[DrainRule, ...],
         ATOMIC,
@@ -122,7 +122,7 @@ class Drain(ApiModel):
         ),
     ] = Field(default_factory=tuple, alias="rules", max_length=MAX_RULES)
     """Pods that are drained in another way or order. The first rule that matches a pod decides. Has no effect
-    until the operator upgrades nodes itself. A list of at most 16."""
+    under the strategy Manual. A list of at most 16."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(

@@ -132,8 +132,8 @@ class Canary(ApiModel):
     node_selector: NodeSelector | None = None
     """Which nodes of the pool are upgraded before the others. Either this or `nodes`."""
     soak_seconds: Annotated[int, Field(strict=True, ge=0, le=604800)] = Field(default_factory=lambda: 900)
-    """How long these nodes must be healthy before others follow. Until the operator upgrades nodes itself,
-    only the plan uses it. Seconds, an integer, 900 if absent."""
+    """How long these nodes must be healthy before others follow. Under the strategy Manual only the plan uses
+    it. Seconds, an integer, 900 if absent."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -248,8 +248,8 @@ class Upgrade(ApiModel):
     """While there is any, no upgrade may begin; those that have begun finish. Several owners can each have
     one, if all of them use server-side apply. A list of at most 16, one per owner."""
     actuator: Actuator = Field(default_factory=lambda: Actuator(type=ActuatorType.EXTERNAL))
-    """Who brings a drained node to its target. Has no effect until the operator upgrades nodes itself. If
-    absent, its type is External."""
+    """Who brings a drained node to its target. Has no effect under the strategy Manual. If absent, its type
+    is External."""
     max_unavailable: NodeBudget = 1
     """How many nodes of the pool may be unavailable at a time: not Ready, cordoned or being deleted, for
     whatever reason. At most so many nodes, less the unavailable ones, are permitted to be upgraded, in the
@@ -274,20 +274,20 @@ class Upgrade(ApiModel):
     canary: Canary | None = None
     """Nodes that are upgraded first. If absent, there are none."""
     soak_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] = Field(default_factory=lambda: 120)
-    """How long an upgraded node must be healthy before it counts as done. Until the operator upgrades nodes
-    itself, only the plan uses it. Seconds, an integer, 120 if absent."""
+    """How long an upgraded node must be healthy before it counts as done. Under the strategy Manual only the
+    plan uses it. Seconds, an integer, 120 if absent."""
     rejoin_timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
         default_factory=lambda: 1800
     )
-    """How long an upgraded node may take to be Ready again before its upgrade has failed. Until the operator
-    upgrades nodes itself, only the plan uses it, and the slot of a node that was deleted ends after it.
-    Seconds, an integer, 1800 if absent."""
+    """How long an upgraded node may take to be Ready at its target before its upgrade has failed. Under the
+    strategy Manual the plan uses it, and the slot of a node that was deleted ends after it. Seconds, an
+    integer, 1800 if absent."""
     settle_timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
         default_factory=lambda: 1800
     )
     """How long evicted pods may take to be Ready on other nodes. The next node waits for them, also after
-    this time, and the pool is Stalled then. Until the operator upgrades nodes itself, only the plan uses
-    it. Seconds, an integer, 1800 if absent."""
+    this time, and the pool is Stalled then. Under the strategy Manual only the plan uses it. Seconds, an
+    integer, 1800 if absent."""
     maintenance_windows: Annotated[tuple[MaintenanceWindow, ...], ATOMIC] = Field(
         default_factory=tuple, max_length=MAX_WINDOWS
     )

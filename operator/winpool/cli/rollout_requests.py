@@ -219,7 +219,7 @@ VERBS: Final[Mapping[str, Written]] = {
         "Add a request of yours to spec.upgrade.pauseRequests of the pool, with\n"
         "nodesInWork: Restore. No further upgrade begins. Nodes that the operator drains\n"
         "are uncordoned. Those that are handed over (Upgrading and later) finish, since\n"
-        f"someone may be at work on the machine. {_RIGHTS}",
+        f"someone may be at work on the machine.\n{_RIGHTS}",
         _exits("the pool has the request"),
         (("kubectl winpool rollout abort win-2022 --reason 'incident 4711'", "stop, and uncordon"),),
         _add_pool_and_reason,
@@ -241,7 +241,7 @@ VERBS: Final[Mapping[str, Written]] = {
     "rollout resume": Written(
         "Remove the request by which a pool is paused or aborted.",
         "Remove your request from spec.upgrade.pauseRequests of the pool. Those of other\n"
-        f"owners stay, and are named. {_RIGHTS}",
+        f"owners stay, and are named.\n{_RIGHTS}",
         _exits("the pool has no such request, now or before"),
         (("kubectl winpool rollout resume win-2022", "what you have paused"),),
         _add_pool,
