@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
@@ -14,7 +15,6 @@ from harness.documents import ROOT
 from harness.waiting import eventually, holds
 from harness.world import World
 from testbed.actuator import Actuator
-from testbed.cluster import Testbed
 
 Object = dict[str, Any]
 
@@ -44,12 +44,21 @@ WAY: Final = [
 RIGHTS: Final = str(ROOT / "deploy" / "components" / "rollout" / "rollout-rights.yaml")
 
 
-@pytest.fixture(autouse=True)
-def rights(testbed: Testbed) -> Iterator[None]:
+@contextmanager
+def rollout_rights(world: World) -> Iterator[None]:
     """Give the operator the rights of the overlay ``rollout``, and no more."""
-    testbed.kubectl("apply", "-f", RIGHTS)
-    yield
-    testbed.kubectl("delete", "-f", RIGHTS, "--ignore-not-found")
+    world.kubectl("apply", "-f", RIGHTS)
+    try:
+        yield
+    finally:
+        world.kubectl("delete", "-f", RIGHTS, "--ignore-not-found")
+
+
+@pytest.fixture(autouse=True)
+def rights(world: World) -> Iterator[None]:
+    """Give the operator these rights in each test here."""
+    with rollout_rights(world):
+        yield
 
 
 def rolling(world: World, **fields: Any) -> Object:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from cluster.test_guard import is_refused_by_the_guard
+from cluster.test_rollout import rollout_rights
 from cluster.told import issues
 from cluster.upgrade_examples import (
     ACCOUNT,
@@ -25,7 +26,7 @@ from cluster.upgrade_examples import (
     tool_on,
 )
 from cluster.upgrade_ground import HOLD, PAUSE_SECONDS, REQUESTED, STATE_LABEL, at, ground_in, upgrade
-from cluster.upgrade_told import expect_allowed, expect_states, foreign_changes, told_states
+from cluster.upgrade_told import expect_allowed, expect_states, foreign_changes, states, told_states
 from harness.identity import Caller
 from harness.nodes import annotations_of, labels_of
 from harness.waiting import eventually, holds
@@ -101,6 +102,41 @@ def test_a_clouds_command_runs_only_behind_an_open_gate_and_the_script_says_what
         left = shell.run("node-image.sh", pool, "2", *command.ending(0))
         assert (left.returncode, command.runs) == (4, 3)
         assert all(name in left.stderr for name in nodes), left.stderr
+        world.delete(pool)
+
+
+# An actor, to which winpool hands drained nodes over
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)  # a guard: two machines restart, one after the other
+def test_the_minimal_actor_upgrades_each_node_that_is_handed_over_once(world: World) -> None:
+    with ground_in(world) as ground, rollout_rights(world):
+        nodes = (ground.first, ground.join("2022", 1607))
+        ground.wait_settled()
+        shell, command = admin(world), Command(world)
+        patches = command.of_actor(ground)
+        assert shell.run("actor.sh", *patches).returncode == 0, "nothing is handed over"
+        asked = upgrade(world, strategy="RollingUpdate", soakSeconds=1)
+        fast = {"readySeconds": 0, "timeoutSeconds": 120}
+        os = {"version": "2022", "targetRevision": TARGET}
+        pool = world.apply(world.pool(os=os, validation=fast, upgrade=asked))
+        world.operator.start()
+        said = []
+
+        def done() -> bool:
+            ended = shell.run("actor.sh", *patches)
+            assert ended.returncode == 0, ended.stderr
+            said.append(ended.stdout)
+            return set(states(world).values()) == {"UpToDate"}
+
+        eventually(done, what="both nodes upgraded", seconds=240, every=2)
+        assert command.runs == len(nodes), "never twice for one claim"
+        assert "".join(said).count("The command was run for node/") == len(nodes)
+        for node in world.nodes().values():
+            assert node["status"]["nodeInfo"]["kernelVersion"] == f"10.0.20348.{TARGET}"
+            assert not node["spec"].get("unschedulable")
+            assert "winpool.dev/upgrade-done" not in annotations_of(node), "it is served"
         world.delete(pool)
 
 
