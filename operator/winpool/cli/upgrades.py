@@ -248,7 +248,7 @@ def _runtime_classes(kubectl: Kubectl) -> tuple[RuntimeClasses | None, str]:
 def snapshot_of(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> Snapshot:
     """Return what the rules decide on for ``pool``; ``rows`` are those of the operator's settings.
 
-    Whether the guard is in force is not known: nothing here depends on it.
+    Whether the guard is in force is not known: what records on nodes count for does not depend on it here.
     """
     rivals = tuple(each for each in cluster.pools if each.uid != pool.uid)
     return Snapshot(
@@ -336,7 +336,7 @@ def judged(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> Judge
         # What is due is judged for every pool, by the default triggers.
         by_default = spec.model_copy(update={"upgrade": Upgrade()})
         snapshot = replace(snapshot, pool=replace(pool, spec=by_default))
-    overview = upgrade(snapshot, members, allowed).overview
+    overview = upgrade(replace(snapshot, guard=_IN_FORCE), members, allowed).overview
     is_reported = is_control_plane_closed(cluster.pools)
     if overview is not None and is_reported:
         overview = replace(overview, gates=tuple(map(_as_reported, overview.gates)))
@@ -353,6 +353,10 @@ def judged(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> Judge
         overview=overview,
         plan=plan,
     )
+
+
+_IN_FORCE: Final = GuardState(identity="assumed")
+"""Where the guard is missing, the operator reports that it does not accept the spec (``_reported_refusal``)."""
 
 
 def is_control_plane_closed(pools: Iterable[Pool]) -> bool:
