@@ -310,9 +310,17 @@ class Operator:
 
     def see(self) -> None:
         """Learn what stands now."""
-        cluster = self.cluster
-        self.nodes, self.pool, self.guard = dict(cluster.nodes), cluster.pool, cluster.guard
-        self.seen_at = cluster.now
+        self.see_nodes()
+        self.see_pool()
+
+    def see_nodes(self) -> None:
+        """Learn of the nodes alone: they come by a watch of their own."""
+        self.nodes, self.guard = dict(self.cluster.nodes), self.cluster.guard
+        self.nodes_at = self.cluster.now
+
+    def see_pool(self) -> None:
+        """Learn of the pool alone."""
+        self.pool, self.pool_at = self.cluster.pool, self.cluster.now
 
     def list_all(self) -> None:
         """List all pods of the cluster."""
@@ -337,8 +345,10 @@ class Operator:
 
     def act(self) -> bool:
         """Make a pass; return whether it wrote anything."""
-        if self.cluster.now - self.seen_at > LATE:
-            self.see()
+        if self.cluster.now - self.nodes_at > LATE:
+            self.see_nodes()
+        if self.cluster.now - self.pool_at > LATE:
+            self.see_pool()
         snapshot = self.snapshot()
         self.decision = decision = decide(snapshot)
         writes, before = decision.writes, self.cluster.promises.writes
@@ -367,7 +377,7 @@ class Operator:
                 self.patience.note_written(each, repaired=repaired)
                 has_written = True
             elif self.chance.random() < 0.5:
-                self.see()
+                self.see_nodes()
         patched_uids = {each.node.uid for each in writes.patches}
         for applied in writes.conditions:
             if applied.node.uid not in patched_uids:
@@ -397,8 +407,8 @@ class Operator:
         self._live()
         if self.cluster.put_pool(self, **changes):
             self.cluster.promises.writes += 1
-        else:
-            self.see()
+        elif self.chance.random() < 0.5:
+            self.see_pool()
 
     def _report(self, decision: Decision) -> None:
         after = with_status(self.pool, decision.status)
@@ -531,12 +541,12 @@ class Promises:
         else:
             assert label not in {*IN_WORK, *ENDED_BADLY}, f"{label} without a claim"
         before_, after_ = state_of(before), state_of(after)
-        if before_ == after_:
+        if before_ == after_ or (before_, after_) == ("UpToDate", GONE):
             return
         follows = NEXT[GONE if before_ == "UpToDate" else before_]
         if isinstance(old, Claim) and isinstance(new, Claim) and old.state not in ENDED_BADLY:
             assert old.claim == new.claim, f"another claim in mid-work: {old} {new}"
-        if before_ == GONE and isinstance(new, Claim) and new.state in HANDED_OVER:
+        if before_ == GONE and isinstance(new, Claim) and new.state in {*HANDED_OVER, "Failed"}:
             assert new.before.uid != after.uid, f"handed over out of nothing: {new}"
             return
         assert after_ in follows or self._may_end(before_, after_, seen), f"{before_} to {after_}: {old}"

@@ -68,6 +68,7 @@ class Play:
         self.operators = [Operator(self.cluster, "a")]
         if chance.random() < 0.5:
             self.operators.append(Operator(self.cluster, "b"))
+        self.freshness = chance.choice((0.1, 0.4, 0.9))
         self.acted: set[str] = set()
         self.said: list[str] = []
 
@@ -113,8 +114,10 @@ class Play:
         for each in self.operators:
             if chance.random() < 0.5:
                 each.receive()
-            if chance.random() < 0.4:
-                each.see()
+            if chance.random() < self.freshness:
+                each.see_nodes()
+            if chance.random() < self.freshness:
+                each.see_pool()
 
     def operate(self, operator: Operator, *, kills: bool = True) -> bool:
         """Have an operator make a pass; now and then it is killed at one of its writes."""
