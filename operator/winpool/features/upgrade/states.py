@@ -522,7 +522,7 @@ class States:
 
         It no longer counts as failed once someone asks to try again, or for another target.
         """
-        is_ready = node.ready == "True" and claim.state is UpgradeState.FAILED
+        is_ready = node.ready == "True"
         if is_ready and claim.may_be_retried(self._now) and self._is_at_target(node, claim):
             self._validate(node, claim)
             return
