@@ -106,7 +106,7 @@ def test_a_rollout_is_followed_from_a_budget_that_closes_to_its_end(world: World
         actor = actor_of(ground)
 
         def handed_over() -> bool:
-            return why(world, node)["standing"] == "HandedOver"
+            return bool(why(world, node)["standing"] == "HandedOver")
 
         eventually(handed_over, what="the node handed over", seconds=WAITS)
         assert asked(world, "why", node).returncode == 0

@@ -15,6 +15,7 @@ from harness.documents import ROOT
 from harness.waiting import eventually, holds
 from harness.world import World
 from testbed.actuator import Actuator
+from testbed.cluster import Testbed
 
 Object = dict[str, Any]
 
