@@ -356,7 +356,7 @@ def judged(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> Judge
 
 
 _IN_FORCE: Final = GuardState(identity="assumed")
-"""Where the guard is missing, the operator reports that it does not accept the spec (``_reported_refusal``)."""
+"""Where the guard is missing, the operator reports that it does not accept the spec."""
 
 
 def is_control_plane_closed(pools: Iterable[Pool]) -> bool:
