@@ -1,6 +1,6 @@
 """The story: a pool is applied, judges, gates, drifts, is repaired, refuses nonsense, leaves without a trace.
 
-Beside it, a pod leaks memory on a node of another pool, and is caught.
+Beside it, a pod leaks memory on a node of another pool, and is caught, and the operator upgrades a third one.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from demo import operating, upgrades
+from demo import operating, rollout, upgrades
 from demo.machines import COUNT, add_batch_nodes
 from demo.narrator import Narrator
 from testbed.cluster import Testbed
@@ -65,6 +65,7 @@ def tell(testbed: Testbed) -> None:
     _brake(narrator)
     _reserved_memory(narrator)
     upgrades.patch_a_permitted_node(narrator, testbed)
+    rollout.upgrade_two_nodes(narrator, testbed)
     _refuse(narrator)
     _dry_run(narrator)
     _relief(narrator, leaking, url=url)

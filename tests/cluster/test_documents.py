@@ -64,6 +64,8 @@ SHOWN = {
         "DriftRepaired",
         "MaintenanceWindow",
         "Required",
+        "What blocks its pods:",
+        "All nodes are up to date.",
     )
 }
 """What commands have to show, beside anything at all."""

@@ -201,7 +201,8 @@ def _leaving(found: DrainProgress) -> str:
         return "No pod is left that has to leave."
     names = listed([pod.full_name for pod in found.leaving])
     blocked = {each.pod for each in found.blockers}
-    said = f", {len(blocked)} of them blocked" if blocked else ""
+    some = "" if len(blocked) == len(found.leaving) else f"{len(blocked)} of them "
+    said = f", {some}blocked" if blocked else ""
     return f"{counted(len(found.leaving), 'pod')} to leave{said}: {names}."
 
 

@@ -104,7 +104,7 @@ def test_a_drain_that_a_budget_blocks_names_pod_budget_deadline_and_what_to_do()
     text = told(cluster)
     assert "The operator drains the node" in text
     assert f"since {SINCE:%Y-%m-%dT%H:%M:%SZ} (10m), until {UNTIL:%Y-%m-%dT%H:%M:%SZ}" in text
-    assert "Waits for: 1 pod to leave, 1 of them blocked: shop/web-1." in text
+    assert "Waits for: 1 pod to leave, blocked: shop/web-1." in text
     assert "shop/web-1: Budget The PodDisruptionBudget shop/web allows no eviction now" in text
     assert "it counts as blocked; the operator continues to evict (onTimeout: Wait)" in text
     assert "kubectl winpool rollout abort win-2022" in text
