@@ -247,7 +247,7 @@ raced = $(notdir $(abspath $(or $(FAMILIES),families)))$(addprefix -,$(filter-ou
 # Set: instead of that, whether the running operator decides as in virtual time, on six machines, for 13 minutes.
 TRUTH ?=
 
-.PHONY: bench-contract bench-fence bench-hostile bench-join bench-memory bench-plan bench-pressure bench-pressure-nightly bench-pressure-plots bench-pressure-sweep bench-storm bench-takeover bench-testbed
+.PHONY: bench-contract bench-evict bench-fence bench-hostile bench-join bench-memory bench-plan bench-pressure bench-pressure-nightly bench-pressure-plots bench-pressure-sweep bench-storm bench-takeover bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
 	@$(BIN)/python -m testbed build
 	@$(bench) contract --nodes $(N) --pods $(PODS) --rounds $(ROUNDS) --steady-seconds $(STEADY_SECONDS) \
@@ -296,6 +296,11 @@ bench-pressure-sweep: $(INSTALLED) ## What bench-pressure shows where each numbe
 	  $(if $(FAMILIES),--families $(abspath $(FAMILIES))) $(CONTENDER:%=--contender %) \
 	  $(if $(filter-out file,$(origin SEEDS)),--seeds $(SEEDS)) \
 	  $(if $(filter-out file,$(origin FIRST_SEED)),--first-seed $(FIRST_SEED))
+
+bench-evict: $(INSTALLED) ## N nodes (50 if not given) with PODS (1000) are drained at once, by the operator and by kubectl drain
+	@$(BIN)/python -m testbed build
+	@$(bench) evict --nodes $(if $(filter file,$(origin N)),50,$(N)) \
+	  --pods $(if $(filter file,$(origin PODS)),1000,$(PODS)) --rounds $(if $(filter file,$(origin ROUNDS)),1,$(ROUNDS))
 
 bench-fence: $(INSTALLED) ## The cost of the fence on a node with LABELS: a kubelet's status, a patch of the operator
 	@$(BIN)/python -m testbed build

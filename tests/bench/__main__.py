@@ -14,6 +14,7 @@ from typing import Any
 
 from bench.contract import ContractOptions, run_contract
 from bench.errors import BenchError
+from bench.evict import run_evict
 from bench.fence import run_fence
 from bench.groundcost import run_ground_cost
 from bench.hostile import run_hostile
@@ -51,43 +52,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _bench(given: argparse.Namespace) -> Callable[[Path, Report], dict[str, Any]]:
-    if given.bench == "testbed":
-        return lambda directory, report: run_ground_cost(
-            given.sizes, idle_seconds=given.idle_seconds, directory=directory, report=report
-        )
-    if given.bench == "storm":
-        return lambda directory, report: run_storm(nodes=given.nodes, directory=directory, report=report)
-    if given.bench == "hostile":
-        return lambda directory, report: run_hostile(
-            nodes=given.nodes, scale=given.scale, directory=directory, report=report
-        )
-    if given.bench == "takeover":
-        return lambda directory, report: run_takeover(runs=given.runs, directory=directory, report=report)
-    if given.bench == "plan":
-        return lambda _directory, report: run_plan(nodes=given.nodes, rounds=given.rounds, report=report)
-    if given.bench == "pressure":
-        pressure = PressureOptions(
-            seeds=range(given.first_seed, given.first_seed + given.seeds),
-            names=given.family,
-            max_pods=given.max_pods,
-            contenders=given.contender,
-            **({} if given.families is None else {"directory": given.families}),
-        )
-        return lambda _directory, report: run_pressure(pressure, report=report)
-    if given.bench == "join":
-        return lambda directory, report: run_join(
-            nodes=given.nodes, pods=given.pods, directory=directory, report=report
-        )
-    if given.bench == "memory":
-        memory = MemoryOptions(
-            nodes=given.nodes, steady_seconds=given.steady_seconds, poll_seconds=given.poll_seconds
-        )
-        return lambda directory, report: run_memory(memory, directory=directory, report=report)
-    if given.bench == "fence":
-        return lambda directory, report: run_fence(
+    """Return the bench that was chosen; each looks only at the arguments that it has."""
+    benches: dict[str, Callable[[Path, Report], dict[str, Any]]] = {
+        "contract": lambda directory, report: run_contract(
+            _contract(given), directory=directory, report=report
+        ),
+        "evict": lambda directory, report: run_evict(
+            nodes=given.nodes, pods=given.pods, rounds=given.rounds, directory=directory, report=report
+        ),
+        "fence": lambda directory, report: run_fence(
             labels=given.labels, rounds=given.rounds, writes=given.writes, directory=directory, report=report
-        )
-    options = ContractOptions(
+        ),
+        "hostile": lambda directory, report: run_hostile(
+            nodes=given.nodes, scale=given.scale, directory=directory, report=report
+        ),
+        "join": lambda directory, report: run_join(
+            nodes=given.nodes, pods=given.pods, directory=directory, report=report
+        ),
+        "memory": lambda directory, report: run_memory(_memory(given), directory=directory, report=report),
+        "plan": lambda _directory, report: run_plan(nodes=given.nodes, rounds=given.rounds, report=report),
+        "pressure": lambda _directory, report: run_pressure(_pressure(given), report=report),
+        "storm": lambda directory, report: run_storm(nodes=given.nodes, directory=directory, report=report),
+        "takeover": lambda directory, report: run_takeover(
+            runs=given.runs, directory=directory, report=report
+        ),
+        "testbed": lambda directory, report: run_ground_cost(
+            given.sizes, idle_seconds=given.idle_seconds, directory=directory, report=report
+        ),
+    }
+    return benches[given.bench]
+
+
+def _contract(given: argparse.Namespace) -> ContractOptions:
+    return ContractOptions(
         nodes=given.nodes,
         pods=given.pods,
         rounds=given.rounds,
@@ -95,7 +92,22 @@ def _bench(given: argparse.Namespace) -> Callable[[Path, Report], dict[str, Any]
         drifts=given.drifts,
         pod_pass_seconds=given.pod_pass_seconds,
     )
-    return lambda directory, report: run_contract(options, directory=directory, report=report)
+
+
+def _memory(given: argparse.Namespace) -> MemoryOptions:
+    return MemoryOptions(
+        nodes=given.nodes, steady_seconds=given.steady_seconds, poll_seconds=given.poll_seconds
+    )
+
+
+def _pressure(given: argparse.Namespace) -> PressureOptions:
+    return PressureOptions(
+        seeds=range(given.first_seed, given.first_seed + given.seeds),
+        names=given.family,
+        max_pods=given.max_pods,
+        contenders=given.contender,
+        **({} if given.families is None else {"directory": given.families}),
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -144,6 +156,10 @@ def _parser() -> argparse.ArgumentParser:
     pressure.add_argument("--contender", action="append", default=[], help="only this one, by its name")
     takeover = benches.add_parser("takeover", help="how long no operator leads when the leader fails")
     takeover.add_argument("--runs", type=_positive, default=3)
+    evict = benches.add_parser("evict", help="nodes are drained, by the operator and by kubectl drain")
+    evict.add_argument("--nodes", type=_positive, default=50)
+    evict.add_argument("--pods", type=_positive, default=1000)
+    evict.add_argument("--rounds", type=_positive, default=1)
     testbed = benches.add_parser("testbed", help="what the simulated nodes themselves cost")
     testbed.add_argument("--sizes", type=_positive, nargs="+", default=[1000, 5000])
     testbed.add_argument("--idle-seconds", type=_positive, default=60)
