@@ -128,6 +128,7 @@ class Passes:
         self.lists = NodePodLists(
             list_pods=PodLister(transport.request).list_node,
             list_budgets=budgets.get,
+            watched_budgets=lambda: None,
             pools=pools,
             nodes={node: self._node},
             answers=answers,

@@ -414,6 +414,7 @@ class MemoryOperator:
         self.node_pods = NodePodLists(
             list_pods=self._list_pods_of,
             list_budgets=self._list_budgets,
+            watched_budgets=lambda: None,
             pools=self.pools,
             nodes=self.store.objects,
             answers=answers,

@@ -6,7 +6,7 @@ is evicted ends after its grace, and its replacement is not of this world.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -60,6 +60,12 @@ class RolloutWorld(UpgradeWorld):
         there.extend(
             replace_pod(a_pod(name), node=node, uid=f"{name}-{self.now.timestamp():.0f}") for name in names
         )
+
+    def know_pods(self, nodes: Iterable[str]) -> None:
+        """List the pods of these nodes, though no pass asks for it."""
+        for name in nodes:
+            self._lists[self.nodes[name].uid] = NodePods(self.now, self._clock.now, (), frozenset())
+        self.pass_time(timedelta(seconds=60))
 
     def claim(self, name: str) -> Claim | None:
         """Return the claim on a node."""

@@ -125,6 +125,7 @@ class Controller:
             open_watch=lambda changed: BudgetWatch(transport, on_change=changed, monotonic=monotonic),
             pools=pools,
             on_read=self._wake_pool,
+            on_budgets=self._budgets_changed,
             clock=clock,
         )
         answers = eviction_answers(memory, clock=clock)
@@ -168,6 +169,7 @@ class Controller:
             node_pods=NodePodLists(
                 list_pods=pods.list_node,
                 list_budgets=facts.budgets,
+                watched_budgets=facts.watched_budgets,
                 pools=pools,
                 nodes=nodes.objects,
                 answers=answers,
@@ -260,6 +262,9 @@ class Controller:
     def _guard_changed(self) -> None:
         self._loops.wake_all()
         self._sweeper.guard_changed()
+
+    def _budgets_changed(self, name: str) -> None:
+        self.services.node_pods.budgets_changed(name)
 
     def _wake_pool(self, name: str) -> None:
         self._loops.wake(name)

@@ -21,13 +21,14 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import EvictionResult, MemoryStats
 from winpool.controllers.writes import Outcome, WorkerPool, is_of_one_object
 from winpool.features.memory.eviction import objection
+from winpool.features.upgrade.drain import objection as drain_objection
 from winpool.kube.backoff import KeyedBackoff
 from winpool.kube.client import Transport
 from winpool.kube.errors import (
@@ -248,7 +249,7 @@ class Answers:
                 if known is None or known.answer is Answer.GONE or known.is_about(look.node.uid):
                     self._note_gone(look.node.uid, uid)
             elif pod.is_terminating and (known is None or known.answer is not Answer.ACCEPTED):
-                self._keep(uid, Answered(Answer.ACCEPTED, self.monotonic(), node_uid=look.node.uid))
+                self._note_seen(Answer.ACCEPTED, look.node.uid, uid)
                 if self.detectors:
                     self.detectors.eviction_begun(look.node.uid, uid, None)
 
@@ -257,9 +258,16 @@ class Answers:
         known = self._answers.get(pod_uid)
         if known is not None and known.answer is Answer.GONE and known.is_about(node_uid):
             return
-        self._keep(pod_uid, Answered(Answer.GONE, self.monotonic(), node_uid=node_uid))
+        self._note_seen(Answer.GONE, node_uid, pod_uid)
         if node_uid and self.detectors:
             self.detectors.eviction_gone(node_uid, pod_uid)
+
+    def _note_seen(self, answer: Answer, node_uid: str, pod_uid: str) -> None:
+        """Note what a list shows. What the pod took from a budget stays as it was."""
+        found, known = Answered(answer, self.monotonic(), node_uid=node_uid), self._answers.get(pod_uid)
+        if known is not None and known.budget:
+            found = replace(found, budget=known.budget, asked_at=known.taken_at)
+        self._keep(pod_uid, found)
 
     def _count(self, eviction: Eviction, result: EvictionResult) -> None:
         if eviction.node_uid:
@@ -285,7 +293,7 @@ eighth of the connections, and no place of a patch."""
 LONGEST_REFUSAL_SECONDS: Final = 16.0
 """Between two tries of one pod; ``kubectl drain`` asks each 5 s. Those who decide on evictions have longer
 pauses: memory REFUSED_SECONDS, and a drain up to 20 s (``features/upgrade/drain.py``). So this one only holds
-up who asks too soon."""
+up who asks too soon. There is none where a drain knows the budget that refused, and counts what it allows."""
 
 UNANSWERED_SECONDS: Final = 60.0
 """The pause after an eviction without an answer: as long as the API server works on a request, so that no pod
@@ -335,7 +343,7 @@ class Evictor:
         ``newest`` returns an eviction as it was last decided, None where it is not to be any more. No more
         are started once ``is_wanted`` returns False: what they were decided on has changed.
         """
-        due = [each for each in evictions if not self._is_needless(each)]
+        due = [each for each in evictions if not self.is_needless(each)]
         with unless(lambda: "" if is_wanted() else "its pool has changed"):
             return await self._lane.run(
                 due, ready=lambda each: self._ready(each, newest(each)), is_wanted=is_wanted
@@ -348,7 +356,8 @@ class Evictor:
         """
         return self._pauses.seconds_to_next(each.uid for each in evictions)
 
-    def _is_needless(self, eviction: Eviction) -> bool:
+    def is_needless(self, eviction: Eviction) -> bool:
+        """Whether no request is to be sent now: one is under way or was accepted, or the pod has to wait."""
         uid, now = eviction.uid, self.monotonic()
         while self._settled and next(iter(self._settled.values())) <= now:
             self._settled.popitem(last=False)
@@ -356,7 +365,7 @@ class Evictor:
 
     def _ready(self, eviction: Eviction, newest: Eviction | None) -> Eviction | None:
         """Return the eviction as it is to be sent now; None to leave it out."""
-        if self._is_needless(eviction):
+        if self.is_needless(eviction):
             return None
         said = "a later pass decided otherwise" if newest is None else self.objection(newest)
         if said:
@@ -395,6 +404,9 @@ class Evictor:
         self.answers.failed(eviction, error)
         if isinstance(error, NotWanted):
             _log_unsent(eviction, error.message)
+        elif isinstance(error, DisruptionBudget) and eviction.budget:
+            # A drain, which waits for newer budgets: a pause would only let others be faster.
+            log.info("pod %s on node %s is not evicted now: %s", eviction.full_name, eviction.node, error)
         elif is_of_one_pod(error):
             self._note_refused(eviction, error)
         elif isinstance(error, Forbidden):
@@ -438,8 +450,10 @@ def make_evictor(
     """Make what evicts. ``memory`` has detectors, ``known`` are the nodes as the watch last reported them."""
 
     def still(eviction: Eviction) -> str:
-        pool = {} if memory is None else memory.beside(eviction.node_uid)
-        return objection(eviction, node=known.get(eviction.node), pool=pool, now=clock.now())
+        node, pool = known.get(eviction.node), {} if memory is None else memory.beside(eviction.node_uid)
+        return drain_objection(eviction, node=node) or objection(
+            eviction, node=node, pool=pool, now=clock.now()
+        )
 
     return Evictor(writer=Writer(transport), monotonic=clock.monotonic, answers=answers, objection=still)
 

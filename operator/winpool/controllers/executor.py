@@ -2,15 +2,15 @@
 
 A pass awaits the patches and conditions of nodes, since the next one reports what became of them. It does not
 await evictions: a webhook or a budget can delay one for as long as the API server works on a request, and a
-pass never waits that long. Evictions run beside the passes, one batch at a time for a pool, and wake the pool
-when they end.
+pass never waits that long. Evictions run beside the passes: what a pass decides on beside those that wait
+already joins them, so that one that takes long holds up no other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from winpool.api.events import EventReason, Regarding
@@ -35,7 +35,10 @@ class Executor:
     pool_name: str
     services: Services
     announcer: Announcer
-    _evicting: asyncio.Task[None] | None = field(default=None, init=False)
+    _batches: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    _waiting: set[str] = field(default_factory=set, init=False)
+    """The UIDs of the pods whose evictions wait for their turn. Each is in one batch, so that there are never
+    more batches than pods that have to leave."""
     _decided: dict[str, Eviction] = field(default_factory=dict, init=False)
     """The evictions that were decided last, by the UIDs of the pods."""
     _eviction_error: ApiError | None = field(default=None, init=False)
@@ -84,20 +87,35 @@ class Executor:
         )
 
     def _evict(self, evictions: tuple[Eviction, ...], *, is_wanted: Callable[[], bool]) -> None:
-        if not evictions or (self._evicting is not None and not self._evicting.done()):
+        is_needless = self.services.evictions.is_needless
+        new = [each for each in evictions if each.uid not in self._waiting and not is_needless(each)]
+        if not new:
             return
-        self._evicting = asyncio.create_task(
-            self._run_evictions(evictions, is_wanted=is_wanted), name=f"evictions of pool {self.pool_name}"
+        # What a budget rations takes longest, and memory is urgent: the other pods of drains come last.
+        new.sort(key=lambda each: bool(each.drained_uid) and not each.budget)
+        self._waiting.update(each.uid for each in new)
+        batch = asyncio.create_task(
+            self._run_evictions(new, is_wanted=is_wanted), name=f"evictions of pool {self.pool_name}"
         )
+        self._batches.add(batch)
+        batch.add_done_callback(self._batches.discard)
 
-    async def _run_evictions(self, evictions: tuple[Eviction, ...], *, is_wanted: Callable[[], bool]) -> None:
-        outcome = await self.services.evictions.run(
-            evictions, newest=lambda each: self._decided.get(each.uid), is_wanted=is_wanted
-        )
-        self._eviction_error = outcome.error
+    async def _run_evictions(self, evictions: Sequence[Eviction], *, is_wanted: Callable[[], bool]) -> None:
+        try:
+            outcome = await self.services.evictions.run(
+                evictions, newest=self._take_turn, is_wanted=is_wanted
+            )
+        finally:
+            self._waiting.difference_update(each.uid for each in evictions)
+        self._eviction_error = outcome.error or self._eviction_error
         self.announcer.announce(evicted_pods(self.pool_name, outcome.done))
         if outcome.done or outcome.stopped or outcome.remaining or outcome.error:
             self.services.wake(self.pool_name)
+
+    def _take_turn(self, eviction: Eviction) -> Eviction | None:
+        """Return an eviction, whose turn it is, as it was decided last."""
+        self._waiting.discard(eviction.uid)
+        return self._decided.get(eviction.uid)
 
     def _note(self, decision: Decision, outcome: Outcome[NodePatch], *, backoff: WriteBackoff) -> None:
         """Note the outcome of each patch of ``decision`` in ``backoff``.

@@ -29,7 +29,7 @@ from winpool.kube.backoff import Backoff, Outage, doubled
 from winpool.kube.errors import ApiError, Forbidden, StreamGarbled, TooLarge, explained
 from winpool.kube.pods import PODS_A_TURN, PodPage
 from winpool.loops import Clock, Faults, Wake
-from winpool.model.budgets import UNKNOWN_MOMENT, BudgetIndex, BudgetRoom
+from winpool.model.budgets import BudgetIndex, BudgetRoom
 from winpool.model.node import Node
 from winpool.model.node_pods import KnownEvictions, NodePods, PodListRequest
 from winpool.model.pods import BlockedBy
@@ -180,13 +180,14 @@ class NodePodLists:
     """Lists the pods of single nodes until cancelled.
 
     ``pools`` and ``nodes`` (by name) are those that are known. ``list_budgets`` returns all
-    PodDisruptionBudgets, and raises ApiErrors. ``on_listed`` is called with the name of a pool that has a new
-    answer, or a new problem. ``ask_for_all`` asks for a list of all pods, which finds and reports which right
-    is missing.
+    PodDisruptionBudgets, and raises ApiErrors; ``watched_budgets`` has those of a watch, None where there is
+    none. ``on_listed`` is called with the name of a pool that has a new answer, or a new problem.
+    ``ask_for_all`` asks for a list of all pods, which finds and reports which right is missing.
     """
 
     list_pods: ListPods
     list_budgets: Callable[[], Awaitable[BudgetIndex]]
+    watched_budgets: Callable[[], BudgetIndex | None]
     pools: Pools
     nodes: Mapping[str, Node]
     answers: Answers
@@ -199,6 +200,9 @@ class NodePodLists:
     _backoff: Backoff = field(default_factory=Backoff, init=False)
     _surveys_held_until: float = field(default=-inf, init=False)
     _wake: Wake = field(default_factory=Wake, init=False)
+    _have_news: set[str] = field(default_factory=set, init=False)
+    """The names of pools that want to know of budgets, which have changed."""
+    _news: Wake = field(default_factory=Wake, init=False)
 
     def __post_init__(self) -> None:
         """Begin with nothing listed."""
@@ -260,9 +264,15 @@ class NodePodLists:
             read_at=self.clock.monotonic(),
         )
 
+    def budgets_changed(self, pool_name: str) -> None:
+        """Compare the pods that were listed for that pool with the budgets that are watched, and wake it."""
+        self._have_news.add(pool_name)
+        self._news.set()
+
     async def run(self) -> None:
         """List what is wanted until cancelled."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._compare_again(), name="budgets of pods of nodes")
             while True:
                 await self._wake.wait(seconds=self._seconds_to_next())
                 self._forget_gone()
@@ -353,26 +363,29 @@ class NodePodLists:
     async def _node_pods(self, look: PodListRequest) -> NodePods:
         """List the pods, and after them the budgets, which others may have asked for before."""
         started, began = self.clock.now(), self.clock.monotonic()
-        rights, blocked = self.answers.rights, None
-        unread, rooms, budgets_began = set[str](), dict[str, tuple[BudgetRoom, ...]](), UNKNOWN_MOMENT
+        rights = self.answers.rights
         with rights.noting("pods"):
-            pods = (await self.list_pods(look.node.name, for_eviction=True)).pods
+            found = NodePods(started, began, (await self.list_pods(look.node.name, for_eviction=True)).pods)
         if look.with_budgets:
             with rights.noting("poddisruptionbudgets"):
                 budgets = await self.list_budgets()
-            found, budgets_began = set(), budgets.began
-            for number, pod in enumerate(pods, start=1):
-                if (block := budgets.block_of(pod)) is not None:
-                    found.add(pod.uid)
-                    if block.why is BlockedBy.UNREADABLE:
-                        unread.add(pod.uid)
-                if of_pod := budgets.rooms_of(pod):
-                    rooms[pod.uid] = of_pod
-                if number % PODS_A_TURN == 0:
-                    await asyncio.sleep(0)
-            blocked = frozenset(found)
-        seconds = self.clock.monotonic() - began
-        return NodePods(started, began, pods, blocked, frozenset(unread), seconds, rooms, budgets_began)
+            found = await _compared(found, budgets)
+        return replace(found, seconds=self.clock.monotonic() - began)
+
+    async def _compare_again(self) -> None:
+        """Compare listed pods with the budgets of the watch, each time that these have changed."""
+        while True:
+            await self._news.wait(seconds=None)
+            names, self._have_news = self._have_news, set()
+            for each in [*self._evicting.values()]:
+                budgets, before = self.watched_budgets(), each.pods
+                if budgets is None or before is None or each.request.pool.name not in names:
+                    continue
+                if before.has_budgets and before.budgets_began < budgets.began:
+                    newer = await _compared(before, budgets)
+                    each.pods = newer if each.pods is before else each.pods
+            for name in names:
+                self.on_listed(name)
 
     def _failed(self, request: _Request, error: ApiError) -> None:
         self._outage.failed(error)
@@ -402,6 +415,27 @@ class NodePodLists:
         for uid, each in [*self._evicting.items()]:
             if not each.is_recent(now, seconds=EVICTIONS_KEPT_SECONDS):
                 del self._evicting[uid]
+
+
+async def _compared(pods: NodePods, budgets: BudgetIndex) -> NodePods:
+    """Return the pods with what ``budgets`` say of them."""
+    blocked, unread, rooms = set[str](), set[str](), dict[str, tuple[BudgetRoom, ...]]()
+    for number, pod in enumerate(pods.pods, start=1):
+        if (block := budgets.block_of(pod)) is not None:
+            blocked.add(pod.uid)
+            if block.why is BlockedBy.UNREADABLE:
+                unread.add(pod.uid)
+        if of_pod := budgets.rooms_of(pod):
+            rooms[pod.uid] = of_pod
+        if number % PODS_A_TURN == 0:
+            await asyncio.sleep(0)
+    return replace(
+        pods,
+        blocked=frozenset(blocked),
+        unread=frozenset(unread),
+        budgets=rooms,
+        budgets_began=budgets.began,
+    )
 
 
 def _of(listed: Mapping[str, ListedNode], pool_uid: str) -> dict[str, ListedNode]:

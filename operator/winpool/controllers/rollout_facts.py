@@ -46,6 +46,11 @@ SHARE: Final = 10.0
 """Between two such indexes, as a multiple of the time that the last one took: half a millisecond for 100
 budgets, and 0.1 s for as many as are kept."""
 
+BEHIND_SECONDS: Final = 0.5
+"""How far the watch may be behind: what it shows counts as of so long ago. An event takes milliseconds, and
+on a busy API server some hundred. Where it takes longer, an eviction is refused. A replacement takes longer
+to be Ready, so that no drain waits for this."""
+
 REFRESH_SECONDS: Final = 60.0
 """After which an index is made again without a change. After very many pods of a namespace it compares them
 with its budgets no longer (``MOST_COMPARED``): so many come only where an index lasts."""
@@ -204,6 +209,12 @@ class WatchedBudgets:
         self._askers.set(pool, wants=wants, now=self.clock.monotonic())
         self._wake.set()
 
+    def newest(self) -> BudgetIndex | None:
+        """Return the index: as of now, where nothing has changed since it was made."""
+        if self.index is not None and not self._has_news:
+            self.index.began = self.clock.monotonic() - BEHIND_SECONDS
+        return self.index
+
     async def run(self) -> None:
         """Watch while it is wanted, until cancelled."""
         while True:
@@ -251,7 +262,7 @@ class WatchedBudgets:
         is_news = self._has_news and (is_in_step or str(problem) != str(self.problem))
         self.problem, self._has_news = problem, False
         if is_in_step:
-            self.index = BudgetIndex(watch.all())
+            self.index = BudgetIndex(watch.all(), began=now - BEHIND_SECONDS)
             took = self.clock.monotonic() - now
             self._next_at = now + max(NEWS_SECONDS, SHARE * took)
         self._indexed_at = now
@@ -265,7 +276,8 @@ class RolloutFacts:
     """What a rollout reads, until cancelled.
 
     ``list_budgets`` returns all PodDisruptionBudgets by a list, and raises ApiErrors. ``on_read`` is called
-    with the name of a pool that has a new answer, or a new problem.
+    with the name of a pool that has a new answer, or a new problem, and ``on_budgets`` where that is of the
+    budgets that are watched.
     """
 
     list_workloads: ListAll[Workloads]
@@ -274,6 +286,7 @@ class RolloutFacts:
     open_watch: Callable[[Callable[[], None]], BudgetWatch]
     pools: Pools
     on_read: Callable[[str], None]
+    on_budgets: Callable[[str], None]
     clock: Clock
 
     def __post_init__(self) -> None:
@@ -295,7 +308,9 @@ class RolloutFacts:
             on_read=on_read,
             clock=clock,
         )
-        self._budgets = WatchedBudgets(open_watch=self.open_watch, pools=pools, on_read=on_read, clock=clock)
+        self._budgets = WatchedBudgets(
+            open_watch=self.open_watch, pools=pools, on_read=self.on_budgets, clock=clock
+        )
 
     def want(self, pool: Pool, *, workloads: bool, attachments: bool, budgets: bool) -> None:
         """Set what ``pool`` wants, in each of its passes: a list of each kind that begins from now on.
@@ -313,14 +328,18 @@ class RolloutFacts:
         return KnownRollout(
             workloads=self._workloads.answer,
             attachments=self._attachments.answer,
-            budgets=self._budgets.index,
+            budgets=self.watched_budgets(),
             problems=_sentences(problems),
             forbidden=_sentences(each for each in problems if isinstance(each, Forbidden)),
         )
 
+    def watched_budgets(self) -> BudgetIndex | None:
+        """Return all PodDisruptionBudgets as they are watched; None where they are not, or not in step."""
+        return self._budgets.newest()
+
     async def budgets(self) -> BudgetIndex:
         """Return all PodDisruptionBudgets: those of the watch, or by a list. Raises ApiErrors."""
-        watched = self._budgets.index
+        watched = self.watched_budgets()
         return await self.list_budgets() if watched is None else watched
 
     async def run(self) -> None:

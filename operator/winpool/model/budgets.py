@@ -185,7 +185,7 @@ class _Namespace:
 class BudgetIndex:
     """The budgets of the cluster, as of one list.
 
-    ``began`` is when that list began, on the clock of ``model.pressure``.
+    ``began`` is when that list began, on the clock of ``model.pressure``; what was answered before is in it.
     """
 
     def __init__(self, budgets: Iterable[Budget], *, began: float = UNKNOWN_MOMENT) -> None:

@@ -277,6 +277,7 @@ class Eviction:
     returns, ``node_uid`` is the UID of the node, and ``share`` what the pod was measured to have, in bytes;
     ``premise`` is then checked again right before the request. ``budget`` is the PodDisruptionBudget that it
     takes a disruption of, as "namespace/name"; empty where it takes none, or that was not counted.
+    ``drained_uid`` is the UID of a node that is drained: then it is checked that it still is.
     """
 
     namespace: str
@@ -288,6 +289,7 @@ class Eviction:
     share: float | None = None
     premise: Premise | None = None
     budget: str = ""
+    drained_uid: str = ""
 
     @property
     def full_name(self) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from math import inf
 from typing import Final
 
 from winpool.model.budgets import UNKNOWN_MOMENT, BudgetRoom
@@ -23,7 +24,8 @@ class NodePods:
     which it is not known, since their budgets are too large or too many. All of it took so many ``seconds``.
     ``budgets`` are, by the UIDs of pods, what the budgets that the API server asks about a pod allow; a pod
     without one is not among them. ``budgets_began`` is when the list of them began: all that ask within a few
-    seconds share one, so that it may be older than that of the pods.
+    seconds share one, so that it may be older than that of the pods. While budgets are watched they may be
+    newer than that.
     """
 
     started: datetime
@@ -82,7 +84,8 @@ class Answered:
 
     ``said`` is why it was refused last, for people, and ``times`` how often in a row; both remain while it is
     asked for again. ``node_uid`` is the node that the pod is, or was, on; empty where that is not known.
-    ``budget`` is that of ``Eviction``.
+    ``budget`` is that of ``Eviction``. ``asked_at`` is when the request that took from it was answered, where
+    a list has shown something newer since.
     """
 
     answer: Answer
@@ -91,6 +94,12 @@ class Answered:
     node_uid: str = ""
     times: int = 0
     budget: str = ""
+    asked_at: float | None = None
+
+    @property
+    def taken_at(self) -> float:
+        """When something was taken of ``budget``: what was read of budgets before that does not have it."""
+        return self.at if self.asked_at is None else self.asked_at
 
     def is_about(self, node_uid: str) -> bool:
         """Whether it may be about a pod of that node."""
@@ -123,6 +132,16 @@ class KnownEvictions:
             if each.answer is Answer.ACCEPTED and each.node_uid:
                 found.setdefault(each.node_uid, set()).add(uid)
         return found
+
+    def oldest_first(self, looks: Iterable[PodListRequest]) -> tuple[PodListRequest, ...]:
+        """Return the requests in the order of the last lists of their nodes, those without one first.
+
+        Of more nodes than may be listed in one pass, none so waits longer than all others.
+        """
+        pods = self.pods
+        return tuple(
+            sorted(looks, key=lambda each: pods[each.node.uid].began if each.node.uid in pods else -inf)
+        )
 
     def answer_on(self, node_uid: str, pod_uid: str) -> Answered | None:
         """Return the last answer about a pod, as a pod of that node.

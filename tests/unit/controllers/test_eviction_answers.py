@@ -242,6 +242,19 @@ def test_an_answer_names_the_budget_that_its_eviction_takes_from(answers: Answer
         assert answers.known()["uid-hog"].budget == "shop/web"
 
 
+def test_what_a_pod_took_of_a_budget_is_known_when_a_list_shows_that_it_is_gone(
+    answers: Answers, clock: Seconds
+) -> None:
+    """It counts from the answer on: budgets that were read since have it."""
+    answers.accepted(replace(HOG, budget="shop/web"))
+    taken_at = clock()
+    clock.now += 5
+    answers.seen(WATCH, listed())
+    found = answers.known()["uid-hog"]
+    assert (found.answer, found.at, found.budget) == (Answer.GONE, clock(), "shop/web")
+    assert found.taken_at == taken_at
+
+
 def test_answers_are_bounded(answers: Answers, clock: Seconds) -> None:
     for place in range(MOST + 10):
         answers.gone(replace(HOG, uid=f"uid-{place}"))

@@ -58,10 +58,12 @@ class Stage:
         self.begun = loop.time()
         self.pods: tuple[Pod, ...] = (a_pod("hog"),)
         self.budgets: tuple[Budget, ...] = ()
+        self.watched: BudgetIndex | None = None
         self.error: Exception | None = None
         self.budget_error: ApiError | None = None
         self.lists: list[tuple[str, float]] = []
         self.budget_lists = 0
+        self.budgets_began = 0.0
         self.at_once = self.most_at_once = 0
         self.seconds, self.budget_seconds = 0.5, 0.0
         self.looked: list[str] = []
@@ -75,6 +77,7 @@ class Stage:
         self.looks = NodePodLists(
             list_pods=self._list,
             list_budgets=self._list_budgets,
+            watched_budgets=lambda: self.watched,
             pools=self.pools,
             nodes=self.nodes,
             answers=self.answers,
@@ -108,7 +111,7 @@ class Stage:
         await asyncio.sleep(self.budget_seconds)
         if self.budget_error is not None:
             raise self.budget_error
-        return BudgetIndex(self.budgets)
+        return BudgetIndex(self.budgets, began=self.begun + self.budgets_began)
 
 
 def _ignore(name: str, *, for_rivals: bool) -> None:
@@ -222,6 +225,44 @@ def test_which_pods_stay_since_their_budgets_are_not_read_is_known_beside_those_
         pods = stage.looks.evictions_of(POOL).pods["uid-of-w00"]
         assert pods.blocked == frozenset({"uid-hog", "uid-theirs"})
         assert pods.unread == frozenset({"uid-theirs"})
+
+    on_stage(scene)
+
+
+def test_pods_are_compared_again_with_budgets_that_have_changed_and_the_pool_is_woken() -> None:
+    """No list is made for that, and the age of the pods remains."""
+
+    async def scene(stage: Stage) -> None:
+        stage.budgets = (Budget("shop", "web", allowed=0),)
+        stage.want("w00", with_budgets=True)
+        await asyncio.sleep(2)
+        before = stage.looks.evictions_of(POOL).pods["uid-of-w00"]
+        stage.watched = BudgetIndex([Budget("shop", "web", allowed=3)], began=stage.begun + 1.5)
+        stage.looked.clear()
+        stage.looks.budgets_changed("pool")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        after = stage.looks.evictions_of(POOL).pods["uid-of-w00"]
+        assert (before.blocked, after.blocked) == ({"uid-hog"}, frozenset())
+        assert [each.allowed for each in after.budgets["uid-hog"]] == [3]
+        assert (after.began, after.budgets_began) == (before.began, stage.begun + 1.5)
+        assert stage.looked == ["pool"]
+        assert len(stage.lists) == 1
+
+    on_stage(scene)
+
+
+def test_budgets_that_are_older_than_those_of_a_list_replace_nothing() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.budgets = (Budget("shop", "web", allowed=0),)
+        stage.budgets_began = 1.0
+        stage.want("w00", with_budgets=True)
+        await asyncio.sleep(2)
+        for watched in (BudgetIndex([], began=stage.begun + 0.9), None):
+            stage.watched = watched
+            stage.looks.budgets_changed("pool")
+            await asyncio.sleep(1)
+            assert stage.looks.evictions_of(POOL).pods["uid-of-w00"].blocked == {"uid-hog"}
 
     on_stage(scene)
 

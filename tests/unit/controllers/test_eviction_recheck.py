@@ -12,17 +12,20 @@ from typing import Any, cast
 
 import pytest
 
-from harness.builders import NOON
+from harness.builders import NOON, a_node
 from harness.memory_fleet import Stage, a_watching_pool
 from harness.services import some_services
 from harness.virtual_time import run_virtually, running
-from winpool.api.keys import HOLD_ANNOTATION
+from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_ANNOTATION
+from winpool.api.upgrade import UpgradeState
 from winpool.controllers.evictions import EVICTIONS_IN_FLIGHT, eviction_answers, make_evictor
 from winpool.controllers.executor import Executor
 from winpool.controllers.status import Announcer
 from winpool.controllers.writes import Outcome
 from winpool.decide import Decision
 from winpool.features.memory.eviction import VALID_SECONDS
+from winpool.features.upgrade.claims import Claim, Limits, Machine, Target, text_of
+from winpool.features.upgrade.drain import WHY
 from winpool.kube.client import Transport
 from winpool.kube.events import EventRecord, EventRecorder
 from winpool.kube.request import Request
@@ -55,6 +58,17 @@ class Recorder:
 
     def record(self, event: EventRecord, **_: Any) -> None:
         self.events.append((event.reason, event.name))
+
+
+def a_claim(state: UpgradeState) -> Claim:
+    return Claim(
+        claim="c1",
+        target=Target(version="2022", revision=4171),
+        state=state,
+        since=NOON,
+        before=Machine.of(a_node("w1")),
+        limits=Limits(60, 60, 60, 60, 60, 60, 60, 60),
+    )
 
 
 NO_DELETIONS = Deletions("pool", "uid-of-pool", {}, {}, frozenset())
@@ -102,10 +116,10 @@ class Scene:
             "shop", "hog", "uid-hog", self.node.name, "it uses most", self.node.uid, 4.0, premise=premise
         )
 
-    async def perform(self, eviction: Eviction) -> None:
+    async def perform(self, *evictions: Eviction) -> None:
         decision = cast(
             Decision,
-            SimpleNamespace(writes=Writes(evictions=(eviction,)), node_events={}, deletions=NO_DELETIONS),
+            SimpleNamespace(writes=Writes(evictions=evictions), node_events={}, deletions=NO_DELETIONS),
         )
         self.executor.follow(decision)
         is_wanted = self._is_of(self.generation)
@@ -217,6 +231,86 @@ def test_what_happens_while_an_eviction_waits_is_seen(meanwhile: Callable[[Scene
             assert not await sent_after(scene, meanwhile)
             assert scene.wakes == 1, "another pass decides"
             assert scene.recorder.events == []
+
+    run_virtually(play())
+
+
+def uncordoned(scene: Scene) -> None:
+    scene.change(unschedulable=False)
+
+
+def given_up(scene: Scene) -> None:
+    scene.change(annotations={})
+
+
+def handed_over(scene: Scene) -> None:
+    scene.change(annotations={UPGRADE_ANNOTATION: text_of(a_claim(UpgradeState.UPGRADING))})
+
+
+def blocked(scene: Scene) -> None:
+    scene.change(annotations={UPGRADE_ANNOTATION: text_of(a_claim(UpgradeState.DRAIN_BLOCKED))})
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "is_sent"),
+    [
+        (nothing, True),
+        (blocked, True),
+        (uncordoned, False),
+        (given_up, False),
+        (handed_over, False),
+        (another_machine, False),
+        (gone, False),
+        (edited, False),
+        (decided_otherwise, False),
+    ],
+    ids=lambda each: getattr(each, "__name__", str(each)),
+)
+def test_an_eviction_of_a_drain_is_sent_only_while_its_node_is_drained(
+    meanwhile: Callable[[Scene], None], is_sent: bool
+) -> None:
+    async def play() -> None:
+        async with a_scene() as scene:
+            text = text_of(a_claim(UpgradeState.DRAINING))
+            scene.node = replace(scene.node, unschedulable=True, annotations={UPGRADE_ANNOTATION: text})
+            scene.change()
+            of_drain = Eviction("shop", "hog", "uid-hog", scene.node.name, WHY, drained_uid=scene.node.uid)
+            scene.eviction = lambda: of_drain  # type: ignore[method-assign]
+            assert await sent_after(scene, meanwhile) is is_sent
+
+    run_virtually(play())
+
+
+def test_an_eviction_that_takes_long_holds_up_none_that_is_decided_on_later() -> None:
+    """Both are sent once."""
+
+    async def play() -> None:
+        async with a_scene() as scene:
+            first = Eviction("shop", "slow", "uid-slow", "w9", WHY)
+            later = Eviction("shop", "web", "uid-web", "w9", WHY)
+            await scene.perform(first)
+            await asyncio.sleep(1)
+            await scene.perform(first, later)
+            await asyncio.sleep(1)
+            assert scene.sent == ["shop/slow", "shop/web"]
+            await scene.perform(first, later)
+            await asyncio.sleep(2 * WAIT_SECONDS)
+            assert scene.sent == ["shop/slow", "shop/web"]
+
+    run_virtually(play())
+
+
+def test_an_eviction_that_waits_for_its_turn_is_not_queued_again() -> None:
+    async def play() -> None:
+        async with a_scene() as scene:
+            many = [Eviction("shop", f"web-{each}", f"uid-{each}", "w9", WHY) for each in range(12)]
+            for _ in range(20):
+                await scene.perform(*many)
+                await asyncio.sleep(0.1)
+            batches = [each for each in asyncio.all_tasks() if each.get_name() == "evictions of pool pool"]
+            assert len(batches) == 1
+            await asyncio.sleep(3 * WAIT_SECONDS)
+            assert sorted(scene.sent) == sorted(each.full_name for each in many)
 
     run_virtually(play())
 

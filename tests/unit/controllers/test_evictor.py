@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -171,6 +172,19 @@ async def test_a_refused_pod_is_tried_later_and_later_up_to_16_seconds() -> None
     assert waits == [2.0, 4.0, 8.0, 16.0, 16.0, 16.0, 16.0]
     await lane.run(pods(1))
     assert (len(writer.asked), lane.seconds_to_next(pods(1))) == (8, None)
+
+
+@in_virtual_time
+async def test_a_pod_that_a_budget_refused_has_no_pause_where_who_decides_counts_what_it_allows() -> None:
+    """A drain asks again only when newer budgets allow it. Other refusals have their pauses."""
+    writer = PodWriter(seconds=0)
+    lane = a_lane(writer)
+    counted = [replace(each, budget="shop/web") for each in pods(2)]
+    writer.answers = {"web-0": [BUDGET, BUDGET], "web-1": [Invalid("422 a policy", status=422)]}
+    for _ in range(3):
+        await lane.run(counted)
+        await asyncio.sleep(0.5)
+    assert writer.names == ["web-0", "web-1", "web-0", "web-0"]
 
 
 @in_virtual_time

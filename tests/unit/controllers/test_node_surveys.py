@@ -66,6 +66,7 @@ class Stage:
         self.looks = NodePodLists(
             list_pods=self._list,
             list_budgets=_no_budgets,
+            watched_budgets=lambda: None,
             pools=self.pools,
             nodes=self.nodes,
             answers=Answers(detectors=None, results=Counter(), monotonic=loop.time),

@@ -49,6 +49,7 @@ async def test_each_pass_knows_them_and_evicts_no_pod_there() -> None:
     lists = NodePodLists(
         list_pods=nothing,
         list_budgets=nothing,
+        watched_budgets=lambda: None,
         pools=nothing,
         nodes={},
         answers=eviction_answers(collector, clock=clock),

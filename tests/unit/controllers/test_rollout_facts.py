@@ -85,12 +85,16 @@ class Scene:
             open_watch=lambda on_change: BudgetWatch(self.server, on_change=on_change, monotonic=loop.time),
             pools=self.pools,
             on_read=lambda name: self.woken.append((name, self.time)),
+            on_budgets=lambda name: self.woken.append((name, self.time)),
             clock=Clock(now=lambda: NOON + timedelta(seconds=self.time), monotonic=loop.time),
         )
 
     @property
     def time(self) -> float:
         return round(asyncio.get_running_loop().time() - self._begun, 3)
+
+    def since_begin(self, moment: float) -> float:
+        return moment - self._begun
 
     def want(
         self, pool: Any = RED, *, workloads: bool = False, attachments: bool = False, budgets: bool = False
@@ -409,6 +413,20 @@ async def test_an_index_that_lasts_is_made_again() -> None:
         assert again is not None
         assert again is not first
         assert len(scene.woken) == 1
+
+
+@in_virtual_time
+async def test_watched_budgets_are_as_of_half_a_second_ago_until_something_changes() -> None:
+    """What was answered later may not be in them."""
+    async with playing(
+        [20.0, changed(a_budget(allowed=1, version=6)), 0.2, changed(a_budget(version=7))]
+    ) as scene:
+        scene.want(budgets=True)
+        for at, began in [(1.0, 0.5), (10.0, 9.5), (20.1, 19.6), (20.5, 19.6), (21.5, 21.0)]:
+            await asyncio.sleep(at - scene.time)
+            index = scene.facts.watched_budgets()
+            assert index is not None
+            assert (at, round(scene.since_begin(index.began), 1)) == (at, began)
 
 
 def test_budgets_that_take_too_much_memory_are_listed_and_not_watched(

@@ -73,6 +73,7 @@ def lists_of(nodes: Sequence[Node], *, list_pods: ListPods, budgets: BudgetCache
     return NodePodLists(
         list_pods=list_pods,
         list_budgets=budgets.get,
+        watched_budgets=lambda: None,
         pools=pools,
         nodes={node.name: node for node in nodes},
         answers=eviction_answers(None, clock=clock),

@@ -484,16 +484,27 @@ def test_of_a_budget_no_more_is_asked_for_until_a_newer_list_whoever_took_it(ans
     assert names(drain(three(room=WEB, answers=other), a_spec())) == ["a"]
 
 
+def test_a_pod_that_is_gone_has_taken_from_its_budget_until_there_are_newer_budgets() -> None:
+    """That it is gone may be seen long after the eviction, which the budgets have by then."""
+    gone = answered(Answer.GONE, ago=0.1, budget="shop/web")
+    unseen = {"elsewhere": replace(gone, asked_at=READ_AT - 0.5)}
+    assert names(drain(three(room=WEB, answers=unseen), a_spec())) == []
+    seen = {"elsewhere": replace(gone, asked_at=READ_AT - 2)}
+    assert names(drain(three(room=WEB, answers=seen), a_spec())) == ["a"]
+
+
 def test_an_eviction_that_had_no_answer_for_a_minute_takes_nothing_any_more() -> None:
     answers = {"elsewhere": answered(Answer.ASKED, ago=60, budget="shop/web")}
     assert names(drain(three(room=WEB, answers=answers), a_spec())) == ["a"]
 
 
-def test_the_budgets_may_be_older_than_the_pods() -> None:
+def test_the_budgets_may_be_older_or_newer_than_the_pods() -> None:
     """All that ask within some seconds share a list of budgets."""
     taken = {"elsewhere": answered(Answer.ACCEPTED, ago=3, budget="shop/web")}
     assert names(drain(three(room=WEB, answers=taken), a_spec())) == ["a"]
     assert names(drain(three(room=WEB, answers=taken, budgets_began=READ_AT - 4), a_spec())) == []
+    later = {"elsewhere": answered(Answer.ACCEPTED, ago=0.5, budget="shop/web")}
+    assert names(drain(three(room=WEB, answers=later, budgets_began=READ_AT - 0.1), a_spec())) == ["a"]
 
 
 def test_drains_of_several_nodes_in_one_pass_share_what_a_budget_allows() -> None:

@@ -66,3 +66,14 @@ def test_a_node_goes_through_all_states() -> None:
     assert not node.unschedulable
     assert not node.conditions
     assert not world.pool.status.slots
+
+
+def test_of_more_nodes_than_are_listed_in_a_pass_those_that_were_listed_longest_ago_come_first() -> None:
+    paused = [{"owner": "sre", "reason": "not yet"}]
+    world = a_world(20, maxUnavailable=20, pauseRequests=paused)
+    world.can_list_nodes = False
+    world.know_pods(f"w{place}" for place in range(11, 21))
+    world.edit(rolling_pool({"maxUnavailable": 20}))
+    looks = next(each for _ in range(5) if (each := world.run().pod_list_requests))
+    assert len(looks) == 16
+    assert {f"w{place}" for place in range(1, 11)} <= {each.node.name for each in looks}

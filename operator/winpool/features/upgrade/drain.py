@@ -10,7 +10,7 @@ Pods that are being deleted are waited for. Where a pod keeps the drain from end
 (``blockers.CLASSIFIED``), none is evicted; only with ``onTimeout: Force`` the others leave in time, which
 would be deleted with it.
 
-Where a PodDisruptionBudget allows some evictions, no more are asked for until a newer list of budgets, by all
+Where a PodDisruptionBudget allows some evictions, no more are asked for until there are newer budgets, by all
 drains together: each answer names the budget that it took from. So a drain is refused only what others took
 meanwhile.
 
@@ -30,6 +30,7 @@ from typing import Final
 
 from winpool.api.drain import Drain, DrainBehavior, DrainRule, OnTimeout
 from winpool.api.keys import NAMESPACE
+from winpool.api.upgrade import UpgradeState
 from winpool.features.upgrade.blockers import (
     CLASSIFIED,
     Blocker,
@@ -43,6 +44,7 @@ from winpool.features.upgrade.blockers import (
     is_of_budget,
     warnings_of,
 )
+from winpool.features.upgrade.claims import Claim, claim_of
 from winpool.model.budgets import BudgetRoom
 from winpool.model.node import Eviction, Node
 from winpool.model.node_pods import Answer, Answered, NodePods
@@ -75,6 +77,9 @@ _MOST_DOUBLINGS: Final = 8
 UNANSWERED_SECONDS: Final = 60.0
 """How long an eviction without an answer may still be carried out: as long as the API server works on a
 request. After that, a list shows whether it was."""
+
+_DRAINS: Final = frozenset({UpgradeState.DRAINING, UpgradeState.DRAIN_BLOCKED})
+"""The states of a claim in which pods are evicted."""
 
 WHY: Final = "its node is drained for an upgrade"
 
@@ -177,6 +182,27 @@ def preflight(view: DrainView, spec: Drain, *, own_namespace: str = NAMESPACE) -
     return in_order(found)
 
 
+def objection(eviction: Eviction, *, node: Node | None) -> str:
+    """Return why an eviction of a drain is not right any more, for the log; empty where it is.
+
+    It is asked right before the request, as that of memory (``memory.eviction``): the node may have been
+    given back since the pass, or be another machine. ``node`` is the newest known state of the node that has
+    the name now. An eviction that is not of a drain is none of this.
+    """
+    if not eviction.drained_uid:
+        return ""
+    if node is None:
+        return "the node is gone"
+    if node.uid != eviction.drained_uid:
+        return "another machine has the name of the node"
+    if not node.unschedulable:
+        return "the node is not cordoned any more"
+    found = claim_of(node)
+    if not isinstance(found, Claim) or found.state not in _DRAINS:
+        return "the node is not drained any more"
+    return ""
+
+
 def _leavers(view: DrainView, pods: NodePods, spec: Drain, own_namespace: str) -> Iterator[_Leaver]:
     """Yield the pods that have to leave the node."""
     for pod in pods.pods:
@@ -247,7 +273,7 @@ def _is_under_way(answered: Answered, pods: NodePods) -> bool:
 def _due(answered: Answered, pods: NodePods) -> float:
     """Return when the pod may be asked for again, after an answer that does not let it go.
 
-    A budget decides by itself when: a newer list has it. Infinity where there is none.
+    A budget decides by itself when: newer budgets have it. Infinity where there are none.
     """
     if answered.answer is Answer.ASKED:
         return answered.at
@@ -278,7 +304,13 @@ def _evictions(
                 continue
             taken[room.name] += 1
         yield Eviction(
-            pod.namespace, pod.name, pod.uid, view.node.name, WHY, budget="" if room is None else room.name
+            pod.namespace,
+            pod.name,
+            pod.uid,
+            view.node.name,
+            WHY,
+            budget="" if room is None else room.name,
+            drained_uid=view.node.uid,
         )
 
 
@@ -296,7 +328,7 @@ def _taken(view: DrainView, pods: NodePods) -> Iterator[str]:
     """Yield the budgets of evictions that the list of budgets does not show yet, once for each."""
     for each in view.answers.values():
         is_outstanding = each.answer is Answer.ASKED and each.at > view.read_at - UNANSWERED_SECONDS
-        if each.budget and (is_outstanding or each.at >= pods.budgets_began):
+        if each.budget and (is_outstanding or each.taken_at >= pods.budgets_began):
             yield each.budget
 
 

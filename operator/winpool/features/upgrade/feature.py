@@ -337,7 +337,7 @@ class _Pass:
                 *upgrade_findings(overview, _requests(self._nodes), unused=unused),
                 *rollout_findings(rolled),
             ),
-            pod_list_requests=rolled.looks,
+            pod_list_requests=self.snapshot.evictions.oldest_first(rolled.looks),
             awaits_pods=any(each.state is None for each in overview.due),
             needs_all_pods=is_due and self._needs_list(node for node, each in found if each.due),
             requeue_at=self._requeue_at(overview),
