@@ -6,7 +6,7 @@ Both are read from the parts at each request; nothing is kept here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, get_args
@@ -15,7 +15,7 @@ from winpool import __version__
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import BUCKETS, Durations, EvictionResult
 from winpool.controllers.pod_pass import PodPassStats
-from winpool.controllers.services import Services
+from winpool.controllers.services import DRAIN_BUCKETS, DrainTimes, Services
 from winpool.kube.client import Transport
 from winpool.kube.feed import Feed
 from winpool.kube.leader_election import Elector
@@ -95,6 +95,7 @@ class Telemetry:
             **of_lease(self.elector),
             **of_memory(self.services.memory),
             **of_upgrades(self.services.upgrades.surprises),
+            **of_drains(self.services.stats.drains, self.services.evictions.answers.drains),
         }
 
 
@@ -147,7 +148,7 @@ def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Lab
     return {
         metric.SAMPLES: {(source, result): n for (source, result), n in memory.stats.samples.items()},
         metric.POLL_SECONDS: {
-            (source,): _distribution(taken) for source, taken in memory.stats.polls.items()
+            (source,): _distribution(taken, BUCKETS) for source, taken in memory.stats.polls.items()
         },
         metric.OLDEST_SAMPLE: {(source,): age for source, age in figures.oldest.items()},
         metric.WATCHED: {(each,): figures.nodes[each] for each in metric.WATCHED.values["state"]},
@@ -156,14 +157,24 @@ def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Lab
     }
 
 
-def _distribution(taken: Durations) -> Distribution:
-    bounds = (*map(str, BUCKETS), "+Inf")
+def _distribution(taken: Durations | DrainTimes, buckets: Sequence[float]) -> Distribution:
+    bounds = (*map(str, buckets), "+Inf")
     return Distribution(tuple(zip(bounds, accumulate(map(float, taken.counts)), strict=True)), taken.seconds)
 
 
 def of_upgrades(surprises: Counter[SurpriseKind]) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics of surprises; each reason starts at 0, so that its first one shows."""
     return {metric.SURPRISES: {(each,): surprises[each] for each in SurpriseKind}}
+
+
+def of_drains(
+    times: DrainTimes, evictions: Counter[EvictionResult]
+) -> Mapping[Definition, Mapping[Labels, Value]]:
+    """Return the metrics of drains; each result starts at 0, so that its first one shows."""
+    return {
+        metric.DRAIN_EVICTIONS: {(each,): evictions[each] for each in get_args(EvictionResult)},
+        metric.DRAIN_SECONDS: {(): _distribution(times, DRAIN_BUCKETS)},
+    }
 
 
 def of_access(access: Access | None) -> Mapping[Definition, Mapping[Labels, float]]:

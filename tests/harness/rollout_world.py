@@ -16,6 +16,7 @@ from harness.upgrade_feature import TARGET, upgrade_pool
 from harness.upgrade_world import UpgradeWorld
 from winpool.decide import Decision
 from winpool.features.upgrade.claims import Claim, claim_of
+from winpool.model.budgets import BudgetHealth, BudgetRoom
 from winpool.model.node import Eviction, NodeVersions
 from winpool.model.node_pods import KnownEvictions, NodePods
 from winpool.model.pods import Pod
@@ -31,6 +32,10 @@ CONDITIONS: Final = ("DrainInProgress", "Drained", "MaintenanceInProgress")
 def rolling_pool(upgrade: Mapping[str, Any] | None = None, **more: Any) -> Pool:
     """Return a pool with the strategy RollingUpdate."""
     return upgrade_pool({"strategy": "RollingUpdate", **(upgrade or {})}, **more)
+
+
+CLOSED: Final = BudgetRoom("shop/web", health=BudgetHealth(1, 1, 2, is_current=True))
+"""The budget of the pods that are blocked."""
 
 
 @dataclass
@@ -66,6 +71,11 @@ class RolloutWorld(UpgradeWorld):
         for name in nodes:
             self._lists[self.nodes[name].uid] = NodePods(self.now, self._clock.now, (), frozenset())
         self.pass_time(timedelta(seconds=60))
+
+    def close_budget(self, name: str) -> None:
+        """A budget permits no eviction of the pods of a node any more, which the next list of them shows."""
+        self.blocked.update(each.uid for each in self.pods[name])
+        self._lists.pop(self.nodes[name].uid, None)
 
     def claim(self, name: str) -> Claim | None:
         """Return the claim on a node."""
@@ -159,7 +169,12 @@ class RolloutWorld(UpgradeWorld):
             there = tuple(self.pods.get(look.node.name, ()))
             uids = {each.uid for each in there}
             self._lists[look.node.uid] = NodePods(
-                self.now, self._clock.now, there, frozenset(self.blocked & uids)
+                self.now,
+                self._clock.now,
+                there,
+                frozenset(self.blocked & uids),
+                budgets={uid: (CLOSED,) for uid in self.blocked & uids},
+                budgets_began=self._clock.now,
             )
         if decision.reads_attachments and self.can_list_nodes:
             self._attachments = Attachments(self.now, self._clock.now, dict(self.volumes))

@@ -100,6 +100,10 @@ CONDITIONS: Final = (
                 Reason.WAITING_FOR_ACTOR: "All labels and taints are on the nodes, but some nodes run "
                 "another release or an older revision than `os` asks for. The operator does not replace "
                 "or patch machines. See the issues OSVersionMismatch and OSRevisionBehind.",
+                Reason.UPGRADE_IN_PROGRESS: "Some nodes run another release or an older revision than `os` "
+                "asks for, and the operator upgrades them.",
+                Reason.UPGRADE_DUE: "Some nodes run another release or an older revision than `os` asks for, "
+                "and the operator may not upgrade them now. See the condition UpgradeAllowed.",
             },
         },
     ),
@@ -148,7 +152,9 @@ CONDITIONS: Final = (
         "gate with what opens it. The pool has this condition only while its spec has `upgrade`.",
         {
             "True": {
-                Reason.UPGRADE_ALLOWED: "At least one node that is due may be upgraded now.",
+                Reason.UPGRADE_ALLOWED: "At least one node that is due may be upgraded now. Under the "
+                "strategies OnRequest and RollingUpdate the message says which nodes the operator upgrades, "
+                "in which states they are, and why no further one begins.",
                 Reason.NOTHING_DUE: "No node is due for an upgrade.",
                 Reason.NO_NODES_SELECTED: "No node matches, so none is due.",
                 Reason.POOL_OVERLAP: "Other pools own nodes that match; this pool owns none.",
@@ -219,6 +225,7 @@ CONDITIONS: Final = (
         "The operator is working on the pool and needs no person to continue.",
         {
             "True": {
+                Reason.UPGRADE_IN_PROGRESS: "The operator upgrades nodes, or nodes are due and may follow.",
                 Reason.ROLLOUT_IN_PROGRESS: "The operator has to write to nodes.",
                 Reason.VALIDATING_NODES: "The operator validates nodes that joined.",
                 Reason.POD_LIST_FAILING: "All nodes that are left wait for a list of their pods. The "
@@ -234,12 +241,21 @@ CONDITIONS: Final = (
     ConditionKind(
         ConditionType.STALLED,
         Polarity.BAD,
-        "The operator cannot continue until a person does something. `status.issues` says where and what.",
+        "The operator cannot continue until a person does something, or cannot with a node whose upgrade it "
+        "has begun, while it may go on with others. `status.issues` says where and what.",
         {
             "True": {
                 Reason.TAINTS_HELD: "The operator holds a NoExecute taint, because pods on the nodes do "
                 "not tolerate it.",
                 Reason.VALIDATION_TIMED_OUT: "Nodes did not pass `validation` in time.",
+                Reason.UPGRADE_FAILED: "Nodes did not reach their target in time, and stay cordoned. See the "
+                "issue UpgradeFailed.",
+                Reason.DRAIN_BLOCKED: "Nodes were not drained within `upgrade.drain.timeoutSeconds`. See the "
+                "issue DrainBlocked.",
+                Reason.NODES_UNHEALTHY: "Two or more nodes are not Ready after their upgrade, so no other "
+                "begins.",
+                Reason.SETTLE_TIMED_OUT: "What was evicted from upgraded nodes is not Ready elsewhere within "
+                "`upgrade.settleTimeoutSeconds`. See the issue SettleTimedOut.",
                 Reason.POD_LIST_FAILING: "All nodes that are left have waited for five minutes for a "
                 "list of their pods, which fails.",
                 Reason.WRITE_REFUSED: "Only nodes are left that the API server, a policy or a webhook "

@@ -39,6 +39,7 @@ class Reason(StrEnum):
     """Why a condition has the status it has. What each means under which condition: ``condition_table``."""
 
     ACCEPTED = "Accepted"
+    DRAIN_BLOCKED = "DrainBlocked"
     DRY_RUN = "DryRun"
     BUDGET = "Budget"
     BUILD_UNKNOWN = "BuildUnknown"
@@ -54,6 +55,7 @@ class Reason(StrEnum):
     NODES_GATED = "NodesGated"
     NODES_HELD = "NodesHeld"
     NODES_SUPPORTED = "NodesSupported"
+    NODES_UNHEALTHY = "NodesUnhealthy"
     NODES_UNDER_PRESSURE = "NodesUnderPressure"
     NO_NODES_SELECTED = "NoNodesSelected"
     NO_PRESSURE = "NoPressure"
@@ -77,6 +79,7 @@ class Reason(StrEnum):
     RUNTIME_TOO_OLD = "RuntimeTooOld"
     SAMPLES_MISSING = "SamplesMissing"
     SETTLED = "Settled"
+    SETTLE_TIMED_OUT = "SettleTimedOut"
     SPEC_REJECTED = "SpecRejected"
     SUPPORT_ENDED = "SupportEnded"
     SUPPORT_ENDING = "SupportEnding"
@@ -86,6 +89,8 @@ class Reason(StrEnum):
     TOO_FEW_AVAILABLE = "TooFewAvailable"
     UPGRADE_ALLOWED = "UpgradeAllowed"
     UPGRADE_DUE = "UpgradeDue"
+    UPGRADE_FAILED = "UpgradeFailed"
+    UPGRADE_IN_PROGRESS = "UpgradeInProgress"
     UP_TO_DATE = "UpToDate"
     VALIDATING_NODES = "ValidatingNodes"
     VALIDATION_TIMED_OUT = "ValidationTimedOut"
@@ -172,8 +177,17 @@ STATE_TABLE: Final[Mapping[str, Mapping[Reason, str]]] = {
         "delete pods there. See the issue IntolerantPods.",
         Reason.VALIDATION_TIMED_OUT: "Some nodes did not pass `validation` in time. See the issue "
         "ValidationTimedOut.",
+        Reason.UPGRADE_FAILED: "The upgrade of some nodes failed. They stay cordoned. See the issue "
+        "UpgradeFailed.",
+        Reason.DRAIN_BLOCKED: "Some nodes could not be drained in time. See the issue DrainBlocked.",
+        Reason.NODES_UNHEALTHY: "Two or more nodes are not Ready after their upgrade, so the operator begins "
+        "with no other.",
+        Reason.SETTLE_TIMED_OUT: "Nodes are upgraded, and what was evicted from them is not Ready elsewhere "
+        "in time. See the issue SettleTimedOut.",
         Reason.POD_LIST_FAILING: "The operator cannot list pods, and some nodes wait for that. See the "
         "issue PodListFailing.",
+        Reason.UPGRADE_IN_PROGRESS: "The operator upgrades nodes itself, or is about to. The condition "
+        "UpgradeAllowed says which, and how far they are.",
         Reason.ROLLOUT_IN_PROGRESS: "The operator still has to write to some nodes.",
         Reason.VALIDATING_NODES: "Some nodes keep their startup taints until they pass `validation`.",
         Reason.NODES_UNDER_PRESSURE: "Some nodes are under memory pressure. See the issue MemoryPressure.",
@@ -188,8 +202,9 @@ STATE_TABLE: Final[Mapping[str, Mapping[Reason, str]]] = {
         Reason.MEMORY_MISMATCH: "Some nodes do not reserve the memory that `reservedMemory` declares, "
         "and have a taint for it. See the issue ReservedMemoryMismatch.",
         Reason.UPGRADE_DUE: "Some nodes run another release, or an older revision, than `os` asks for. A "
-        "person has to replace or patch them. See the issues OSVersionMismatch and OSRevisionBehind, "
-        "and with `upgrade` the condition UpgradeAllowed, which says whether that may be done now.",
+        "person has to replace or patch them, unless the strategy of `upgrade` lets the operator upgrade "
+        "them. See the issues OSVersionMismatch and OSRevisionBehind, and with `upgrade` the condition "
+        "UpgradeAllowed, which says whether that may be done now.",
         Reason.BUILD_UNKNOWN: "It is not known what some nodes run, or whether that is supported. See "
         "the issue BuildUnknown.",
         Reason.NO_NODES_SELECTED: "`nodeSelector` matches no Windows node, as in a pool that starts from "

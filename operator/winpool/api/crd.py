@@ -228,6 +228,9 @@ COLUMNS: Final = (
     _column("Supported", "string", _SUPPORTED, "Status of the condition OSSupported.", wide=True),
     _column("Issues", "integer", ".status.issueCount", "Issues that need attention.", wide=True),
     _column(
+        "Blocked", "integer", ".status.blockedNodes", "Nodes that could not be drained in time.", wide=True
+    ),
+    _column(
         "Pressured", "integer", ".status.pressuredNodes", "Nodes that are under memory pressure.", wide=True
     ),
     _column("Held", "integer", ".status.heldNodes", "Nodes that someone holds.", wide=True),

@@ -79,6 +79,12 @@ class EventReason(StrEnum):
     UPGRADE_ALLOWED = "UpgradeAllowed"
     UPGRADE_GATED = "UpgradeGated"
     OVERRIDE_EXPIRED = "OverrideExpired"
+    DRAIN_STARTED = "DrainStarted"
+    DRAIN_BLOCKED = "DrainBlocked"
+    NODE_HANDED_OVER = "NodeHandedOver"
+    NODE_UPGRADED = "NodeUpgraded"
+    UPGRADE_FAILED = "UpgradeFailed"
+    SETTLE_TIMED_OUT = "SettleTimedOut"
     SURPRISE_OS_CHANGE = "SurpriseOSChange"
     SURPRISE_REBOOT = "SurpriseReboot"
     GUARD_MISSING = "GuardMissing"
@@ -226,6 +232,20 @@ _TABLE: Final[Mapping[tuple[str, EventType, Regarding], Mapping[EventReason, str
     ("JudgeGates", EventType.WARNING, Regarding.POOL): {
         EventReason.OVERRIDE_EXPIRED: "The time of an entry in `upgrade.overrides` has passed. The gate "
         "decides again.",
+    },
+    ("UpgradeNode", EventType.NORMAL, Regarding.NODE): {
+        EventReason.DRAIN_STARTED: "The operator cordoned the node and evicts its pods, to have it upgraded.",
+        EventReason.NODE_HANDED_OVER: "The node is cordoned and drained, and `actuator` may upgrade it.",
+        EventReason.NODE_UPGRADED: "The node runs its target and has soaked, and what was evicted from it is "
+        "Ready elsewhere.",
+    },
+    ("UpgradeNode", EventType.WARNING, Regarding.NODE): {
+        EventReason.DRAIN_BLOCKED: "The node was not drained within `drain.timeoutSeconds`. The event has "
+        "the first pods and what keeps them.",
+        EventReason.UPGRADE_FAILED: "The node did not reach its target in time, and stays cordoned. The "
+        "event says why.",
+        EventReason.SETTLE_TIMED_OUT: "The node is upgraded, and what was evicted from it is not Ready "
+        "elsewhere within `settleTimeoutSeconds`.",
     },
     ("WatchMachines", EventType.WARNING, Regarding.NODE): {
         EventReason.SURPRISE_OS_CHANGE: "The node runs another build of Windows than before, or was "

@@ -19,6 +19,7 @@ class IssueReason(StrEnum):
     STARTUP_TAINT_STAYS = "StartupTaintStays"
     UPGRADE_FAILED = "UpgradeFailed"
     DRAIN_BLOCKED = "DrainBlocked"
+    SETTLE_TIMED_OUT = "SettleTimedOut"
     POD_LIST_FAILING = "PodListFailing"
     SYSTEMIC_PRESSURE = "SystemicPressure"
     UNATTRIBUTED_MEMORY = "UnattributedMemory"
@@ -107,6 +108,9 @@ ISSUES: Final = {
     IssueReason.DRAIN_BLOCKED: "The nodes were not drained within `drain.timeoutSeconds`, or their volumes "
     "did not detach. They stay cordoned, count for `maxBlockedNodes`, and the operator keeps trying. The "
     "message names the pods and what keeps them.",
+    IssueReason.SETTLE_TIMED_OUT: "The nodes are upgraded and schedulable, and within "
+    "`upgrade.settleTimeoutSeconds` they did not stay healthy, or what was evicted from them is not Ready on "
+    "other nodes. They keep their slots, so that others wait. The message names the controllers.",
     IssueReason.POD_LIST_FAILING: "Nodes wait for a list of their pods, and the operator cannot list pods, "
     "or a list takes too long. It tries again after at most 30 seconds.",
     IssueReason.SYSTEMIC_PRESSURE: "More nodes are under memory pressure, or give no samples, than "

@@ -62,7 +62,7 @@ class HistoryEntry(ApiModel):
     nodes: Count
     """How many nodes were due for it. An integer, required."""
     failed_nodes: Count = Field(default_factory=int)
-    """How many of them failed to reach it. An integer."""
+    """The most of them whose upgrade had failed at the same time. An integer."""
     result: HistoryResult
     """InProgress: nodes are still due. Succeeded: none is due any more. Superseded: the spec has another
     target. Failed: the operator gave up. A string, required."""
@@ -376,6 +376,12 @@ class WindowsNodePoolStatus(ApiModel):
     """Nodes of the pool that are both up to date and Ready. An integer."""
     available_nodes: Count = Field(default_factory=int)
     """Nodes of the pool that are Ready and not cordoned. An integer."""
+    draining_nodes: Count = Field(default_factory=int)
+    """Nodes of the pool that the operator drains for their upgrade, blocked ones included. An integer."""
+    blocked_nodes: Count = Field(default_factory=int)
+    """Nodes of the pool that could not be drained in time. An integer."""
+    failed_nodes: Count = Field(default_factory=int)
+    """Nodes of the pool whose upgrade has failed, and which no one has asked to try again. An integer."""
     held_nodes: Count = Field(default_factory=int)
     """Nodes of the pool that someone holds with the annotation winpool.dev/hold. The operator writes nothing
     to them. An integer."""
@@ -416,6 +422,9 @@ class WindowsNodePoolStatus(ApiModel):
     """The nodes that count for `upgrade.maxUnavailable` because they may be upgraded or their upgrade has
     begun. An entry is written before its node gets the label `winpool.dev/upgrade-state=Required`. A list of
     at most 64, absent if there are none."""
+    next_action_time: Timestamp | None = None
+    """When the next deadline of a node that the operator upgrades passes, or time opens a gate. An RFC 3339
+    time, absent where time alone changes nothing, and under the strategy Manual."""
     history: Annotated[tuple[HistoryEntry, ...], Clipped(MAX_HISTORY), ATOMIC] = Field(
         default_factory=tuple, exclude_if=operator.not_
     )

@@ -159,14 +159,15 @@ class Answers:
 
     ``rights`` has which right is missing to list what an eviction needs, or to evict, ``protected`` which
     namespaces the settings protect. ``detectors`` is None where no memory is sampled. ``results`` counts the
-    requests that memory pressure is the reason of. What a list of pods shows later is no answer to a request,
-    and is not counted.
+    requests that memory pressure is the reason of, ``drains`` those of drains. What a list of pods shows
+    later is no answer to a request, and is not counted.
     """
 
     detectors: Detectors | None
     results: Counter[EvictionResult]
     monotonic: Callable[[], float]
     protected: frozenset[str] = frozenset()
+    drains: Counter[EvictionResult] = field(default_factory=Counter, init=False)
     rights: MissingRights = field(init=False)
     _answers: dict[str, Answered] = field(default_factory=dict, init=False)
     """In the order of their times."""
@@ -270,8 +271,8 @@ class Answers:
         self._keep(pod_uid, found)
 
     def _count(self, eviction: Eviction, result: EvictionResult) -> None:
-        if eviction.node_uid:
-            self.results[result] += 1
+        counter = self.results if eviction.node_uid else self.drains
+        counter[result] += 1
 
     def _note(self, eviction: Eviction, answer: Answer, said: str = "", *, times: int = 0) -> None:
         node_uid, budget = eviction.node_uid, eviction.budget

@@ -19,6 +19,7 @@ from winpool.controllers.services import Services
 from winpool.controllers.status import Announcer
 from winpool.controllers.writes import Outcome
 from winpool.decide import Decision
+from winpool.features.upgrade.claims import drain_seconds
 from winpool.kube.errors import ApiError
 from winpool.loops import soonest
 from winpool.model.node import ConditionsPatch, Eviction, NodePatch
@@ -125,6 +126,8 @@ class Executor:
         """
         for patch in outcome.done:
             backoff.note_written(patch, repaired=decision.repaired.get(patch.node.name, ()))
+            if (seconds := drain_seconds(patch)) is not None:
+                self.services.stats.drains.note(seconds)
         self.announcer.gather(decision.node_events, written=[patch.node.name for patch in outcome.done])
         self.announcer.announce(decision.deletions.told(patch.node.name for patch in outcome.done))
         self.announcer.forget_warnings({patch.node.uid for patch in outcome.done})

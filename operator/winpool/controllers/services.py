@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from winpool.api.crd import FieldPath
 from winpool.controllers.evictions import Evictor
@@ -29,18 +31,36 @@ from winpool.model.node import Node
 from winpool.status.status import Figures
 from winpool.support.rows import Row
 
+DRAIN_BUCKETS: Final = (30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0)
+"""Seconds. A pod has a grace of 30 s by default, a drain one hour, and one that was blocked has no limit."""
+
+
+@dataclass(slots=True)
+class DrainTimes:
+    """How many drains took how long. ``counts`` are by the bucket of each, the last for all longer."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(DRAIN_BUCKETS) + 1))
+    seconds: float = 0.0
+
+    def note(self, seconds: float) -> None:
+        """Count a drain that took so long."""
+        self.counts[bisect_left(DRAIN_BUCKETS, seconds)] += 1
+        self.seconds += seconds
+
 
 @dataclass(slots=True)
 class ControlStats:
     """Passes by result, their time (seconds) in total, and when the last one succeeded (Unix seconds).
 
-    ``figures`` are what the last pass of each pool has found, by the name of the pool.
+    ``figures`` are what the last pass of each pool has found, by the name of the pool, ``drains`` how long
+    the drains of nodes took.
     """
 
     passes: Counter[PassResult] = field(default_factory=Counter)
     seconds: float = 0.0
     last_success: float = 0.0
     figures: dict[str, Figures] = field(default_factory=dict)
+    drains: DrainTimes = field(default_factory=DrainTimes)
 
     @contextmanager
     def timed(self) -> Iterator[None]:

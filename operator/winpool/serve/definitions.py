@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal, get_args
 
-from winpool.api.conditions import ConditionType
+from winpool.api.conditions import ConditionType, Reason
 from winpool.api.maintenance import Gate
 from winpool.api.spec import Mode
 from winpool.api.status import HELD_STATES
@@ -21,7 +21,7 @@ from winpool.model.memory_report import LevelName
 from winpool.model.pool import SurpriseKind
 from winpool.model.pressure import Axis
 from winpool.serve.access import Result
-from winpool.status.status import UNKNOWN
+from winpool.status.status import BLOCKED_BY, UNKNOWN
 
 Labels = tuple[str, ...]
 Kind = Literal["gauge", "counter", "histogram"]
@@ -136,8 +136,9 @@ MEMORY_LIMIT_EXCESS: Final = _gauge(
 UPGRADE_NODES: Final = _gauge(
     "winpool_upgrade_nodes{pool,state}",
     "Nodes of the pool by state: UpToDate, Required (due, and may be upgraded now), Gated (due, and may "
-    "not), Unknown (it is not known whether they are due). As all metrics of upgrades but the counter, only"
-    " for pools that have upgrade.",
+    "not), Unknown (it is not known whether they are due), and where the operator upgrades nodes itself "
+    "those of the label winpool.dev/upgrade-state. As all metrics of upgrades with the label pool, only for "
+    "pools that have upgrade.",
     state=(*UpgradeState, UNKNOWN),
 )
 UPGRADE_DUE: Final = _gauge(
@@ -160,9 +161,38 @@ GATE_CLOSED: Final = _gauge(
 UPGRADE_SLOTS: Final = _gauge(
     "winpool_upgrade_slots{pool,state}",
     "Slots of the pool, which count for maxUnavailable, by state: Reserved (the node may be upgraded), Begun "
-    "(it is cordoned, not Ready or being deleted), Gone (it does not exist any more), Withdrawn (it may not "
-    "be upgraded any more, and no other node for a minute).",
+    "(it is cordoned, not Ready or being deleted, or the operator has claimed it), Gone (it does not exist "
+    "any more), Withdrawn (it may not be upgraded any more, and no other node for a minute).",
     state=HELD_STATES,
+)
+UPGRADE_BLOCKED: Final = _gauge(
+    "winpool_upgrade_blocked_nodes{pool,reason}",
+    "Nodes of the pool that were not drained within drain.timeoutSeconds, by what keeps them: "
+    "VolumeAttached, or why pods do not leave. A node may count for several reasons. Unknown: nothing is "
+    "known to keep them.",
+    reason=BLOCKED_BY,
+)
+UPGRADE_STALLED: Final = _gauge(
+    "winpool_upgrade_stalled_nodes{pool,reason}",
+    "Nodes of the pool that are upgraded and stop the upgrades of others, by reason: SettleTimedOut (what "
+    "was evicted from them is not Ready elsewhere in time, or they are not healthy), NodesUnhealthy (two or "
+    "more are not Ready after their upgrade).",
+    reason=(Reason.SETTLE_TIMED_OUT, Reason.NODES_UNHEALTHY),
+)
+DISRUPTIONS_LEFT: Final = _gauge(
+    "winpool_upgrade_disruptions_left{pool}",
+    "Nodes of the pool that may become unavailable beside those that are unavailable or have a slot, by "
+    "maxUnavailable.",
+)
+DRAIN_EVICTIONS: Final = _counter(
+    "winpool_upgrade_drain_evictions{result}",
+    "Requests to evict a pod to drain its node for an upgrade, by result, as of winpool_memory_evictions.",
+    result=("Evicted", "Refused", "Gone", "Failed", "Unanswered"),
+)
+DRAIN_SECONDS: Final = _histogram(
+    "winpool_upgrade_drain_seconds",
+    "Seconds from the cordon of a node to the time when no pod was left on it that had to leave, for each "
+    "node that this process has drained.",
 )
 OVERRIDES: Final = _gauge(
     "winpool_upgrade_overrides{pool,state}",

@@ -270,6 +270,11 @@ def _upgrades(figures: UpgradeFigures, status: WindowsNodePoolStatus) -> Iterato
         yield metric.GATE_CLOSED, (gate,), float(gate in figures.closed)
     for state, slots in figures.slots.items():
         yield metric.UPGRADE_SLOTS, (state,), slots
+    for cause, nodes in figures.blocked.items():
+        yield metric.UPGRADE_BLOCKED, (cause,), nodes
+    for cause, nodes in figures.stalled.items():
+        yield metric.UPGRADE_STALLED, (cause,), nodes
+    yield metric.DISRUPTIONS_LEFT, (), figures.disruptions_left
     yield metric.OVERRIDES, ("InForce",), figures.overrides_in_force
     yield metric.OVERRIDES, ("Expired",), figures.overrides_expired
     for reason, nodes in figures.surprised.items():

@@ -143,6 +143,7 @@ def _true_of(
         yield true(idle, _idle_message(view))
     if supported.status == "False" or supported.reason is Reason.BUILD_UNKNOWN:
         yield supported
+    yield from _of_rollout(view)
     if IssueReason.PODS_UNREADABLE in view.found:
         said = "The operator cannot read some pods. See the issue PodsUnreadable."
         yield true(Reason.PODS_UNREADABLE, said)
@@ -158,6 +159,12 @@ def _true_of(
     if memory is not None and memory.status == "False":
         see = see_condition(ConditionType.MEMORY_HEALTHY)
         yield true(memory.reason, f"Nodes are under memory pressure. {see}")
+
+
+def _of_rollout(view: View) -> Iterator[ConditionValue]:
+    yield from (true(*stall) for stall in view.rollout.stalls)
+    if view.upgrades_nodes:
+        yield true(Reason.UPGRADE_IN_PROGRESS, _upgrading(view))
 
 
 def _accepted(view: View) -> ConditionValue:
@@ -227,9 +234,24 @@ def _nodes_up_to_date(view: View) -> Iterator[ConditionValue]:
     # Only where the mode is why: what waits for others would wait in mode Active too.
     if behind and view.mode in _IDLE_MODES:
         yield false(_IDLE_MODES[view.mode], f"{_idle_message(view)} {worst(behind).message}")
-    yield from _at(tally, _FOR_OTHERS)
+    for each in _at(tally, _FOR_OTHERS):
+        is_ours = each.reason is Reason.WAITING_FOR_ACTOR and view.rollout.is_ours
+        yield _by_operator(view) if is_ours else each
     nodes = count_nodes(tally.nodes)
     yield true(Reason.UP_TO_DATE, f"Labels, taints and Windows are as the spec asks on {nodes}.")
+
+
+def _by_operator(view: View) -> ConditionValue:
+    """Say of nodes that run another Windows whether the operator upgrades them now."""
+    due = counted_nodes(view.tally.names_at(Stage.DUE))
+    said = f"The release or revision of Windows on {due} is not what spec.os asks for."
+    if view.upgrades_nodes:
+        return false(Reason.UPGRADE_IN_PROGRESS, f"{said} {_upgrading(view)}")
+    return false(Reason.UPGRADE_DUE, f"{said} {see_condition(ConditionType.UPGRADE_ALLOWED)}")
+
+
+def _upgrading(view: View) -> str:
+    return view.rollout.said or f"The operator is about to upgrade {counted_nodes(view.rollout.next_nodes)}."
 
 
 def _idle_message(view: View) -> str:
@@ -265,6 +287,8 @@ def _reconciling(view: View) -> ConditionValue:
         return true(Reason.RELEASING_NODES, _still("release", tally.outstanding))
     if not view.is_at_work:
         return false(Reason.SETTLED, "The operator has nothing to do, or may not do it now.")
+    if view.upgrades_nodes:
+        return true(Reason.UPGRADE_IN_PROGRESS, _upgrading(view))
     if view.blind and not view.goes_on_with:
         said = f"The operator tries again to list pods. See the issue {IssueReason.POD_LIST_FAILING}."
         return true(Reason.POD_LIST_FAILING, said)
@@ -291,16 +315,24 @@ def _stalled(view: View) -> ConditionValue:
         return true(reason, f"A person has to correct the spec or the permissions. {SEE_ACCEPTED}")
     elif tally.nodes == 0 and tally.foreign > 0 and tally.undecided == 0:
         return none_of_ours(tally)._replace(status="True")
-    elif view.mode is Mode.ACTIVE and not view.is_at_work:
-        if view.is_stuck:
-            return true(Reason.WRITE_REFUSED, _refused_message(tally.refused))
-        if found := tuple(_at(tally, _FOR_A_PERSON)):
-            return worst(found)._replace(status="True")
-        if view.blind and view.is_overdue:
-            return true(Reason.POD_LIST_FAILING, view.blind.message)
-        if tally.ownerless and not tally.undecided:
-            return owner_unknown(tally)._replace(status="True")
+    elif view.mode is Mode.ACTIVE and (found := tuple(_for_a_person(view))):
+        return worst(found)._replace(status="True")
     return false(Reason.NOT_STALLED, "Nothing keeps the operator from continuing.")
+
+
+def _for_a_person(view: View) -> Iterator[ConditionValue]:
+    """Yield what only a person can end: of upgrades all, of other things where nothing else is left."""
+    tally = view.tally
+    yield from (true(*stall) for stall in view.rollout.stalls)
+    if view.is_at_work:
+        return
+    if view.is_stuck:
+        yield true(Reason.WRITE_REFUSED, _refused_message(tally.refused))
+    yield from _at(tally, _FOR_A_PERSON)
+    if view.blind and view.is_overdue:
+        yield true(Reason.POD_LIST_FAILING, view.blind.message)
+    if tally.ownerless and not tally.undecided:
+        yield owner_unknown(tally)
 
 
 def _os_supported(view: View, *, today: date) -> ConditionValue:

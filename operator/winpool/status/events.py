@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -19,9 +19,10 @@ from typing import Final
 from winpool.api.conditions import ConditionType, Reason, referred_by
 from winpool.api.events import NODES_WITH_OWN_EVENTS, EventReason, Regarding
 from winpool.api.issues import IssueReason
-from winpool.api.keys import APPLIED_ANNOTATION
+from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.status import Condition, Issue, WindowsNodePoolStatus
 from winpool.api.text import written_moment
+from winpool.api.upgrade import UpgradeState
 from winpool.features.memory.overview import Overview
 from winpool.model.node import Keys
 from winpool.model.pool import KnownIssue, Pool
@@ -317,6 +318,8 @@ def _exception(each: Assessment) -> tuple[EventReason, str] | None:
             "written without the guard. Remove it if the pool did set it and no one needs it: "
             f"{removal(_NODE, diff.left_alone)}",
         )
+    if state := _EVENT_OF.get(_entered(each)):
+        return state
     if each.found.startup.passed:
         said = f"The operator removed the startup taints from {_NODES}, which passed validation."
         return EventReason.NODE_VALIDATED, said
@@ -324,6 +327,29 @@ def _exception(each: Assessment) -> tuple[EventReason, str] | None:
         said = f"Someone removed or changed {', '.join(diff.drifted)} on {_NODES}. The operator restored it."
         return EventReason.DRIFT_REPAIRED, said
     return None
+
+
+def _entered(each: Assessment) -> tuple[str | None, str | None]:
+    """Return the states of the upgrade that the patch of a node takes it from and to; None for no label."""
+    patch, label = each.diff.patch, UPGRADE_STATE_LABEL
+    return (each.node.labels.get(label), patch.labels.get(label)) if patch else (None, None)
+
+
+_EVENT_OF: Final[Mapping[tuple[str | None, str | None], tuple[EventReason, str]]] = {
+    (UpgradeState.CLAIMED, UpgradeState.DRAINING): (
+        EventReason.DRAIN_STARTED,
+        f"The operator cordoned {_NODES} and evicts the pods, to have the machine upgraded.",
+    ),
+    (UpgradeState.DRAINED, UpgradeState.UPGRADING): (
+        EventReason.NODE_HANDED_OVER,
+        f"The operator drained {_NODES} and handed the machine over to be upgraded.",
+    ),
+    (UpgradeState.SOAKING, UpgradeState.UP_TO_DATE): (
+        EventReason.NODE_UPGRADED,
+        f"The upgrade of {_NODES} is complete.",
+    ),
+}
+"""What a step of an upgrade has an event of. The exceptions have issues, whose events they are."""
 
 
 def _of_record(each: Assessment) -> tuple[EventReason, str] | None:
@@ -376,6 +402,9 @@ _OF_ISSUES = {
     IssueReason.UNATTRIBUTED_MEMORY: EventReason.UNATTRIBUTED_MEMORY,
     IssueReason.EVICTION_BLOCKED: EventReason.EVICTION_BLOCKED,
     IssueReason.VALIDATION_TIMED_OUT: EventReason.VALIDATION_TIMED_OUT,
+    IssueReason.DRAIN_BLOCKED: EventReason.DRAIN_BLOCKED,
+    IssueReason.UPGRADE_FAILED: EventReason.UPGRADE_FAILED,
+    IssueReason.SETTLE_TIMED_OUT: EventReason.SETTLE_TIMED_OUT,
     IssueReason.SURPRISE_OS_CHANGE: EventReason.SURPRISE_OS_CHANGE,
     IssueReason.SURPRISE_REBOOT: EventReason.SURPRISE_REBOOT,
 }
@@ -385,6 +414,8 @@ _OF_ISSUES = {
 _OF_ONE: Final = (
     ("These nodes have", "This node has"),
     ("These nodes are", "This node is"),
+    ("These nodes were", "This node was"),
+    ("These nodes stay cordoned, since their", "This node stays cordoned, since its"),
     ("These nodes", "This node"),
     ("these nodes", "this node"),
     ("The kubelets reserve", "The kubelet reserves"),

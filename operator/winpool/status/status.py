@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
 from winpool.api.keys import OS_LABEL, OS_VERSION_LABEL, OS_WINDOWS, POOL_LABEL, WINDOWS_BUILD_LABEL
 from winpool.api.maintenance import Gate
@@ -26,6 +27,8 @@ from winpool.api.status import (
     Issue,
     NodeTemplate,
     SetKeys,
+    Slot,
+    SlotState,
     TemplateTaint,
     WindowsNodePoolStatus,
 )
@@ -36,7 +39,14 @@ from winpool.features.judge import layers_of
 from winpool.features.memory.feature import MemoryResult
 from winpool.features.memory.overview import Overview
 from winpool.features.reserved_memory import MISMATCHES
-from winpool.features.upgrade.records import UpgradeOverview
+from winpool.features.upgrade.blockers import DrainBlock
+from winpool.features.upgrade.records import (
+    MOST_UNHEALTHY,
+    NOTHING_ROLLED,
+    VOLUMES,
+    RolloutResult,
+    UpgradeOverview,
+)
 from winpool.model.node import Keys
 from winpool.model.pool import Pool, SurpriseKind
 from winpool.model.pressure import Axis, Level
@@ -56,6 +66,7 @@ from winpool.status.issues import Issues, carried_issues, issues
 from winpool.status.os_support import builds, findings, groups_of
 from winpool.status.plan import plan
 from winpool.status.pods import blind, misplaced_pods, overdue_at, pod_findings
+from winpool.status.rollout import NO_ROLLOUT, failed_nodes, rollout_progress
 from winpool.status.upgrade import PLACES, control_plane_of, slots_in, upgrades_of
 from winpool.status.view import View
 from winpool.status.workloads import WorkloadFigures, workload_findings
@@ -88,6 +99,8 @@ def status(
     carried = tuple(carried_issues(snapshot, memory, found))
     standing = issues(found, carried=carried, pool=pool, now=now, known=snapshot.known_issues)
     overdue = overdue_at((*standing.shown, *(each.issue for each in standing.all)))
+    block = pool.spec.upgrade if pool.spec else None
+    rollout = NO_ROLLOUT if pool.deleting else rollout_progress(upgrades, block, now=now)
     view = View(
         pool=pool,
         tally=counts,
@@ -101,6 +114,7 @@ def status(
         memory=memory,
         pressured=_pressured(memory, carried),
         upgrades=upgrades,
+        rollout=rollout,
     )
     known = memory_capabilities(pool, snapshot.memory.capabilities) if memory else ""
     is_planned = view.mode is Mode.DRY_RUN and not pool.deleting
@@ -111,6 +125,9 @@ def status(
         up_to_date_nodes=counts.up_to_date,
         up_to_date_and_ready_nodes=counts.up_to_date_and_ready,
         available_nodes=counts.available,
+        draining_nodes=rollout.draining,
+        blocked_nodes=rollout.blocked,
+        failed_nodes=rollout.failed,
         held_nodes=counts.held,
         pressured_nodes=view.pressured,
         memory_capabilities=known or None,
@@ -123,6 +140,7 @@ def status(
         plan=plan(snapshot, nodes, upgrades) if is_planned else None,
         control_plane=control_plane_of(view),
         slots=slots_in(view),
+        next_action_time=rollout.next_at,
         history=history(pool, upgrades, now=now),
         conditions=conditions(view, now=now),
     )
@@ -188,8 +206,8 @@ def history(pool: Pool, overview: UpgradeOverview | None, *, now: datetime) -> t
 
     An entry begins when nodes are due, and ends when none is, or when the target is another one. While it is
     not known of a node whether it is due, an entry goes on (P4). Its ``nodes`` is the most that were due at
-    once: which these were is not kept. An entry that ended less than an hour ago goes on where nodes are due
-    for the same target again.
+    once, and ``failed_nodes`` the most that had failed: which these were is not kept. An entry that ended
+    less than an hour ago goes on where nodes are due for the same target again.
 
     Without an ``overview`` nothing is known, and it stays as it is; but where the spec asks for no upgrades
     any more, no one goes on with the target.
@@ -226,6 +244,7 @@ def _found(overview: UpgradeOverview, now: datetime) -> HistoryEntry:
         target=overview.target,
         start_time=now,
         nodes=len(overview.due),
+        failed_nodes=failed_nodes(overview),
         result=HistoryResult.IN_PROGRESS,
         overrides=_in_order(each.gate for each in overview.in_force),
     )
@@ -235,7 +254,11 @@ def _continued(standing: HistoryEntry, found: HistoryEntry) -> HistoryEntry:
     """Return ``standing`` as it goes on, also where it had ended."""
     names = _in_order((*standing.overrides, *found.overrides))
     update = {"end_time": None, "result": HistoryResult.IN_PROGRESS, "overrides": names}
-    return standing.model_copy(update={**update, "nodes": max(standing.nodes, found.nodes)})
+    most = {
+        "nodes": max(standing.nodes, found.nodes),
+        "failed_nodes": max(standing.failed_nodes, found.failed_nodes),
+    }
+    return standing.model_copy(update={**update, **most})
 
 
 def _ended(standing: HistoryEntry, result: HistoryResult, now: datetime) -> HistoryEntry:
@@ -323,10 +346,13 @@ _SURPRISES: Final = {
 class UpgradeFigures:
     """What a pass has found of the upgrades of a pool.
 
-    ``states`` counts nodes by what is known of them now: their labels follow at once. A node whose upgrade
-    has begun stays Required. ``slots`` counts those that count for maxUnavailable, by their states. ``due``
-    counts them by trigger, and a node may have several. ``closed`` are gates that keep all nodes, or at least
-    one that is due. ``surprised`` counts nodes of which something unannounced was seen within the last hour.
+    ``states`` counts nodes by what is known of them now: their labels follow at once. Under Manual a node
+    whose upgrade has begun stays Required. ``slots`` counts those that count for maxUnavailable, by their
+    states. ``due`` counts them by trigger, and a node may have several. ``closed`` are gates that keep all
+    nodes, or at least one that is due. ``surprised`` counts nodes of which something unannounced was seen
+    within the last hour. ``blocked`` counts nodes that could not be drained in time by what keeps their pods,
+    and a node may count for several; ``stalled`` those that stop the others after their own upgrade.
+    ``disruptions_left`` is how many more nodes may be unavailable.
     """
 
     states: Mapping[str, int]
@@ -336,6 +362,9 @@ class UpgradeFigures:
     overrides_in_force: int
     overrides_expired: int
     surprised: Mapping[SurpriseKind, int]
+    blocked: Mapping[str, int]
+    stalled: Mapping[str, int]
+    disruptions_left: int
 
 
 def upgrade_figures(results: Sequence[FeatureResult]) -> UpgradeFigures | None:
@@ -344,29 +373,72 @@ def upgrade_figures(results: Sequence[FeatureResult]) -> UpgradeFigures | None:
     if overview is None:
         return None
     due = Counter(trigger for node in overview.due for trigger in {each.trigger for each in node.due})
-    permitted = frozenset(overview.permitted)
-    required = sum(
-        each.state is UpgradeState.REQUIRED or each.node.name in permitted for each in overview.due
-    )
     found = [finding for result in results for finding in result.findings]
+    rolled = overview.rollout or NOTHING_ROLLED
     return UpgradeFigures(
-        states={
-            UpgradeState.UP_TO_DATE: overview.up_to_date,
-            UpgradeState.REQUIRED: required,
-            UpgradeState.GATED: len(overview.due) - required,
-            UNKNOWN: len(overview.unknown),
-        },
+        states=_states(overview, rolled),
         due={trigger: due[trigger] for trigger in Trigger},
         closed=frozenset(
             gate.gate
             for gates in (overview.closed, *(node.closed for node in overview.due))
             for gate in gates
         ),
-        slots={each: sum(slot.state == each for slot in overview.slots) for each in HELD_STATES},
+        slots={each: sum(_held(slot) == each for slot in overview.slots) for each in HELD_STATES},
         overrides_in_force=len(overview.in_force),
         overrides_expired=len(overview.expired),
         surprised={
             kind: len({name for each in found if each.reason is reason for name in each.nodes})
             for kind, reason in _SURPRISES.items()
         },
+        blocked=_blocked(rolled),
+        stalled={
+            Reason.SETTLE_TIMED_OUT: len(
+                {name for each in found if each.reason is IssueReason.SETTLE_TIMED_OUT for name in each.nodes}
+            ),
+            Reason.NODES_UNHEALTHY: len(rolled.unhealthy) if len(rolled.unhealthy) >= MOST_UNHEALTHY else 0,
+        },
+        disruptions_left=overview.disruptions_left,
     )
+
+
+def _states(overview: UpgradeOverview, rolled: RolloutResult) -> dict[str, int]:
+    """Count the nodes by state, each once: those in work by the step that they are at."""
+    permitted, due = frozenset(overview.permitted), {each.node.name: each for each in overview.due}
+    stepped = {name: each.state for name, each in rolled.steps.items() if each.state is not None}
+    found = Counter[str](stepped.values())
+    required = sum(
+        each.state is UpgradeState.REQUIRED or name in permitted
+        for name, each in due.items()
+        if name not in stepped
+    )
+    others = sum(name not in stepped for name in due) - required
+    unknown = [name for name in overview.unknown if name not in stepped]
+    current = sum(name not in due and name not in overview.unknown for name in stepped)
+    found.update(
+        {
+            UpgradeState.UP_TO_DATE: overview.up_to_date - current,
+            UpgradeState.REQUIRED: required,
+            UpgradeState.GATED: others,
+            UNKNOWN: len(unknown),
+        }
+    )
+    return {each: found[each] for each in (*UpgradeState, UNKNOWN)}
+
+
+def _held(slot: Slot) -> str:
+    """Return the state of a slot: where the operator drains nodes, one with a claim has begun."""
+    return slot.state if slot.state in [*SlotState] else SlotState.BEGUN
+
+
+VOLUME_ATTACHED: Final = "VolumeAttached"
+BLOCKED_BY: Final = (*DrainBlock, VOLUME_ATTACHED, UNKNOWN)
+"""What keeps nodes from being drained in time: pods, volumes, or what is not known."""
+
+
+def _blocked(rolled: RolloutResult) -> dict[str, int]:
+    found = Counter[str]()
+    for step in rolled.steps.values():
+        if step.state is UpgradeState.DRAIN_BLOCKED and step.claim is not None:
+            no_pod = VOLUME_ATTACHED if step.claim.reason == VOLUMES else UNKNOWN
+            found.update({each.why.value for each in step.blockers} or {no_pod})
+    return {each: found[each] for each in BLOCKED_BY}

@@ -12,13 +12,21 @@ from typing import Final
 
 from winpool.api.conditions import ConditionType, Reason
 from winpool.api.issues import IssueReason
+from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
 from winpool.api.maintenance import Gate
 from winpool.api.status import ControlPlaneSeen, Slot
 from winpool.api.text import written_moment
 from winpool.features.feature import FeatureResult
 from winpool.features.upgrade.gates.table import POOL_GATES
-from winpool.features.upgrade.records import NodeUpgrade, Stand, UpgradeOverview, UpgradeResult
+from winpool.features.upgrade.records import (
+    MOST_UNHEALTHY,
+    NodeUpgrade,
+    Stand,
+    UpgradeOverview,
+    UpgradeResult,
+)
 from winpool.status.assessment import count_nodes, counted_nodes, enumerate_names
+from winpool.status.rollout import RolloutProgress
 from winpool.status.view import SEE_ACCEPTED, ConditionValue, View, false, none_of_ours, true, unknown
 
 LONGEST_MESSAGE: Final = 3800
@@ -85,7 +93,40 @@ def upgrade_allowed(view: View) -> ConditionValue | None:
     if view.missing_permission and view.upgrades.due:
         said = f"The operator permits no upgrade while it lacks a permission. {SEE_ACCEPTED}"
         return false(Reason.MISSING_PERMISSION, said)
-    return _of(view.upgrades)
+    if view.rollout.is_ours and view.upgrades.due:
+        return _of_rollout(view.upgrades, view.rollout)
+    found = _of(view.upgrades)
+    return found._replace(message=f"{view.rollout.said} {found.message}".lstrip())
+
+
+def _of_rollout(overview: UpgradeOverview, rollout: RolloutProgress) -> ConditionValue:
+    """Say which nodes the operator upgrades, and why no other one begins."""
+    waiting = [each.node.name for each in overview.due if each.node.name not in rollout.states]
+    said = rollout.said
+    if not waiting:
+        return true(Reason.UPGRADE_ALLOWED, _message(f"{said} No other node is due.", overview))
+    are = "is" if len(waiting) == 1 else "are"
+    head = f"{said} {counted_nodes(waiting)} {are} due for an upgrade".lstrip()
+    may_follow = [each.node.name for each in overview.open_nodes if each.node.name not in rollout.states]
+    if not (rollout.states or may_follow):
+        return false(_reason(overview), _message(f"{head}, and none may begin now.", overview))
+    if not overview.is_open:
+        return false(_reason(overview), _message(f"{head}, and no other may begin now.", overview))
+    if len(rollout.unhealthy) >= MOST_UNHEALTHY:
+        return false(Reason.POOL_HEALTH, _message(f"{head}. {rollout.why_no_more}", overview))
+    if may_follow:
+        wait = "waits for its turn" if len(may_follow) == 1 else "wait for their turn"
+        why = rollout.why_no_more or ("" if rollout.next_nodes else _NOT_NOW)
+        head = f"{head}. {enumerate_names(may_follow)} {wait}. {why}".rstrip()
+        return true(Reason.UPGRADE_ALLOWED, _message(head, overview))
+    return true(Reason.UPGRADE_ALLOWED, _message(f"{head}.", overview))
+
+
+_NOT_NOW: Final = (
+    "Under the strategy OnRequest the operator waits for the annotation "
+    f"{UPGRADE_REQUESTED_ANNOTATION}, and at nodes whose pods could not be drained it looks again after "
+    "some minutes."
+)
 
 
 def _not_accepted() -> ConditionValue:

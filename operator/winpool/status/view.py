@@ -17,6 +17,7 @@ from winpool.model.pool import Pool
 from winpool.status.assessment import Tally, count_nodes
 from winpool.status.os_support import Group
 from winpool.status.pods import Blind
+from winpool.status.rollout import RolloutProgress
 
 STATE_OF: Final = {
     Reason.RELEASING_NODES: Reason.DELETING,
@@ -67,7 +68,7 @@ class View:
     ``found`` are the reasons of all issues, also of those that the status has no room for. ``memory`` is what
     is known of memory pressure, None where memory is not watched, and ``pressured`` how many nodes are under
     pressure or were before the last start; ``upgrades`` is what is known of upgrades, None without
-    ``spec.upgrade``.
+    ``spec.upgrade``, and ``rollout`` how far the operator is that upgrades nodes itself.
     """
 
     pool: Pool
@@ -82,6 +83,7 @@ class View:
     memory: Overview | None
     pressured: int
     upgrades: UpgradeOverview | None
+    rollout: RolloutProgress
 
     @property
     def mode(self) -> Mode:
@@ -118,6 +120,8 @@ class View:
     def is_at_work(self) -> bool:
         """Whether the operator will go on by itself: it writes, or waits for what will come."""
         tally = self.tally
+        if self.upgrades_nodes:
+            return True
         if not self.accepted or self.mode is not Mode.ACTIVE or self.is_stuck:
             return False
         if self.blind and self.is_overdue:
@@ -125,6 +129,11 @@ class View:
         if tally.outstanding or tally.awaiting_conditions or tally.at(Stage.WAITING):
             return True
         return bool(tally.at(Stage.VALIDATING)) and not (tally.at(Stage.HELD) or tally.at(Stage.TIMED_OUT))
+
+    @property
+    def upgrades_nodes(self) -> bool:
+        """Whether the operator upgrades nodes itself, and needs no person for at least one of them."""
+        return self.accepted and self.mode is Mode.ACTIVE and self.rollout.goes_on
 
     def of_all(self, number: int) -> str:
         """Begin a sentence about so many of the pool's nodes."""

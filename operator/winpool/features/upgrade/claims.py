@@ -18,12 +18,12 @@ from typing import Final
 
 import msgspec
 
-from winpool.api.keys import UPGRADE_ANNOTATION
+from winpool.api.keys import UPGRADE_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.selector import NodeValidation
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.status import MAX_CLAIM
 from winpool.api.upgrade import Trigger, UpgradeState
-from winpool.model.node import Node
+from winpool.model.node import Node, NodePatch
 
 _FACT_LENGTH: Final = 128
 """Characters of each fact of a machine. Real ones have 36 at most; a kubelet may report more."""
@@ -211,6 +211,16 @@ def is_with_actor(node: Node, *, now: datetime) -> bool:
 def text_of(found: Claim | Done) -> str:
     """Return the text of the annotation."""
     return msgspec.json.encode(found).decode()
+
+
+def drain_seconds(patch: NodePatch) -> float | None:
+    """Return how long the drain took that ``patch`` ends, from the cordon on; None where it ends none."""
+    if patch.labels.get(UPGRADE_STATE_LABEL) != UpgradeState.DRAINED:
+        return None
+    claim = read(patch.annotations.get(UPGRADE_ANNOTATION))
+    if not isinstance(claim, Claim) or claim.drained_at is None or claim.cordoned_at is None:
+        return None
+    return max((claim.drained_at - claim.cordoned_at).total_seconds(), 0.0)
 
 
 def name_of_claim(node: Node, began: datetime) -> str:

@@ -41,13 +41,14 @@ from winpool.features.upgrade.gates.world import (
 from winpool.features.upgrade.plan import PlannedNode, in_line
 from winpool.features.upgrade.records import (
     NO_UPGRADES,
+    NOTHING_ROLLED,
     GateFinding,
     NodeUpgrade,
     RolloutResult,
     UpgradeOverview,
     UpgradeResult,
 )
-from winpool.features.upgrade.rollout import NOTHING_ROLLED, rollout
+from winpool.features.upgrade.rollout import rollout
 from winpool.features.upgrade.slots import (
     NONE_GIVEN,
     Given,
@@ -59,7 +60,7 @@ from winpool.features.upgrade.slots import (
 )
 from winpool.features.upgrade.states import RolloutView
 from winpool.features.upgrade.windows import UnusableWindowError, opening, overrides_of, read_window
-from winpool.model.node import Node, hold_end, is_held
+from winpool.model.node import Node, hold_end, is_available, is_held
 from winpool.model.pool import SURPRISE_SECONDS
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import KEEP, NOTHING_DESIRED, Desired
@@ -295,6 +296,7 @@ class _Pass:
             )
             for each in judged
         }
+        slots = (*given.slots, *rolled.slots)[:MAX_SLOTS]
         overview = UpgradeOverview(
             target=target_of(self.spec.os),
             gates=gates,
@@ -302,10 +304,11 @@ class _Pass:
             due=tuple(upgrades.values()),
             unknown=unknown,
             up_to_date=up_to_date,
-            slots=(*given.slots, *rolled.slots)[:MAX_SLOTS],
+            slots=slots,
             in_force=self._overrides.in_force,
             expired=self._overrides.expired,
             control_plane=to_remember(self.snapshot),
+            disruptions_left=self._left(slots, allowed=world.allowed or 0),
             rollout=rolled if self.block.is_ours or rolled.steps else None,
         )
         return self._reported(overview, found, upgrades, given)
@@ -335,7 +338,7 @@ class _Pass:
             findings=(
                 *surprise_findings(self.snapshot.upgrades.surprises, self._nodes),
                 *upgrade_findings(overview, _requests(self._nodes), unused=unused),
-                *rollout_findings(rolled),
+                *rollout_findings(rolled, now=self._now),
             ),
             pod_list_requests=self.snapshot.evictions.oldest_first(rolled.looks),
             awaits_pods=any(each.state is None for each in overview.due),
@@ -348,6 +351,12 @@ class _Pass:
             drains=rolled.drains or is_lacking,
             overview=overview,
         )
+
+    def _left(self, slots: Iterable[Slot], *, allowed: int) -> int:
+        """Return how many nodes may become unavailable beside those that are, or have a slot (P6)."""
+        taken = {each.node for each in slots if each.state != SlotState.UNUSED}
+        taken.update(node.name for node in self._nodes if not is_available(node))
+        return max(allowed - len(taken), 0)
 
     @cached_property
     def _standing(self) -> Sequence[Slot]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from winpool.api.issues import IssueReason
@@ -12,13 +15,16 @@ from winpool.api.upgrade import UpgradeState
 from winpool.features.feature import Finding
 from winpool.features.upgrade.claims import ENDED_BADLY
 from winpool.features.upgrade.records import (
+    VOLUMES,
     GateFinding,
+    NodeStep,
     NodeUpgrade,
     RolloutResult,
     Stop,
     UpgradeOverview,
     at,
     because,
+    is_late,
 )
 from winpool.model.node import Node
 from winpool.model.pool import Surprise, SurpriseKind
@@ -60,33 +66,83 @@ def upgrade_findings(
     yield from _requested(requested)
 
 
-def rollout_findings(rolled: RolloutResult) -> Iterator[Finding]:
-    """Yield what people have to do about nodes that the operator upgrades itself."""
-    blocked: dict[str, set[str]] = {}
-    failed: dict[str, set[str]] = {}
+MOST_PODS: Final = 3
+"""As many names of pods as a sentence bears."""
+
+_NUMBER: Final = re.compile(r"(?<![\w./-])\d+(?![\w./-])")
+
+_OF_ROLLOUT: Final = {
+    IssueReason.UPGRADE_FAILED: (
+        "These nodes stay cordoned, since their upgrade failed.",
+        "Repair or replace the machines. To try again: kubectl annotate node NODE "
+        f"{UPGRADE_RETRY_ANNOTATION}=.",
+    ),
+    IssueReason.DRAIN_BLOCKED: (
+        "These nodes were not drained in time.",
+        "Remove what blocks them: the operator keeps trying. To give them up, add an entry with "
+        "nodesInWork: Restore to spec.upgrade.pauseRequests.",
+    ),
+    IssueReason.SETTLE_TIMED_OUT: (
+        "These nodes are upgraded, and within spec.upgrade.settleTimeoutSeconds not all is back.",
+        "Make the nodes and these pods Ready, or scale their controllers down.",
+    ),
+}
+"""How the message begins, and the fix."""
+
+_DIFFERS: Final = "The rest differs from node to node."
+
+
+@dataclass(slots=True)
+class _Cause:
+    """What several nodes may have in common: ``texts`` that differ in numbers, ``nodes`` and ``pods``."""
+
+    texts: set[str] = field(default_factory=set)
+    nodes: set[str] = field(default_factory=set)
+    pods: set[str] = field(default_factory=set)
+
+    @property
+    def said(self) -> str:
+        """The first of the texts, with the first of the pods."""
+        if not self.pods:
+            return min(self.texts)
+        more = f" and {len(self.pods) - MOST_PODS} more" if len(self.pods) > MOST_PODS else ""
+        return f"{', '.join(sorted(self.pods)[:MOST_PODS])}{more}: {min(self.texts)}"
+
+
+def rollout_findings(rolled: RolloutResult, *, now: datetime) -> Iterator[Finding]:
+    """Yield what people have to do about nodes that the operator upgrades itself.
+
+    Neither pods nor numbers are a cause: a budget that counts one more healthy pod is the same one.
+    """
+    found: dict[IssueReason, dict[str, _Cause]] = {each: {} for each in _OF_ROLLOUT}
     for name, step in rolled.steps.items():
-        if step.state == UpgradeState.DRAIN_BLOCKED:
-            blocked.setdefault(step.said, set()).add(name)
-        elif step.state in ENDED_BADLY:
-            failed.setdefault(step.said, set()).add(name)
-    for said, names in _bounded(blocked, rest="What blocks them differs from node to node."):
-        yield Finding(
-            IssueReason.DRAIN_BLOCKED,
-            names,
-            f"The nodes were not drained in time. {said}",
-            "Remove what blocks them, or give them up: kubectl winpool why NODE says how. The operator keeps "
-            "trying.",
-            cause=said,
-        )
-    for said, names in _bounded(failed, rest="Why differs from node to node."):
-        yield Finding(
-            IssueReason.UPGRADE_FAILED,
-            names,
-            f"{said} The nodes stay cordoned.",
-            "Repair or replace the machines. To try again: kubectl annotate node NODE "
-            f"{UPGRADE_RETRY_ANNOTATION}=.",
-            cause=said,
-        )
+        for reason, said, pod in _of_step(step, now=now):
+            cause = found[reason].setdefault(_NUMBER.sub("N", said), _Cause())
+            cause.texts.add(said)
+            cause.nodes.add(name)
+            cause.pods.update([pod] if pod else ())
+    for reason, (begin, fix) in _OF_ROLLOUT.items():
+        causes = found[reason]
+        nodes = {each: cause.nodes for each, cause in causes.items()}
+        for each, names in _bounded(nodes, rest=_DIFFERS):
+            said = causes[each].said if each in causes else each
+            yield Finding(reason, names, f"{begin} {said}", fix, cause=each)
+
+
+def _of_step(step: NodeStep, *, now: datetime) -> Iterator[tuple[IssueReason, str, str]]:
+    """Yield what a person has to do something about, why, and the pod that keeps the node from it."""
+    claim = step.claim
+    if claim is not None and step.state == UpgradeState.DRAIN_BLOCKED:
+        for each in step.blockers:
+            yield IssueReason.DRAIN_BLOCKED, each.message, each.pod
+        if not step.blockers:
+            said = VOLUMES if claim.reason == VOLUMES else "Pods have not left, and no reason is known."
+            yield IssueReason.DRAIN_BLOCKED, said, ""
+    elif claim is not None and step.state in ENDED_BADLY:
+        said = claim.reason.rstrip(".") or "no reason is known"
+        yield IssueReason.UPGRADE_FAILED, f"{said[:1].upper()}{said[1:]}.", ""
+    elif is_late(step, now=now):
+        yield IssueReason.SETTLE_TIMED_OUT, step.said, ""
 
 
 def surprise_findings(surprises: Iterable[Surprise], nodes: Iterable[Node]) -> Iterator[Finding]:

@@ -113,7 +113,7 @@ class NodeStep:
 
     ``claim`` is as the patch of this pass leaves it, None where it ends. ``said`` is what it waits for, in a
     sentence; ``blockers`` are pods that keep the node from being drained. At ``again_at`` time alone may
-    change the step.
+    change the step. From ``late_at`` on a node that soaks, and whose upgrade has not ended, is late.
     """
 
     node: Node
@@ -127,6 +127,7 @@ class NodeStep:
     wants_volumes: bool = False
     wants_workloads: bool = False
     again_at: datetime | None = None
+    late_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,36 @@ class RolloutResult:
         """Whether pods are evicted, or about to be."""
         return any(each.state in DRAINING for each in self.steps.values())
 
+    @property
+    def unhealthy(self) -> tuple[str, ...]:
+        """The names of the nodes that are not Ready although they were, after their upgrade."""
+        return unhealthy(self.steps)
+
+
+VOLUMES: Final = "Volumes of pods that left have to detach from the node."
+"""The reason of a claim whose node has no pods left, and volumes."""
+
+
+def is_late(step: NodeStep, *, now: datetime) -> bool:
+    """Whether a node soaks for longer than `settleTimeoutSeconds`: it, or what it lost, is not back."""
+    return step.late_at is not None and step.late_at <= now
+
+
+MOST_UNHEALTHY: Final = 2
+"""So many nodes that are not Ready after their upgrade stop the pool: one can be bad luck.
+https://github.com/bootc-dev/bootc-operator/blob/main/docs/ARCHITECTURE.md"""
+
+
+def unhealthy(steps: Mapping[str, NodeStep]) -> tuple[str, ...]:
+    """Return the names of the nodes that are not Ready although they were, after their upgrade."""
+    taken_back = (UpgradeState.VALIDATING, UpgradeState.SOAKING)
+    return tuple(
+        sorted(name for name, each in steps.items() if each.state in taken_back and each.node.ready != "True")
+    )
+
+
+NOTHING_ROLLED: Final = RolloutResult()
+
 
 @dataclass(frozen=True, slots=True)
 class UpgradeOverview:
@@ -174,7 +205,8 @@ class UpgradeOverview:
     which it is not known, ``up_to_date`` counts the others. ``expired`` are overrides that are over,
     ``in_force`` those that hold. ``target`` is what nodes are brought to, such as "2022.4052" or "2022".
     ``slots`` and ``control_plane`` are what the status is to remember: which nodes may be upgraded at the
-    same time, and the version of the control plane. ``rollout`` is None where the operator upgrades none.
+    same time, and the version of the control plane. ``disruptions_left`` is how many more nodes may be
+    unavailable. ``rollout`` is None where the operator upgrades none.
     """
 
     target: str
@@ -187,6 +219,7 @@ class UpgradeOverview:
     in_force: tuple[Override, ...] = ()
     expired: tuple[Override, ...] = ()
     control_plane: ControlPlaneSeen | None = None
+    disruptions_left: int = 0
     rollout: RolloutResult | None = None
 
     @property

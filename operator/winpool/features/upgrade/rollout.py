@@ -8,12 +8,10 @@ node goes through: ``states``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from winpool.api.keys import UPGRADE_ANNOTATION
 from winpool.api.status import MAX_SLOTS, Slot, SlotState
 from winpool.api.text import later
-from winpool.api.upgrade import UpgradeState
 from winpool.features.upgrade.claims import (
     BEFORE_HAND_OVER,
     ENDED_BADLY,
@@ -26,17 +24,10 @@ from winpool.features.upgrade.claims import (
     text_of,
 )
 from winpool.features.upgrade.plan import PlannedNode
-from winpool.features.upgrade.records import NodeStep, RolloutResult
+from winpool.features.upgrade.records import MOST_UNHEALTHY, NodeStep, RolloutResult, unhealthy
 from winpool.features.upgrade.states import RESERVED_SECONDS, RolloutView, States, is_handed_over
 from winpool.model.node import Node, is_available
 from winpool.ownership.desired import Desired
-
-_TAKEN_BACK: Final = frozenset({UpgradeState.VALIDATING, UpgradeState.SOAKING})
-MOST_UNHEALTHY: Final = 2
-"""So many nodes that are not Ready after their upgrade stop the pool: one can be bad luck.
-https://github.com/bootc-dev/bootc-operator/blob/main/docs/ARCHITECTURE.md"""
-
-NOTHING_ROLLED: Final = RolloutResult()
 
 
 def rollout(view: RolloutView) -> RolloutResult:
@@ -153,13 +144,9 @@ class _Pass:
     def _give(self) -> str:
         """Give slots to nodes in the order of the plan; return why no more get one, empty where all have."""
         view = self._view
-        unhealthy = [
-            name
-            for name, each in self._states.steps.items()
-            if each.claim and each.claim.state in _TAKEN_BACK and each.node.ready != "True"
-        ]
-        if len(unhealthy) >= MOST_UNHEALTHY:
-            return f"Nodes are not Ready after their upgrade: {', '.join(sorted(unhealthy))}."
+        sick = unhealthy(self._states.steps)
+        if len(sick) >= MOST_UNHEALTHY:
+            return f"Nodes are not Ready after their upgrade: {', '.join(sick)}."
         taken = self._states.slots.keys() | {
             name for name, node in view.nodes.items() if not is_available(node)
         }

@@ -62,7 +62,7 @@ from winpool.features.upgrade.claims import (
 )
 from winpool.features.upgrade.drain import FOLLOWED_SECONDS, DrainProgress, DrainView, drain, preflight
 from winpool.features.upgrade.plan import PlannedNode, Turn
-from winpool.features.upgrade.records import NodeStep
+from winpool.features.upgrade.records import VOLUMES, NodeStep
 from winpool.features.upgrade.settle import (
     OLDEST_SECONDS,
     Settled,
@@ -158,7 +158,6 @@ class RolloutView:
 REASON_LENGTH: Final = 512
 """Characters of the reason in a claim: a few sentences."""
 
-VOLUMES: Final = "Volumes of pods that left have to detach from the node."
 WITH_ACTOR: Final = "The actor has to upgrade the machine: the node is cordoned, drained and handed over."
 
 _CORDON: Final[Mapping[UpgradeState, bool | Keep | None]] = {
@@ -385,7 +384,8 @@ class States:
         elif on_timeout is OnTimeout.RESTORE or not self._view.is_window_open:
             self._give_up(node, claim, slot, f"The node was not drained in time. {said}")
         else:
-            self._move(node, claim, UpgradeState.DRAIN_BLOCKED, said=said)
+            moved = claim.moved(UpgradeState.DRAIN_BLOCKED, now=self._now, deadline=None)
+            self._put(node, moved, slot_of=claim, said=said, progress=progress)
 
     def _drained(self, node: Node, claim: Claim) -> None:
         """Hand the node over once its volumes are detached: the claim into the slot, then the label."""
@@ -500,8 +500,10 @@ class States:
             else "The node has to stay healthy."
         )
         lists = not found.is_settled and found.list_at is not None and found.list_at <= self._now
-        again = min((each for each in (soaked, found.list_at) if each and each > self._now), default=None)
-        self._put(node, claim, said=said, wants_workloads=lists, again_at=again)
+        late_at = max(soaked, later(claim.since, claim.limits.settle))
+        moments = (soaked, late_at, found.list_at)
+        again = min((each for each in moments if each and each > self._now), default=None)
+        self._put(node, claim, said=said, wants_workloads=lists, again_at=again, late_at=late_at)
 
     def _settled(self, claim: Claim) -> Settled:
         """Say whether the controllers that lost pods have as many Ready ones as before."""
@@ -582,6 +584,7 @@ class States:
         wants_volumes: bool = False,
         wants_workloads: bool = False,
         again_at: datetime | None = None,
+        late_at: datetime | None = None,
     ) -> None:
         """Want ``claim`` on the node; the slot says what it has now, ``slot_of``, by default the same.
 
@@ -607,6 +610,7 @@ class States:
             wants_volumes,
             wants_workloads,
             min((each for each in moments if each is not None and each > self._now), default=None),
+            late_at,
         )
 
     def _slot_of(self, node: Node, claim: Claim) -> Slot:

@@ -11,6 +11,8 @@ from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.maintenance import Gate, MaintenanceExclusion
 from winpool.api.matrix import Verdict
 from winpool.api.text import later
+from winpool.api.upgrade import UpgradeState
+from winpool.features.upgrade.claims import HANDED_OVER, Claim, Done, claim_of
 from winpool.features.upgrade.gates.world import FindingsOf, World
 from winpool.features.upgrade.records import GateFinding, at, because
 from winpool.features.upgrade.windows import UnusableWindowError, covers, opening, read_window
@@ -175,16 +177,31 @@ def _calm_at(recent: Sequence[datetime], allowed: int) -> datetime | None:
 
 
 def _changed(nodes: Iterable[Node], *, since: datetime) -> tuple[list[datetime], int]:
-    """Return when nodes changed Ready after ``since``, and of how many that is not known."""
+    """Return when nodes changed Ready after ``since``, and of how many that is not known.
+
+    What a node does while the operator upgrades it is expected.
+    """
     recent: list[datetime] = []
     unknown_nodes = 0
     for node in nodes:
         changed = node.ready_since
         if changed is None:
             unknown_nodes += 1
-        elif changed > since and not (node.created is not None and changed - node.created < JOINING):
+        elif changed > since and not (_was_joining(node, changed) or _was_upgraded(node, changed)):
             recent.append(changed)
     return recent, unknown_nodes
+
+
+def _was_joining(node: Node, changed: datetime) -> bool:
+    return node.created is not None and changed - node.created < JOINING
+
+
+def _was_upgraded(node: Node, changed: datetime) -> bool:
+    """Whether the operator had the machine of ``node`` upgraded when it ``changed`` Ready."""
+    found = claim_of(node)
+    if isinstance(found, Done):
+        return changed <= found.done_at
+    return isinstance(found, Claim) and found.state in HANDED_OVER | {UpgradeState.SOAKING}
 
 
 def budget(world: World) -> GateFinding:
