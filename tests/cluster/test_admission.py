@@ -379,7 +379,7 @@ def test_the_table_of_pools_fits_into_80_columns(testbed: Testbed, server: Serve
     assert len(stored) == 16
     assert max(len(head.rstrip()), len(row.rstrip())) <= 80
     wide = testbed.kubectl("get", "wnp", stored, "-o", "wide").stdout.splitlines()[0]
-    usual, added = head.split(), ["MODE", "AVAILABLE", "SUPPORTED", "ISSUES", "PRESSURED", "HELD"]
+    usual, added = head.split(), ["MODE", "AVAILABLE", "SUPPORTED", "ISSUES", "BLOCKED", "PRESSURED", "HELD"]
     assert wide.split() == [*usual[:-1], *added, usual[-1]]
 
 

@@ -29,40 +29,41 @@ def a_rollout(number: int = 3, **upgrade: Any) -> RolloutWorld:
     return world
 
 
-def until(world: RolloutWorld, name: str, state: str, *, step: timedelta = MINUTE, most: int = 200) -> None:
+def until(world: RolloutWorld, name: str, state: str, *, most: int = 200) -> None:
     """Let time pass until a node is in a state."""
     for _ in range(most):
         if world.state(name) == state:
             return
-        world.pass_time(step)
+        world.pass_time(MINUTE)
     raise AssertionError(f"{name} is {world.state(name)}, not {state}")
 
 
-def draining() -> RolloutWorld:
-    """The first of three nodes is drained."""
-    world = a_rollout()
-    until(world, "w1", "Draining", step=timedelta(seconds=5))
-    return world
-
-
 def close_budget(world: UpgradeWorld, patch: NodePatch, _: Snapshot) -> None:
-    """A budget closes once the drain of a node begins."""
-    if isinstance(world, RolloutWorld) and patch.labels.get(UPGRADE_STATE_LABEL) == "Draining":
+    """A budget closes once the drain of the first node begins."""
+    is_first = patch.node.name == "w1" and patch.labels.get(UPGRADE_STATE_LABEL) == "Draining"
+    if is_first and isinstance(world, RolloutWorld):
         world.close_budget(patch.node.name)
 
 
-def blocked(**upgrade: Any) -> RolloutWorld:
-    """The first of three nodes could not be drained in time: a budget has closed meanwhile."""
-    world = a_rollout(**upgrade)
+def draining(**upgrade: Any) -> RolloutWorld:
+    """The first of three nodes is drained, and a budget has closed meanwhile."""
+    world = a_rollout(**{"drain": {"timeoutSeconds": 300}, **upgrade})
     world.watchers.append(close_budget)
-    until(world, "w1", "DrainBlocked", step=10 * MINUTE)
+    until(world, "w1", "Draining")
+    return world
+
+
+def blocked(**upgrade: Any) -> RolloutWorld:
+    """The first of three nodes could not be drained in time."""
+    world = draining(**upgrade)
+    until(world, "w1", "DrainBlocked")
     return world
 
 
 def failed(**upgrade: Any) -> RolloutWorld:
     """No one has upgraded the machine of the first node in time."""
     world = a_rollout(**upgrade)
-    until(world, "w1", "Failed", step=10 * MINUTE)
+    until(world, "w1", "Failed")
     return world
 
 

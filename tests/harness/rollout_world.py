@@ -173,7 +173,7 @@ class RolloutWorld(UpgradeWorld):
                 self._clock.now,
                 there,
                 frozenset(self.blocked & uids),
-                budgets={uid: (CLOSED,) for uid in self.blocked & uids},
+                budgets=dict.fromkeys(self.blocked & uids, (CLOSED,)),
                 budgets_began=self._clock.now,
             )
         if decision.reads_attachments and self.can_list_nodes:

@@ -242,7 +242,7 @@ CONDITIONS: Final = (
         ConditionType.STALLED,
         Polarity.BAD,
         "The operator cannot continue until a person does something, or cannot with a node whose upgrade it "
-        "has begun, while it may go on with others. `status.issues` says where and what.",
+        "has begun, while it may continue with others. `status.issues` says where and what.",
         {
             "True": {
                 Reason.TAINTS_HELD: "The operator holds a NoExecute taint, because pods on the nodes do "

@@ -39,6 +39,7 @@ _IDLE_MODES: Final = {Mode.PAUSED: Reason.PAUSED, Mode.DRY_RUN: Reason.DRY_RUN}
 """The modes in which nothing is written, and what Ready says of them."""
 
 _READY: Final = {each.reason: each.status for each in STATES}
+_SEE_ALLOWED: Final = see_condition(ConditionType.UPGRADE_ALLOWED)
 _SEE_DELETING: Final = see_condition(ConditionType.DELETING)
 
 
@@ -246,12 +247,14 @@ def _by_operator(view: View) -> ConditionValue:
     due = counted_nodes(view.tally.names_at(Stage.DUE))
     said = f"The release or revision of Windows on {due} is not what spec.os asks for."
     if view.upgrades_nodes:
-        return false(Reason.UPGRADE_IN_PROGRESS, f"{said} {_upgrading(view)}")
-    return false(Reason.UPGRADE_DUE, f"{said} {see_condition(ConditionType.UPGRADE_ALLOWED)}")
+        return false(Reason.UPGRADE_IN_PROGRESS, f"{said} {_SEE_ALLOWED}")
+    return false(Reason.UPGRADE_DUE, f"{said} {_SEE_ALLOWED}")
 
 
 def _upgrading(view: View) -> str:
-    return view.rollout.said or f"The operator is about to upgrade {counted_nodes(view.rollout.next_nodes)}."
+    in_work = len(view.rollout.states)
+    said = f"upgrades {count_nodes(in_work)}" if in_work else "is about to upgrade nodes"
+    return f"The operator {said}. {_SEE_ALLOWED}"
 
 
 def _idle_message(view: View) -> str:

@@ -86,11 +86,14 @@ def rollout_progress(
     in_work = {name: each.state for name, each in rolled.steps.items() if each.state in IN_WORK}
     ordered = sorted(in_work.items(), key=lambda each: (_ORDER[each[1] or UpgradeState.CLAIMED], each[0]))
     counts = [each.state for each in rolled.steps.values()]
+    moving = tuple(name for name, _ in ordered if _moves(rolled.steps[name], now=now))
+    # Where no slot is free, others follow only once one of the nodes in work is done.
+    may_follow = moving or not rolled.said
     return RolloutProgress(
         is_ours=block.is_ours,
         states={name: state for name, state in ordered if state is not None},
-        moving=tuple(name for name, _ in ordered if _moves(rolled.steps[name], now=now)),
-        next_nodes=tuple(_next(overview, rolled, block, now=now)),
+        moving=moving,
+        next_nodes=tuple(_next(overview, rolled, block, now=now)) if may_follow else (),
         stalls=tuple(_stalls(rolled, block, now=now)),
         unhealthy=rolled.unhealthy,
         why_no_more=rolled.said,

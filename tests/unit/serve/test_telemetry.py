@@ -14,7 +14,7 @@ from harness.every import every
 from harness.services import some_services
 from winpool.controllers.memory_polls import EvictionResult
 from winpool.controllers.pod_pass import PodPassStats
-from winpool.controllers.services import ControlStats
+from winpool.controllers.services import DRAIN_BUCKETS, ControlStats, DrainTimes
 from winpool.kube.events import Drop
 from winpool.kube.pools import NOT_INSTALLED
 from winpool.kube.request import RequestStats
@@ -28,6 +28,8 @@ from winpool.serve.definitions import (
     API_REQUESTS,
     API_RETRIES,
     CRD_LACKING_FIELDS,
+    DRAIN_EVICTIONS,
+    DRAIN_SECONDS,
     EVENTS_DROPPED,
     EVICTIONS,
     LAST_POD_PASS,
@@ -48,10 +50,12 @@ from winpool.serve.definitions import (
     TLS_EXPIRY,
     TLS_RELOAD_ERRORS,
     Definition,
+    Distribution,
 )
 from winpool.telemetry import (
     Telemetry,
     of_access,
+    of_drains,
     of_lease,
     of_nodes,
     of_pod_passes,
@@ -126,6 +130,26 @@ def test_surprises_are_served_by_their_reason_and_both_from_the_start() -> None:
     assert of_upgrades(surprises) == {SURPRISES: served}
 
 
+def test_drains_are_served_by_how_long_they_took_and_their_evictions_by_result() -> None:
+    times = DrainTimes()
+    for seconds in (20.0, 45.0, 9000.0):
+        times.note(seconds)
+    served = of_drains(times, Counter({"Refused": 3}))
+    assert served[DRAIN_EVICTIONS] == {
+        ("Evicted",): 0,
+        ("Refused",): 3,
+        ("Gone",): 0,
+        ("Failed",): 0,
+        ("Unanswered",): 0,
+    }
+    found = served[DRAIN_SECONDS][()]
+    assert isinstance(found, Distribution)
+    assert dict(found.buckets) == {"30.0": 1.0, "60.0": 2.0, "+Inf": 3.0} | {
+        f"{bound}": 2.0 for bound in DRAIN_BUCKETS if bound > 60
+    }
+    assert found.total == 9065.0
+
+
 async def test_reviews_of_tokens_are_served_as_they_are_counted_and_all_results_from_the_start() -> None:
     access = Access(cast("Any", None), path="/metrics", role="winpool-metrics-reader", monotonic=lambda: 0.0)
     access.results.update(["Permitted", "Permitted", "Invalid"])
@@ -178,8 +202,8 @@ def test_the_list_and_the_watch_of_nodes_are_served_as_they_are_counted() -> Non
     }
 
 
-SERVED_OTHERWISE = {"figures"}
-"""What of the statistics is about pools, and served with them."""
+SERVED_OTHERWISE = {"figures", "drains"}
+"""What of the statistics is about pools, and served with them, and what is no number."""
 
 
 @pytest.mark.parametrize("kind", [RequestStats, WatchStats, ControlStats, PodPassStats])
@@ -207,6 +231,7 @@ def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
             stats=made[ControlStats],
             pod_pass=part(stats=made[PodPassStats]),
             upgrades=part(surprises=Counter()),
+            evictions=part(answers=part(drains=Counter())),
         ),
         transport=part(stats=made[RequestStats]),
         pool_kind=part(is_missing=False, lacking_fields=(("status", "plan"), ("spec", "mode"))),

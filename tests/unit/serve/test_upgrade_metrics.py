@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from harness.builders import NOON, a_node, a_pool, a_snapshot, with_status
+from harness.rollout_scenes import seen_in
 from harness.upgrade_views import (
     NOTHING_DUE,
     ONE_DUE,
@@ -26,6 +27,7 @@ from winpool.api.status import SlotState
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.decide import decide
 from winpool.features.feature import Finding
+from winpool.features.upgrade.blockers import DrainBlock
 from winpool.features.upgrade.records import UpgradeOverview, UpgradeResult
 from winpool.model.snapshot import Snapshot
 from winpool.serve.definitions import DEFINITIONS
@@ -53,7 +55,8 @@ def served(overview: UpgradeOverview | None, *findings: Finding, of: Snapshot | 
 
 def test_nodes_are_counted_by_what_is_known_of_them() -> None:
     overview = an_overview(due("w1"), due("w2", closed(Gate.IMAGES)), up_to_date=3, unknown=("w5",))
-    states = {("UpToDate",): 3, ("Required",): 1, ("Gated",): 1, ("Unknown",): 1}
+    states = dict.fromkeys(((each,) for each in UpgradeState), 0)
+    states |= {("UpToDate",): 3, ("Required",): 1, ("Gated",): 1, ("Unknown",): 1}
     assert served(overview)["nodes"] == states
     shut = replace(overview, gates=(closed(Gate.BUDGET),))
     assert served(shut)["nodes"] == {**states, ("Required",): 0, ("Gated",): 2}
@@ -69,6 +72,37 @@ def test_slots_are_counted_by_their_states() -> None:
     slots = [a_slot("w1"), a_slot("w2", SlotState.BEGUN), a_slot("w3", SlotState.UNUSED)]
     found = served(an_overview(due("w1"), slots=slots))["slots"]
     assert found == {("Reserved",): 1, ("Begun",): 1, ("Gone",): 0, ("Withdrawn",): 0}
+
+
+def test_nodes_in_work_are_counted_by_their_states_and_by_what_keeps_them() -> None:
+    found = of_scene("a drain is blocked")
+    assert (found["nodes"]["DrainBlocked",], found["nodes"]["Gated",]) == (1, 2)
+    assert {reason for (reason,), nodes in found["blocked_nodes"].items() if nodes} == {"Budget"}
+    assert found["disruptions_left"] == {(): 0}
+    assert found["slots"]["Begun",] == 1
+
+
+def test_nodes_that_stop_the_others_after_their_upgrade_are_counted_by_reason() -> None:
+    late = of_scene("workloads are not back")["stalled_nodes"]
+    assert late == {("SettleTimedOut",): 1, ("NodesUnhealthy",): 0}
+    sick = of_scene("upgraded nodes are not ready")["stalled_nodes"]
+    assert sick == {("SettleTimedOut",): 0, ("NodesUnhealthy",): 2}
+
+
+def test_a_node_that_soaks_is_counted_once() -> None:
+    found = of_scene("upgraded nodes are not ready")["nodes"]
+    assert (sum(found.values()), found["Soaking",], found["UpToDate",]) == (3, 2, 0)
+
+
+def of_scene(scene: str) -> Served:
+    """Return the metrics of a pool in the middle of a rollout."""
+    decision = decide(seen_in(scene))
+    found = of_pools([seen_in(scene).pool], figures={seen_in(scene).pool.name: decision.figures})
+    return {
+        each.name.removeprefix("winpool_upgrade_"): {labels[1:]: value for labels, value in series.items()}
+        for each, series in found.items()
+        if each.name.startswith("winpool_upgrade_")
+    }
 
 
 def test_nodes_that_are_due_are_counted_by_each_of_their_triggers() -> None:
@@ -131,12 +165,17 @@ def test_every_series_is_there_from_the_start(overview: UpgradeOverview) -> None
     found = served(overview)
     numbers = {name: len(series) for name, series in found.items()}
     assert numbers == {
-        "nodes": 4,
+        "nodes": len(UpgradeState) + 1,
         "due_nodes": 5,
         "due_since_timestamp_seconds": int(bool(overview.due)),
         "gate_closed": 12,
         "slots": 4,
+        "blocked_nodes": len(DrainBlock) + 2,
+        "stalled_nodes": 2,
+        "disruptions_left": 1,
+        "drain_evictions": 0,  # the operator's own, not of a pool
+        "drain_seconds": 0,
         "overrides": 2,
         "surprised_nodes": 2,
-        "surprises": 0,  # the operator's own, not of a pool
+        "surprises": 0,
     }

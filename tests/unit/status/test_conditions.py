@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from harness.builders import (
 )
 from harness.every import every
 from harness.memory_worlds import MEMORY_WORLDS
+from harness.rollout_scenes import SCENES, seen_in
 from harness.sentences import faults_of, faults_of_texts
 from harness.upgrade_views import UPGRADE_WORLDS, decided
 from harness.writes import acted, relabelled, retainted, settled
@@ -224,6 +226,10 @@ WORLDS: dict[str, Callable[[], Snapshot]] = {
     "support ends soon": lambda: replace(up_to_date(), now=datetime(2031, 10, 14, tzinfo=UTC)),
     "held by a person": held_by_a_person,
     **MEMORY_WORLDS,
+    "without the guard": lambda: a_snapshot(
+        a_pool(more={"upgrade": {"strategy": "RollingUpdate"}}), three(), guard=""
+    ),
+    **{scene: partial(seen_in, scene) for scene in SCENES},
 }
 
 

@@ -23,7 +23,10 @@ from harness.upgrade_feature import (
     upgrade_pool,
     upgrade_snapshot,
 )
+from winpool.api.keys import UPGRADE_ANNOTATION
 from winpool.api.maintenance import Gate
+from winpool.api.upgrade import UpgradeState
+from winpool.features.upgrade.claims import Claim, Done, Limits, Machine, Target, text_of
 from winpool.features.upgrade.gates.world import max_unavailable
 from winpool.features.upgrade.records import GateFinding, Stand
 from winpool.model.node import Node
@@ -173,6 +176,36 @@ def test_nodes_that_join_are_no_storm(age: int | None, stand: Stand) -> None:
         replace(node, created=None if age is None else NOON - (age + 1) * MINUTE)
         for node in restless(5, minutes=1, of=5)
     ]
+    assert gate(Gate.POOL_HEALTH, nodes=nodes).stand is stand
+
+
+def upgrading(node: Node, state: UpgradeState | None, done: float = 0) -> Node:
+    """Return the node in that state of its upgrade; None: it was done so many minutes ago."""
+    target, limits = Target("2022"), Limits(*[1] * 8)
+    found: Claim | Done = Done(target, NOON - done * MINUTE)
+    if state is not None:
+        found = Claim("c", target, state, NOON, Machine.of(node), limits)
+    return replace(node, annotations={**node.annotations, UPGRADE_ANNOTATION: text_of(found)})
+
+
+@pytest.mark.parametrize(
+    ("state", "done", "stand"),
+    [
+        (UpgradeState.DRAINING, 0, Stand.CLOSED),
+        (UpgradeState.UPGRADING, 0, Stand.OPEN),
+        (UpgradeState.REJOINING, 0, Stand.OPEN),
+        (UpgradeState.VALIDATING, 0, Stand.OPEN),
+        (UpgradeState.SOAKING, 0, Stand.OPEN),
+        (None, 4, Stand.OPEN),
+        (None, 5, Stand.OPEN),
+        (None, 6, Stand.CLOSED),
+    ],
+)
+def test_what_an_upgrade_does_to_ready_is_no_storm(
+    state: UpgradeState | None, done: float, stand: Stand
+) -> None:
+    """From the hand-over until it is done; afterwards a node counts as any other."""
+    nodes = [upgrading(each, state, done) for each in restless(5, minutes=5, of=5)]
     assert gate(Gate.POOL_HEALTH, nodes=nodes).stand is stand
 
 

@@ -129,18 +129,23 @@ def rollout_findings(rolled: RolloutResult, *, now: datetime) -> Iterator[Findin
             yield Finding(reason, names, f"{begin} {said}", fix, cause=each)
 
 
+def _sentences(text: str) -> str:
+    """Return what keeps a pod, and what to do about it, each as a sentence."""
+    return ". ".join(each[:1].upper() + each[1:] for each in text.split("; "))
+
+
 def _of_step(step: NodeStep, *, now: datetime) -> Iterator[tuple[IssueReason, str, str]]:
     """Yield what a person has to do something about, why, and the pod that keeps the node from it."""
     claim = step.claim
     if claim is not None and step.state == UpgradeState.DRAIN_BLOCKED:
         for each in step.blockers:
-            yield IssueReason.DRAIN_BLOCKED, each.message, each.pod
+            yield IssueReason.DRAIN_BLOCKED, _sentences(each.message), each.pod
         if not step.blockers:
             said = VOLUMES if claim.reason == VOLUMES else "Pods have not left, and no reason is known."
             yield IssueReason.DRAIN_BLOCKED, said, ""
     elif claim is not None and step.state in ENDED_BADLY:
         said = claim.reason.rstrip(".") or "no reason is known"
-        yield IssueReason.UPGRADE_FAILED, f"{said[:1].upper()}{said[1:]}.", ""
+        yield IssueReason.UPGRADE_FAILED, f"{_sentences(said)}.", ""
     elif is_late(step, now=now):
         yield IssueReason.SETTLE_TIMED_OUT, step.said, ""
 
