@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
 
+from cluster.pods import NAMESPACE
 from cluster.test_upgrade_slots import most_unavailable
-from cluster.upgrade_ground import QUICK, Ground, ground_in, upgrade
+from cluster.upgrade_ground import QUICK, Ground, at, ground_in, upgrade
 from cluster.upgrade_told import states, told_states
 from harness.documents import ROOT
 from harness.waiting import eventually, holds
@@ -105,6 +107,49 @@ def test_nodes_are_upgraded_one_after_the_other(world: World) -> None:
         holds(lambda: world.operator.running, seconds=SILENT_SECONDS, every=1)
         assert world.writes(since=start) == []
         assert world.get("wnp", pool)["metadata"]["resourceVersion"] == version
+        world.delete(pool)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)  # a guard: a drain may take a minute at least
+def test_a_budget_that_closes_in_mid_drain_is_reported_until_it_is_freed(world: World) -> None:
+    """Of two pods one may go, and its replacement fits on no other node."""
+    with ground_in(world) as ground:
+        ground.wait_settled()
+        pods = ground.fill("web", build=BUILD, pods=2, cpu="100m")
+        budget = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": pods, "labels": {"example.com/obstacle": world.suffix}},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"example.com/replica-set": pods}}},
+        }
+        world.kubectl("create", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(budget))
+        manifest = rolling(world, drain={"timeoutSeconds": 60})
+        unfit = {"gate": "Capacity", "until": at(world, hours=8), "reason": "the only node of the test"}
+        manifest["spec"]["upgrade"]["overrides"].append(unfit)
+        pool = world.apply(manifest)
+        world.operator.start()
+
+        def is_reported() -> bool:
+            found = world.condition(pool, "Stalled")
+            assert (found.get("status"), found.get("reason")) == ("True", "DrainBlocked"), found
+            status = world.status(pool)
+            [issue] = [each for each in status["issues"] if each["reason"] == "DrainBlocked"]
+            assert f"The PodDisruptionBudget {NAMESPACE}/{pods} allows no eviction now" in issue["message"]
+            assert issue["nodes"] == [ground.first]
+            assert (status["drainingNodes"], status["blockedNodes"], status["failedNodes"]) == (1, 1, 0)
+            return True
+
+        eventually(is_reported, what="the budget in the status", seconds=150)
+
+        def is_counted() -> bool:
+            return world.operator.metric("winpool_upgrade_blocked_nodes", pool=pool, reason="Budget") == 1
+
+        eventually(is_counted, what="the metric, made anew each second")
+        assert world.operator.metric("winpool_upgrade_drain_evictions_total", result="Evicted") == 1
+        world.kubectl("delete", "pdb", "-n", NAMESPACE, pods)
+        eventually(lambda: states(world)[ground.first] == "Upgrading", what="the hand-over", seconds=90)
+        eventually(lambda: world.condition(pool, "Stalled")["status"] == "False", what="nothing stalls it")
         world.delete(pool)
 
 
