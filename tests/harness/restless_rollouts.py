@@ -78,9 +78,7 @@ class KilledError(Exception):
 
 def kernel(revision: int) -> NodeVersions:
     """Return what a node reports that runs ``revision``."""
-    return NodeVersions(
-        kernel=f"10.0.20348.{revision}", kubelet="v1.36.3", runtime="containerd://2.3.0"
-    )
+    return NodeVersions(kernel=f"10.0.20348.{revision}", kubelet="v1.36.3", runtime="containerd://2.3.0")
 
 
 def revision_of(node: Node) -> int:
@@ -436,9 +434,7 @@ class Operator:
         """Learn the answer to an eviction."""
         before = self.answers[eviction.uid]
         times = before.times + 1 if answer is Answer.REFUSED else 0
-        self.answers[eviction.uid] = replace(
-            before, answer=answer, at=self.cluster.clock.now, times=times
-        )
+        self.answers[eviction.uid] = replace(before, answer=answer, at=self.cluster.clock.now, times=times)
 
     def _read(self, decision: Decision) -> None:
         """Begin the lists that a pass asks for; they come later, with what stands now."""
@@ -625,9 +621,7 @@ class Promises:
         held = [each.node for each in decision.status.slots if each.state != SlotState.UNUSED]
         assert len(set(held)) == len(held) <= 64, f"P6: {held}"
 
-    def asked(
-        self, operator: Operator, eviction: Eviction, before: Answered | None, seen: Snapshot
-    ) -> None:
+    def asked(self, operator: Operator, eviction: Eviction, before: Answered | None, seen: Snapshot) -> None:
         """P5: one pod by its UID, one request at a time, within its budget, of a node that is drained."""
         node = next(each for each in seen.nodes if each.name == eviction.node)
         pods = operator.lists[node.uid]
@@ -635,7 +629,9 @@ class Promises:
         assert pod is not None, "P5: a pod that was not listed"
         assert not pod.is_terminating, "P5: a pod that is being deleted"
         assert before is None or before.answer is not Answer.ACCEPTED, "P5: evicted twice"
-        under_way = [each for who, life, each in self.cluster.evictions if (who, life) == (operator, operator.life)]
+        under_way = [
+            each for who, life, each in self.cluster.evictions if (who, life) == (operator, operator.life)
+        ]
         assert eviction.uid not in {each.uid for each in under_way}, "P5: two requests for a pod"
         assert node.unschedulable, "P4: evicted from a node that is not cordoned"
         claim = claim_of(node)

@@ -340,7 +340,9 @@ class Play:
 
     def respec(self, block: dict[str, Any] | None, more: dict[str, Any], *, mode: str = "Active") -> None:
         """Write another spec."""
-        made = rolling_pool(block or {}, more={**more, "validation": dict(self.cluster.validation)}, mode=mode)
+        made = rolling_pool(
+            block or {}, more={**more, "validation": dict(self.cluster.validation)}, mode=mode
+        )
         assert made.spec is not None
         spec = made.spec if block is not None else made.spec.model_copy(update={"upgrade": None})
         pool = edited(self.cluster.pool, spec)
@@ -369,7 +371,9 @@ class Play:
         cluster.is_closed, cluster.can_list, cluster.tolerant = False, True, False
         cluster.guard = GuardState(identity=GUARD)
         cluster.ends = {uid: at or cluster.now for uid, at in cluster.ends.items()}
-        for uid in [uid for uid, pod in cluster.pods.items() if pod.eviction and pod.eviction.tolerates_cordon]:
+        for uid in [
+            uid for uid, pod in cluster.pods.items() if pod.eviction and pod.eviction.tolerates_cordon
+        ]:
             del cluster.pods[uid]
         if not cluster.pool.deleting:
             self.respec(dict(cluster.upgrade), {"os": {**BEHIND, "targetRevision": self.target}})
@@ -459,7 +463,9 @@ class Play:
         if any(each.unschedulable or each.conditions for each in nodes):
             return False
         if cluster.pool.deleting:
-            return not cluster.pool.finalizers and not any("winpool.dev/pool" in each.labels for each in nodes)
+            return not cluster.pool.finalizers and not any(
+                "winpool.dev/pool" in each.labels for each in nodes
+            )
         slots = [each for each in cluster.pool.status.slots if each.state != SlotState.UNUSED]
         return not slots and all(each.labels.get(UPGRADE_STATE_LABEL) == "UpToDate" for each in nodes)
 

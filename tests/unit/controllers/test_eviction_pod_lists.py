@@ -243,7 +243,7 @@ def test_pods_are_compared_again_with_budgets_that_have_changed_and_the_pool_is_
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         after = stage.looks.evictions_of(POOL).pods["uid-of-w00"]
-        assert (before.blocked, after.blocked) == ({"uid-hog"}, frozenset())
+        assert (before.blocked, after.blocked) == (frozenset({"uid-hog"}), frozenset())
         assert [each.allowed for each in after.budgets["uid-hog"]] == [3]
         assert (after.began, after.budgets_began) == (before.began, stage.begun + 1.5)
         assert stage.looked == ["pool"]
@@ -262,7 +262,7 @@ def test_budgets_that_are_older_than_those_of_a_list_replace_nothing() -> None:
             stage.watched = watched
             stage.looks.budgets_changed("pool")
             await asyncio.sleep(1)
-            assert stage.looks.evictions_of(POOL).pods["uid-of-w00"].blocked == {"uid-hog"}
+            assert stage.looks.evictions_of(POOL).pods["uid-of-w00"].blocked == frozenset({"uid-hog"})
 
     on_stage(scene)
 

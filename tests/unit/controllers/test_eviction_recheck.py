@@ -153,7 +153,9 @@ async def a_scene(numbers: Iterable[int] = (0,)) -> AsyncIterator[Scene]:
         yield scene
 
 
-async def sent_after(scene: Scene, meanwhile: Callable[[Scene], None], **how: Any) -> bool:
+async def sent_after(
+    scene: Scene, meanwhile: Callable[[Scene], None], *, eviction: Eviction | None = None, **how: Any
+) -> bool:
     """Decide an eviction, let it wait for a place, and return whether it was sent at last."""
     others = [
         Eviction("shop", f"other-{each}", f"uid-{each}", "w9", "a drain")
@@ -161,7 +163,7 @@ async def sent_after(scene: Scene, meanwhile: Callable[[Scene], None], **how: An
     ]
     busy = asyncio.create_task(scene.lane.run(others))
     await asyncio.sleep(0.1)
-    await scene.perform(scene.eviction(**how))
+    await scene.perform(eviction or scene.eviction(**how))
     await asyncio.sleep(1)
     assert "shop/hog" not in scene.sent, "it waits"
     meanwhile(scene)
@@ -275,8 +277,7 @@ def test_an_eviction_of_a_drain_is_sent_only_while_its_node_is_drained(
             scene.node = replace(scene.node, unschedulable=True, annotations={UPGRADE_ANNOTATION: text})
             scene.change()
             of_drain = Eviction("shop", "hog", "uid-hog", scene.node.name, WHY, drained_uid=scene.node.uid)
-            scene.eviction = lambda: of_drain  # type: ignore[method-assign]
-            assert await sent_after(scene, meanwhile) is is_sent
+            assert await sent_after(scene, meanwhile, eviction=of_drain) is is_sent
 
     run_virtually(play())
 

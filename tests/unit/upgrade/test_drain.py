@@ -775,6 +775,24 @@ def test_the_preflight_names_what_would_block_permanent_first_and_nothing_that_s
     ]
 
 
+@pytest.mark.parametrize(
+    ("room", "budget", "ago", "expected"),
+    [
+        (CLOSED, "shop/web", 59.0, []),
+        (CLOSED, "shop/web", 61.0, [DrainBlock.BUDGET]),
+        (CLOSED, "shop/db", 1.0, [DrainBlock.BUDGET]),
+        (NEVER, "shop/web", 1.0, [DrainBlock.BUDGET]),
+    ],
+    ids=["by a drain", "long ago", "another", "never"],
+)
+def test_a_budget_that_other_drains_use_up_keeps_no_node_from_being_claimed(
+    room: BudgetRoom, budget: str, ago: float, expected: list[DrainBlock]
+) -> None:
+    answers = {"elsewhere": answered(Answer.ACCEPTED, ago=ago, budget=budget)}
+    found = preflight(a_view(web(), rooms={"web": [room]}, answers=answers), a_spec())
+    assert [each.why for each in found] == expected
+
+
 def test_the_preflight_warns_of_no_pod_that_is_leaving_already() -> None:
     leaving = web(sub_paths=3, group="train", is_terminating=True, ends=GONE_AT)
     assert preflight(a_view(leaving), a_spec()) == ()

@@ -78,6 +78,10 @@ UNANSWERED_SECONDS: Final = 60.0
 """How long an eviction without an answer may still be carried out: as long as the API server works on a
 request. After that, a list shows whether it was."""
 
+SHARED_SECONDS: Final = 60.0
+"""How long after an eviction its budget counts as used by our own drains. Most replacements are Ready by then,
+and a node that is passed over waits as long (``states.RESERVED_SECONDS``)."""
+
 _DRAINS: Final = frozenset({UpgradeState.DRAINING, UpgradeState.DRAIN_BLOCKED})
 """The states of a claim in which pods are evicted."""
 
@@ -168,18 +172,27 @@ def drain(
 def preflight(view: DrainView, spec: Drain, *, own_namespace: str = NAMESPACE) -> tuple[Blocker, ...]:
     """Return what would keep the node from being drained, before it is claimed, permanent ones first.
 
-    What can only be foreseen is among it. Without a list of the pods nothing is known and returned, and
-    without budgets in it nothing of them: claim no node by that.
+    What can only be foreseen is among it. A budget that other drains of ours use up now is not: it opens
+    again as soon as their pods are Ready elsewhere, and meanwhile the other pods can leave. Without a list of
+    the pods nothing is known and returned, and without budgets in it nothing of them: claim no node by that.
     """
     if view.pods is None:
         return ()
     found: list[Blocker] = []
+    shared = {each.budget for each in view.answers.values() if each.taken_at > view.read_at - SHARED_SECONDS}
     for each in _leavers(view, view.pods, spec, own_namespace):
-        if each.blocker is not None:
+        if each.blocker is not None and not _waits_for(shared, each.blocker, each.pod, view.pods):
             found.append(each.blocker)
         if each.pod.eviction is not None and not each.pod.is_terminating:
             found += warnings_of(each.pod, each.pod.eviction, view.node)
     return in_order(found)
+
+
+def _waits_for(budgets: set[str], blocker: Blocker, pod: Pod, pods: NodePods) -> bool:
+    """Whether nothing but one of these budgets blocks the pod, and not for ever."""
+    room = _room(pod, pods)
+    is_closed = blocker.why is DrainBlock.BUDGET and not blocker.is_permanent
+    return is_closed and room is not None and room.name in budgets
 
 
 def objection(eviction: Eviction, *, node: Node | None) -> str:
