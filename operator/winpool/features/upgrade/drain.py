@@ -79,8 +79,8 @@ UNANSWERED_SECONDS: Final = 60.0
 request. After that, a list shows whether it was."""
 
 SHARED_SECONDS: Final = 60.0
-"""How long after an eviction its budget counts as used by our own drains. Most replacements are Ready by then,
-and a node that is passed over waits as long (``states.RESERVED_SECONDS``)."""
+"""How long after an eviction its budget counts as used by our own drains. Most replacements are Ready by
+then. A node that is passed over waits as long (``states.RESERVED_SECONDS``)."""
 
 _DRAINS: Final = frozenset({UpgradeState.DRAINING, UpgradeState.DRAIN_BLOCKED})
 """The states of a claim in which pods are evicted."""
