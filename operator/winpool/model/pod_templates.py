@@ -103,6 +103,7 @@ class OpenTemplates:
         self._passed: dict[int, tuple[int, tuple[Toleration, ...]]] = {}
         self._counts: dict[_Key, _Count | None] = {}
         self._groups: dict[tuple[int, Selector], dict[str, _Count]] = {}
+        self._titles: set[str] = set()
         self._kept = 0
         self._kept_of: Counter[str] = Counter()
         self._compared: Counter[str] = Counter()
@@ -141,15 +142,21 @@ class OpenTemplates:
     def _count_of(self, pod: Pod, passed: int) -> _Count | None:
         if pod.template is None or pod.is_static or self._is_exempt(pod.namespace):
             return None
+        is_full = self._kept >= MOST_TEMPLATES or self._kept_of[pod.namespace] >= MOST_OF_NAMESPACE
+        if is_full and title_of(pod) not in self._titles:
+            # It would be left out whatever its template says, and reading that takes longest.
+            self._is_complete = False
+            return None
         selector = pod.template.labels_without_os()
         if selector is None:
             return None
         title = title_of(pod)
         count = self._groups.get((passed, selector), {}).get(title)
         if count is None:
-            if self._kept >= MOST_TEMPLATES or self._kept_of[pod.namespace] >= MOST_OF_NAMESPACE:
+            if is_full:
                 self._is_complete = False
                 return None
+            self._titles.add(title)
             self._kept += 1
             self._kept_of[pod.namespace] += 1
             count = self._groups.setdefault((passed, selector), {})[title] = _Count()
