@@ -25,7 +25,13 @@ from winpool.features.upgrade.claims import (
 )
 from winpool.features.upgrade.plan import PlannedNode
 from winpool.features.upgrade.records import MOST_UNHEALTHY, NodeStep, RolloutResult, unhealthy
-from winpool.features.upgrade.states import RESERVED_SECONDS, RolloutView, States, is_handed_over
+from winpool.features.upgrade.states import (
+    LATE_SECONDS,
+    RESERVED_SECONDS,
+    RolloutView,
+    States,
+    is_handed_over,
+)
 from winpool.model.node import Node, is_available
 from winpool.ownership.desired import Desired
 
@@ -56,6 +62,7 @@ class _Pass:
         moments = [
             *(each.again_at for each in self._states.steps.values()),
             *(each.deadline for each in (*self._states.slots.values(), *self._states.passed_over.values())),
+            *(later(each.since, LATE_SECONDS) for each in self._states.slots.values()),
         ]
         return RolloutResult(
             steps=self._states.steps,
@@ -89,6 +96,9 @@ class _Pass:
             self._states.advance(node, found, slot)
         elif found is None and isinstance(copy, Claim) and is_handed_over(node, copy):
             self._states.advance(node, copy, slot)
+        elif slot.state in BEFORE_HAND_OVER and self._now < later(slot.since, LATE_SECONDS):
+            self._follow_without_slot(node)
+            self._states.slots.setdefault(slot.node, slot)
         elif found is None and slot.state in BEFORE_HAND_OVER:
             self._states.pass_over(slot)
         elif slot.state == SlotState.RESERVED and self._is_same(slot, node):

@@ -97,6 +97,10 @@ closed for longer, and others may go first."""
 PROOF_SECONDS: Final = 30.0
 """How old the list of pods may be by which a node is drained when it is handed over."""
 
+LATE_SECONDS: Final = 15
+"""How long a slot stays of which the status says that its node is claimed, and the node does not: news of a
+node may be late where another operator has claimed it. A watch is late by a second or two."""
+
 UNCORDONS: Final = 1
 """So many times the operator cordons a node again that others uncordon while it drains. Another time is an
 answer: they want the node in service."""
@@ -304,7 +308,8 @@ class States:
     def _claimed(self, node: Node, claim: Claim, slot: Slot) -> None:
         """Cordon a node whose gates are still open, and whose slot is in the status."""
         name = node.name
-        is_secured = any(each.node == name and each.state != SlotState.UNUSED for each in self._view.standing)
+        # One that drops a slot has not seen the claim. Both write the status, and one of them comes too late.
+        is_secured = any(each.node == name and each.state == claim.state for each in self._view.standing)
         if node.unschedulable and not claim.attempts:
             self._give_up(node, claim, slot, "Someone cordoned the node.")
         elif is_secured and name in self._view.open_nodes and self._is_within_budget(name):
