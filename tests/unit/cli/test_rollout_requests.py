@@ -71,10 +71,11 @@ def test_a_pool_without_upgrades_is_not_paused() -> None:
         change_of({"metadata": {"name": "win"}, "spec": {}}, "sre", SRE)
 
 
-class Answers:
+class Answers(Kubectl):
     """Stands for kubectl: gives these answers, one after the other, and remembers what it was asked."""
 
     def __init__(self, *answers: str | KubectlError) -> None:
+        super().__init__()
         self.answers = list(answers)
         self.asked: list[tuple[str, ...]] = []
 
@@ -102,13 +103,13 @@ class Answers:
 )
 def test_the_owner_is_the_user_in_the_letters_that_an_owner_may_have(user: str, owner: str) -> None:
     answer = json.dumps({"status": {"userInfo": {"username": user}}})
-    assert owner_of(Answers(answer), None) == owner  # type: ignore[arg-type] - it stands for one
-    assert owner_of(Answers(), "sre") == "sre"  # type: ignore[arg-type] - it stands for one
+    assert owner_of(Answers(answer), None) == owner
+    assert owner_of(Answers(), "sre") == "sre"
 
 
 def test_where_the_user_is_not_known_the_plugin_is_the_owner() -> None:
     unknown = KubectlError('error: unknown command "whoami"')
-    assert owner_of(Answers(unknown), None) == MANAGER  # type: ignore[arg-type] - it stands for one
+    assert owner_of(Answers(unknown), None) == MANAGER
 
 
 def test_a_change_that_others_were_quicker_than_is_made_again_from_what_is_there() -> None:
@@ -116,8 +117,8 @@ def test_a_change_that_others_were_quicker_than_is_made_again_from_what_is_there
     before, after = json.dumps(a_pool()), json.dumps(a_pool(JANE))
     done = json.dumps(a_pool(JANE, SRE))
     kubectl = Answers(before, refused, after, done)
-    assert request(kubectl, "win", "sre", SRE) == a_pool(JANE, SRE)  # type: ignore[arg-type] - it stands for one
+    assert request(kubectl, "win", "sre", SRE) == a_pool(JANE, SRE)
     assert json.loads(kubectl.asked[-1][-1]) == [{"op": "add", "path": f"{PATH}/-", "value": SRE}]
-    kubectl = Answers(*[before, refused] * 3)
+    kubectl = Answers(before, refused, before, refused, before, refused)
     with pytest.raises(KubectlError, match="The request is invalid"):
-        request(kubectl, "win", "sre", SRE)  # type: ignore[arg-type] - it stands for one
+        request(kubectl, "win", "sre", SRE)

@@ -255,7 +255,7 @@ class States:
             self.let_go(node, claim, why)
 
     def let_go(self, node: Node, claim: Claim, why: str = "The operator upgrades no nodes now.") -> None:
-        """End a claim in one patch, with the cordon and all that the operator has put on the node for it."""
+        """End a claim in one patch, with the cordon and all else that the operator has added for it."""
         said = f"{why} The claim {claim.claim} ends."
         self.steps[node.name] = NodeStep(node, None, _GIVEN_UP, UpgradeState.GATED, said)
 
