@@ -8,25 +8,20 @@ newest state fails. ``Promises`` judges each write by what stands, and never by 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Final
 
-from harness.builders import GUARD, NOON, RED, Nodes, a_snapshot, a_survey, deleted, edited, with_status
+from harness.builders import GUARD, NOON, RED, Nodes, a_snapshot, a_survey, with_status
 from harness.clock import Seconds
 from harness.evicting import a_pod
 from harness.rollout_world import CONDITIONS, goes, replace_pod, rolling_pool
 from harness.upgrade_feature import DAY, HOUR, settled_node
 from harness.writes import patched
 from winpool.api.keys import (
-    HOLD_ANNOTATION,
     PREFIX,
-    UPGRADE_ANNOTATION,
-    UPGRADE_DONE_ANNOTATION,
-    UPGRADE_REQUESTED_ANNOTATION,
-    UPGRADE_RETRY_ANNOTATION,
     UPGRADE_STATE_LABEL,
 )
 from winpool.api.node_keys import BORROWED_ANNOTATIONS

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
 from harness.builders import GUARD, RED, deleted, edited
 from harness.restless_rollouts import (
-    HANDED_OVER,
-    IN_WORK,
     Cluster,
     KilledError,
     Operator,
@@ -460,13 +457,15 @@ class Play:
         if cluster.machines:
             return False
         nodes = cluster.nodes.values()
-        if any(each.unschedulable or each.conditions for each in nodes):
+        if any(each.unschedulable for each in nodes):
             return False
         if cluster.pool.deleting:
             return not cluster.pool.finalizers and not any(
                 "winpool.dev/pool" in each.labels for each in nodes
             )
         slots = [each for each in cluster.pool.status.slots if each.state != SlotState.UNUSED]
+        if any(each.conditions for each in nodes):
+            return False
         return not slots and all(each.labels.get(UPGRADE_STATE_LABEL) == "UpToDate" for each in nodes)
 
 

@@ -27,7 +27,7 @@ def test_a_node_is_validated_once_a_pod_has_a_sandbox_since_the_restart() -> Non
     """Rule 25: a kubelet is Ready while networks of Windows may still be missing."""
     world = a_world(1)
     agent = replace_pod(a_pod("cni"), node="w1", uid="cni", controller_kind="DaemonSet", is_ready=True)
-    before = world.now
+    before = world.now - 60 * MINUTE
     world.pods["w1"] = [with_sandbox(agent, before)]
     for _ in range(30):
         world.upgrade_all(rounds=1)

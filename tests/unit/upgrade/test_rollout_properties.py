@@ -1,7 +1,7 @@
-"""Whatever goes wrong while nodes are upgraded: what is promised holds after each write, and all comes to an end.
+"""Whatever goes wrong while nodes are upgraded: what is promised holds after each write, and all ends.
 
-WINPOOL_WORLDS says how many worlds there are, four for each, and WINPOOL_FIRST_WORLD with which to begin: each
-is made from its own number, so that one that fails is played again alone.
+There is a world for every four of WINPOOL_WORLDS, and WINPOOL_FIRST_WORLD says with which to begin: each is
+made from its own number, so that one that fails is played again alone.
 """
 
 from __future__ import annotations
