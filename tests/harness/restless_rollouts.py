@@ -113,7 +113,7 @@ class Cluster:
     """Each volume with its node and its pod."""
     is_closed: bool = False
     """Whether the budget lets no pod go."""
-    guard: GuardState = GuardState(identity=GUARD)
+    guard: GuardState = field(default_factory=lambda: GuardState(identity=GUARD))
     can_list: bool = True
     tolerant: bool = False
     """Whether pods come that tolerate a cordon."""
@@ -202,7 +202,7 @@ class Cluster:
         if self.evictions and self.now - self.asked_at > timedelta(seconds=20):
             self.answer()  # the API server works on no request for longer
         self.absent = {uid: at for uid, at in self.absent.items() if at > self.now}
-        self.volumes = {pv: at for pv, at in self.volumes.items() if at[1] in self.pods or self._stays(pv)}
+        self.volumes = {pv: at for pv, at in self.volumes.items() if at[1] in self.pods or self._stays()}
         for name, (at, revision) in [*self.machines.items()]:
             if at > self.now:
                 continue
@@ -213,7 +213,7 @@ class Cluster:
             else:
                 self.turn(name, ready="True", ready_since=self.now, versions=kernel(revision))
 
-    def _stays(self, volume: str) -> bool:
+    def _stays(self) -> bool:
         return self.chance.random() < 0.7
 
     # The API server

@@ -101,17 +101,19 @@ def test_a_pod_that_comes_to_a_drained_node_gives_the_drain_no_other_deadline() 
     cluster, operator = a_cluster()
     run(cluster, operator, "Draining")
     deadline = a_claim(cluster).deadline
-    cluster._stays = lambda _: True  # type: ignore[method-assign]
+    cluster._stays = lambda: True  # type: ignore[method-assign]
     cluster.volumes["pv"] = ("w1", "a pod of before")
     run(cluster, operator, "Drained")
     cluster.fill("w1", 1)
+    cluster.pass_time(35)
+    cluster.volumes.clear()
     run(cluster, operator, "Draining")
     assert a_claim(cluster).deadline == deadline
 
 
 def test_a_node_whose_volumes_detach_late_is_handed_over_then() -> None:
     cluster, operator = a_cluster()
-    cluster._stays = lambda _: True  # type: ignore[method-assign]
+    cluster._stays = lambda: True  # type: ignore[method-assign]
     run(cluster, operator, "Draining")
     cluster.volumes["pv"] = ("w1", "a pod of before")
     run(cluster, operator, "DrainBlocked")

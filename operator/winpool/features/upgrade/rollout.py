@@ -102,12 +102,15 @@ class _Pass:
         elif found is None and slot.state in BEFORE_HAND_OVER:
             self._states.pass_over(slot)
         elif slot.state == SlotState.RESERVED and self._is_same(slot, node):
-            attempts = 0
-            if isinstance(found, Claim):
-                attempts = found.attempts
-                self._states.stay(node, found)
-            if node.name not in self._states.slots:
-                self._states.reserved(node, slot, self._states.new_claim(node, slot.since, attempts=attempts))
+            self._claim(node, found if isinstance(found, Claim) else None, slot)
+
+    def _claim(self, node: Node, failed: Claim | None, slot: Slot) -> None:
+        """Claim a node by its slot; one that has failed stays as it is until then."""
+        if failed is not None:
+            self._states.stay(node, failed)
+        if node.name not in self._states.slots:
+            attempts = failed.attempts if failed else 0
+            self._states.reserved(node, slot, self._states.new_claim(node, slot.since, attempts=attempts))
 
     def _of_gone(self, slot: Slot, copy: object) -> Slot | None:
         """Return the slot of a node that does not exist: kept to the deadline once it was handed over.
