@@ -22,7 +22,7 @@ from winpool.cli.kubectl import NotAskedError, decoded
 from winpool.cli.upgrades import Cluster, Evidence, Judged, read_budgets
 from winpool.features.upgrade.claims import BEFORE_HAND_OVER, ENDED_BADLY, Claim, claim_of
 from winpool.features.upgrade.drain import DrainProgress, DrainView, drain, preflight
-from winpool.features.upgrade.states import VOLUMES
+from winpool.features.upgrade.records import VOLUMES
 from winpool.kube.pods import decode_pod_page, node_request
 from winpool.kube.volume_attachments import ATTACHMENTS_PATH, decode_attachments
 from winpool.kube.workloads import LISTINGS

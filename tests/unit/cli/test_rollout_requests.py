@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from winpool.cli.kubectl import KubectlError
+from winpool.cli.kubectl import Kubectl, KubectlError
 from winpool.cli.parsing import EndError
 from winpool.cli.rollout_requests import MANAGER, change_of, owner_of, request
 
@@ -86,7 +86,7 @@ class Answers(Kubectl):
             raise answer
         return answer.encode()
 
-    def get(self, path: str) -> bytes:
+    def get(self, path: str, **_: str) -> bytes:
         return self.run("get", path)
 
 

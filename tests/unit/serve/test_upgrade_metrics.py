@@ -55,7 +55,7 @@ def served(overview: UpgradeOverview | None, *findings: Finding, of: Snapshot | 
 
 def test_nodes_are_counted_by_what_is_known_of_them() -> None:
     overview = an_overview(due("w1"), due("w2", closed(Gate.IMAGES)), up_to_date=3, unknown=("w5",))
-    states = dict.fromkeys(((each,) for each in UpgradeState), 0)
+    states: dict[tuple[str, ...], int] = {(each,): 0 for each in UpgradeState}
     states |= {("UpToDate",): 3, ("Required",): 1, ("Gated",): 1, ("Unknown",): 1}
     assert served(overview)["nodes"] == states
     shut = replace(overview, gates=(closed(Gate.BUDGET),))
