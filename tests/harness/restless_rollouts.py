@@ -152,7 +152,8 @@ class Cluster:
             uid = f"pod-{self.made}"
             tolerates = self.tolerant and self.chance.random() < 0.3
             pod = a_pod(
-                uid, uid=uid, node=name, controller="web", is_ready=True, created=self.now,
+                uid, uid=uid, node=name, controller="web", is_ready=True,
+                created=self.now, sandboxed=self.now,
                 tolerates_cordon=tolerates,
             )  # fmt: skip
             self.pods[uid] = pod
