@@ -604,7 +604,8 @@ class Promises:
         ours = {
             each.name
             for each in self.cluster.nodes.values()
-            if each.unschedulable and isinstance(record := record_of(each), Record) and record.unschedulable
+            if is_selected(each) and each.unschedulable
+            if isinstance(record := record_of(each), Record) and record.unschedulable
         }
         assert seen.pool.spec is not None
         assert seen.pool.spec.upgrade is not None
