@@ -1,6 +1,6 @@
 """Whatever goes wrong while nodes are upgraded: what is promised holds after each write, and all ends.
 
-There is a world for every sixteen of WINPOOL_WORLDS, and WINPOOL_FIRST_WORLD says with which to begin: each is
+There is a world for every sixteen of WINPOOL_WORLDS. WINPOOL_FIRST_WORLD says with which to begin: each is
 made from its own number, so that one that fails is played again alone.
 """
 
