@@ -130,7 +130,7 @@ class CountedPods:
     """Pods or containers by their controllers: the titles with the most, the most first; ``count`` is of all.
 
     A title is kind, namespace and name: "Deployment shop/web". ``is_complete`` is False where some were left
-    out, since there are more different ones than are distinguished: there may be more.
+    out or not judged, since there are more different ones than are distinguished: there may be more.
     """
 
     worst: tuple[tuple[str, int], ...] = ()

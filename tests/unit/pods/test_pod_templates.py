@@ -282,6 +282,25 @@ def test_what_is_told_apart_and_kept_is_bounded(monkeypatch: pytest.MonkeyPatch)
     assert len(found.unselected.worst) == len(found.unlimited.worst) == pod_templates.TITLES_KEPT
 
 
+def test_where_all_places_are_taken_only_templates_of_known_controllers_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pod_templates, "MOST_TEMPLATES", 20)
+    read: list[str] = []
+    of_pod = PodAsListed.labels_without_os
+
+    def counting(pod: PodAsListed) -> tuple[tuple[str, str], ...] | None:
+        read.append(pod.metadata.name)
+        return of_pod(pod)
+
+    monkeypatch.setattr(PodAsListed, "labels_without_os", counting)
+    again = a_pod_object("pod-new", owner=("StatefulSet", "db-07"), labels={"controller-revision-hash": "2"})
+    pods = [a_pod_object(f"pod-{each}", owner=("StatefulSet", f"db-{each:02}")) for each in range(50)]
+    found = unselected(*pods, again)
+    assert read == [*(f"pod-{each}" for each in range(20)), "pod-new"]
+    assert (found.worst[0], found.count, found.is_complete) == (("StatefulSet shop/db-07", 2), 21, False)
+
+
 def in_turn(*seconds: int) -> list[Object]:
     wait = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
     return [{**wait, "tolerationSeconds": each} for each in seconds]
