@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, Final
 
 import pytest
@@ -102,7 +103,9 @@ def test_nodes_are_upgraded_one_after_the_other(world: World) -> None:
         for node in world.nodes().values():
             assert not node["spec"].get("unschedulable")
         # The watch of budgets stays for a minute, since a next node would need it.
-        eventually(lambda: world.status(pool)["observedGeneration"], what="the last status")
+        eventually(
+            lambda: world.writes(since=world.now() - timedelta(seconds=3)) == [], what="the last event is out"
+        )
         version, start = world.get("wnp", pool)["metadata"]["resourceVersion"], world.now()
         holds(lambda: world.operator.running, seconds=SILENT_SECONDS, every=1)
         assert world.writes(since=start) == []
@@ -150,6 +153,13 @@ def test_a_budget_that_closes_in_mid_drain_is_reported_until_it_is_freed(world: 
         world.kubectl("delete", "pdb", "-n", NAMESPACE, pods)
         eventually(lambda: states(world)[ground.first] == "Upgrading", what="the hand-over", seconds=90)
         eventually(lambda: world.condition(pool, "Stalled")["status"] == "False", what="nothing stalls it")
+        actor = actor_of(ground)
+
+        def is_back() -> bool:
+            actor.look()
+            return states(world)[ground.first] == "UpToDate"
+
+        eventually(is_back, what="the node back: a deletion would wait for it", seconds=120, every=1)
         world.delete(pool)
 
 

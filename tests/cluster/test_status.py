@@ -159,7 +159,7 @@ def test_kubectl_get_shows_seven_columns_within_80_characters(world: World) -> N
     [header, row] = world.kubectl("get", "wnp", pool, "-o", "wide").splitlines()
     shown = dict(zip(header.split(), row.split(), strict=True))
     added = ("MODE", "AVAILABLE", "SUPPORTED", "ISSUES", "BLOCKED", "PRESSURED")
-    assert tuple(shown[column] for column in added) == ("Active", "3", "True", "0", "0")
+    assert tuple(shown[column] for column in added) == ("Active", "3", "True", "0", "0", "0")
     selected = world.kubectl(
         "get", "wnp", "--field-selector", "spec.os.version=2022,spec.mode=Active", "-o", "name"
     )

@@ -248,7 +248,9 @@ class States:
             self.slots[node.name] = slot.model_copy(update={"claim": ""})
             self.steps[node.name] = NodeStep(node, claim, desired, claim.state, why)
             return
-        self.slots[node.name] = slot
+        # With all of the pool it is no fault of the node, which may be claimed again at once.
+        is_of_pool = {"state": SlotState.WITHDRAWN} if self._view.gives_up else {}
+        self.slots[node.name] = slot.model_copy(update=is_of_pool)
         if any(each.type in _CONDITIONS for each in node.conditions):
             self.steps[node.name] = NodeStep(node, claim, replace(desired, conditions=()), claim.state, why)
         else:
