@@ -142,8 +142,9 @@ class OpenTemplates:
     def _count_of(self, pod: Pod, passed: int) -> _Count | None:
         if pod.template is None or pod.is_static or self._is_exempt(pod.namespace):
             return None
-        is_full = self._kept >= MOST_TEMPLATES or self._kept_of[pod.namespace] >= MOST_OF_NAMESPACE
-        if is_full and title_of(pod) not in self._titles:
+        kept = self._kept_of[pod.namespace]
+        is_full = self._kept >= MOST_TEMPLATES or kept >= MOST_OF_NAMESPACE
+        if is_full and not (kept and title_of(pod) in self._titles):
             # It would be left out whatever its template says, and reading that takes longest.
             self._is_complete = False
             return None
