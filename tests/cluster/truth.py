@@ -50,7 +50,12 @@ STATES: Final = (
     "SystemicPressure",
     "TaintsHeld",
     "ValidationTimedOut",
+    "UpgradeFailed",
+    "DrainBlocked",
+    "NodesUnhealthy",
+    "SettleTimedOut",
     "PodListFailing",
+    "UpgradeInProgress",
     "RolloutInProgress",
     "ValidatingNodes",
     "NodesUnderPressure",
@@ -66,6 +71,14 @@ STATES: Final = (
 """What STATE may say, the worst first."""
 OF_MEMORY: Final = ("SystemicPressure", "NodesUnderPressure")
 """Those that need kubelets with memory: ``test_memory_standing_aside`` has their scenes."""
+OF_ROLLOUTS: Final = (
+    "UpgradeFailed",
+    "DrainBlocked",
+    "NodesUnhealthy",
+    "SettleTimedOut",
+    "UpgradeInProgress",
+)
+"""Those that need a rollout: ``test_rollout`` and ``unit/status/test_rollout_report.py`` have their scenes."""
 NOT_READY: Final = frozenset(STATES[: STATES.index("Paused")])
 """The states in which Ready is False."""
 WIDTH: Final = 80
