@@ -78,7 +78,7 @@ OF_ROLLOUTS: Final = (
     "SettleTimedOut",
     "UpgradeInProgress",
 )
-"""Those that need a rollout: ``test_rollout`` and ``unit/status/test_rollout_report.py`` have their scenes."""
+"""Those that need a rollout: ``test_rollout`` and ``test_rollout_report`` have their scenes."""
 NOT_READY: Final = frozenset(STATES[: STATES.index("Paused")])
 """The states in which Ready is False."""
 WIDTH: Final = 80
