@@ -44,6 +44,7 @@ MAY_BE_SILENT: Final = {
     ),
     "kubectl get pods -A --field-selector status.phase=Pending": "all pods have their node",
     "kubectl get pods -A --field-selector=status.phase=Pending": "all pods have their node",
+    "kubectl get pdb -A": "the pods of these tests have no budget",
     'kubectl get wnp win-2022 -o jsonpath=\'{range .status.conditions[?(@.type=="MemoryHealthy")]}{.reason}'
     '{": "}{.message}{"\\n"}{end}\'': "the pool watches no memory",
     "kubectl get wnp win-2022 -o jsonpath='{.spec.memoryPressure.eviction.maxPressuredNodes}{\"\\n\"}'": (
