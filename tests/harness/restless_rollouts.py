@@ -61,7 +61,7 @@ NEXT: Final[Mapping[str, frozenset[str]]] = {
     "Validating": frozenset({"Soaking", "Failed"}),
     "Soaking": frozenset({"UpToDate", "Failed"}),
     "Failed": frozenset({"Validating", "Claimed"}),
-    "Quarantined": frozenset({"Claimed"}),
+    "Quarantined": frozenset({"Claimed", "Validating"}),
     GONE: frozenset({"Claimed", "Quarantined"}),
 }
 """The table of states of the issue."""

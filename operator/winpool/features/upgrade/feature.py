@@ -186,7 +186,12 @@ def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions
             block=None,
             nodes=claimed,
             others={node.uid for node in snapshot.nodes},
-            standing=[each for each in snapshot.pool.status.slots if each.node in claimed],
+            # No node is claimed any more, also not one that has failed and had its turn.
+            standing=[
+                each
+                for each in snapshot.pool.status.slots
+                if each.node in claimed and each.state != SlotState.RESERVED
+            ],
             waiting=(),
             due={},
             unknown=(),
