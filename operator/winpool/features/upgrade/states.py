@@ -65,6 +65,7 @@ from winpool.features.upgrade.plan import PlannedNode, Turn
 from winpool.features.upgrade.records import VOLUMES, NodeStep
 from winpool.features.upgrade.settle import (
     OLDEST_SECONDS,
+    Baseline,
     Settled,
     baseline_of,
     decode_baseline,
@@ -520,7 +521,8 @@ class States:
             if each.claim is not None and each.claim.drained_at is not None
         ]
         return settled(
-            merge(decode_baseline(claim.baseline), others),
+            # A claim that someone has damaged had another one before; a person has asked to continue.
+            merge(decode_baseline(claim.baseline) if claim.baseline else Baseline(), others),
             self._view.rollout.workloads,
             last_eviction=claim.drained_at or claim.since,
             now=self._now,
