@@ -185,6 +185,7 @@ class States:
     def __init__(self, view: RolloutView) -> None:
         self._view = view
         self._now = view.now
+        self._second = view.now.replace(microsecond=0)  # as times are written
         self.slots: dict[str, Slot] = {}
         self.steps: dict[str, NodeStep] = {}
         self.passed_over: dict[str, Slot] = {}
@@ -329,7 +330,7 @@ class States:
             said = "The operator lists pods and their controllers."
             self._put(node, claim, said=said, looks=not is_fresh, wants_workloads=not is_known)
         else:
-            cordoned = self._now.replace(microsecond=0)
+            cordoned = self._second
             self._move(
                 node,
                 claim,
@@ -352,9 +353,7 @@ class States:
         """Evict what has to go, until a list that began after the cordon has nothing left."""
         if not node.unschedulable:
             count = claim.uncordons + 1
-            again = msgspec.structs.replace(
-                claim, uncordons=count, cordoned_at=self._now.replace(microsecond=0)
-            )
+            again = msgspec.structs.replace(claim, uncordons=count, cordoned_at=self._second)
             self._put(
                 node,
                 again,
@@ -372,7 +371,7 @@ class States:
                 seconds=claim.limits.volumes,
                 said=said,
                 reason="",
-                drained_at=self._now.replace(microsecond=0),
+                drained_at=self._second,
             )
         elif claim.passed(self._now):
             self._time_out(node, claim, slot, progress)
@@ -408,7 +407,7 @@ class States:
                 until=claim.drain_until,
                 said="A pod is on the node again that has to leave.",
                 uncordons=claim.uncordons + (not node.unschedulable),
-                cordoned_at=self._now.replace(microsecond=0),
+                cordoned_at=self._second,
             )
             return
         if not self._are_detached(node, claim):
@@ -440,7 +439,7 @@ class States:
                 seconds=claim.limits.rejoin,
                 said="The machine restarted." if has_restarted else "The actor says that it is done.",
                 is_done=is_done,
-                restarted_at=self._now.replace(microsecond=0) if has_restarted else None,
+                restarted_at=self._second if has_restarted else None,
             )
         elif claim.passed(self._now):
             self._fail(node, claim, "the machine did not restart in time, and no one said that it is done")
@@ -493,7 +492,7 @@ class States:
             return
         is_back = is_available(node) and self._view.runs(node, claim.target)
         if is_back and self._now >= soaked and found.is_settled:
-            done = Done(claim.target, self._now.replace(microsecond=0))
+            done = Done(claim.target, self._second)
             desired = Desired(
                 labels={UPGRADE_STATE_LABEL: UpgradeState.UP_TO_DATE},
                 annotations={UPGRADE_ANNOTATION: text_of(done), **_served(node, claim)},
@@ -707,7 +706,7 @@ class States:
             claim=name_of_claim(node, began),
             target=view.target,
             state=UpgradeState.CLAIMED,
-            since=self._now.replace(microsecond=0),
+            since=self._second,
             deadline=self._in(CLAIMED_SECONDS),
             before=Machine.of(node),
             limits=limits_of(view.spec, is_canary=place is not None and place.turn is Turn.CANARY),
@@ -719,7 +718,7 @@ class States:
         )
 
     def _in(self, seconds: float) -> datetime:
-        return later(self._now.replace(microsecond=0), seconds)
+        return later(self._second, seconds)
 
 
 _GIVEN_UP: Final = Desired(
