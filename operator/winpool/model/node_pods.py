@@ -46,6 +46,10 @@ class NodePods:
         """Return the pod with that UID; None where the node has none."""
         return next((each for each in self.pods if each.uid == uid), None)
 
+    def is_young(self, read_at: float, seconds: float) -> bool:
+        """Whether the list began at most ``seconds`` before ``read_at``, by the clock of ``began``."""
+        return 0 <= read_at - self.began <= seconds
+
 
 @dataclass(frozen=True, slots=True)
 class PodListRequest:

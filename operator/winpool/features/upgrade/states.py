@@ -21,9 +21,8 @@ from the copy in the first pass that sees it.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -38,8 +37,6 @@ from winpool.api.keys import (
     UPGRADE_RETRY_ANNOTATION,
     UPGRADE_STATE_LABEL,
 )
-from winpool.api.node_keys import BORROWED_ANNOTATIONS
-from winpool.api.selector import NodeAgents, NodeValidation
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.status import Slot, SlotState
 from winpool.api.text import later
@@ -60,7 +57,8 @@ from winpool.features.upgrade.claims import (
     read,
     text_of,
 )
-from winpool.features.upgrade.drain import FOLLOWED_SECONDS, DrainProgress, DrainView, drain, preflight
+from winpool.features.upgrade.drain import DrainProgress, DrainView, drain, preflight
+from winpool.features.upgrade.marks import CONDITIONS, GIVEN_UP, desired_of, digest, served
 from winpool.features.upgrade.plan import PlannedNode, Turn
 from winpool.features.upgrade.records import VOLUMES, NodeStep
 from winpool.features.upgrade.settle import (
@@ -73,12 +71,11 @@ from winpool.features.upgrade.settle import (
     merge,
     settled,
 )
-from winpool.model.node import Node, NodeCondition, is_available, is_held
+from winpool.features.upgrade.validation import PROOF_SECONDS, is_ready_for, ready_at, validation_of
+from winpool.model.node import Node, is_available, is_held
 from winpool.model.node_pods import KnownEvictions, NodePods, PodListRequest
-from winpool.model.pods import Pod
 from winpool.model.rollout import KnownRollout
-from winpool.ownership.desired import KEEP, Desired, DesiredValue, Keep
-from winpool.ownership.selection import selects
+from winpool.ownership.desired import KEEP, Desired
 
 RESERVED_SECONDS: Final = 60.0
 """How long a slot waits for its claim: a few lists of pods, of which one may fail."""
@@ -95,9 +92,6 @@ CLAIMED_SECONDS: Final = 300.0
 """How long a node stays claimed without being cordoned: gates that close when its turn has come usually stay
 closed for longer, and others may go first."""
 
-PROOF_SECONDS: Final = 30.0
-"""How old the list of pods may be by which a node is drained when it is handed over."""
-
 LATE_SECONDS: Final = 15
 """How long a slot stays of which the status says that its node is claimed, and the node does not: news of a
 node may be late where another operator has claimed it. A watch is late by a second or two."""
@@ -109,22 +103,6 @@ answer: they want the node in service."""
 FIRST_RETRY_SECONDS: Final = 120.0
 LAST_RETRY_SECONDS: Final = 86400.0
 """Between an upgrade that failed and the next: twice as long each time, up to a day."""
-
-_CONDITIONS: Final = {
-    "DrainInProgress": "The operator evicts the pods of the node to upgrade its machine.",
-    "Drained": "No pod is left on the node that has to leave before its machine is upgraded.",
-    "MaintenanceInProgress": "The node is handed over to the actor that upgrades its machine.",
-}
-"""Of KEP-5683, which others may write as well. They are derived from the claim, and never read back.
-https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/5683-specialized-lifecycle-management"""
-
-_IN_STATE: Final[Mapping[UpgradeState, tuple[str, ...]]] = {
-    UpgradeState.DRAINING: ("DrainInProgress",),
-    UpgradeState.DRAIN_BLOCKED: ("DrainInProgress",),
-    UpgradeState.DRAINED: ("Drained",),
-    UpgradeState.UPGRADING: ("Drained", "MaintenanceInProgress"),
-    UpgradeState.REJOINING: ("Drained", "MaintenanceInProgress"),
-}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,15 +142,6 @@ REASON_LENGTH: Final = 512
 """Characters of the reason in a claim: a few sentences."""
 
 WITH_ACTOR: Final = "The actor has to upgrade the machine: the node is cordoned, drained and handed over."
-
-_CORDON: Final[Mapping[UpgradeState, bool | Keep | None]] = {
-    UpgradeState.CLAIMED: KEEP,
-    UpgradeState.VALIDATING: KEEP,
-    UpgradeState.SOAKING: None,
-    UpgradeState.FAILED: KEEP,
-    UpgradeState.QUARANTINED: KEEP,
-}
-"""What is wanted of the cordon; True in all other states."""
 
 
 class States:
@@ -245,7 +214,7 @@ class States:
         The copy of a claim in the slot goes before the patch. Otherwise a crash between the two would hand
         the node over.
         """
-        desired = replace(_desired(claim), unschedulable=KEEP)
+        desired = replace(desired_of(claim), unschedulable=KEEP)
         if slot.claim and any(each.node == node.name and each.claim for each in self._view.standing):
             self.slots[node.name] = slot.model_copy(update={"claim": ""})
             self.steps[node.name] = NodeStep(node, claim, desired, claim.state, why)
@@ -253,7 +222,7 @@ class States:
         # With all of the pool it is no fault of the node, which may be claimed again at once.
         is_of_pool = {"state": SlotState.WITHDRAWN} if self._view.gives_up else {}
         self.slots[node.name] = slot.model_copy(update=is_of_pool)
-        if any(each.type in _CONDITIONS for each in node.conditions):
+        if any(each.type in CONDITIONS for each in node.conditions):
             self.steps[node.name] = NodeStep(node, claim, replace(desired, conditions=()), claim.state, why)
         else:
             self.let_go(node, claim, why)
@@ -261,7 +230,7 @@ class States:
     def let_go(self, node: Node, claim: Claim, why: str = "The operator upgrades no nodes now.") -> None:
         """End a claim in one patch, with the cordon and all else that the operator has added for it."""
         said = f"{why} The claim {claim.claim} ends."
-        self.steps[node.name] = NodeStep(node, None, _GIVEN_UP, UpgradeState.GATED, said)
+        self.steps[node.name] = NodeStep(node, None, GIVEN_UP, UpgradeState.GATED, said)
 
     def reserved(self, node: Node, slot: Slot, claim: Claim) -> None:
         """Claim a node that has a slot, once its own pods say that it can be drained now."""
@@ -269,7 +238,11 @@ class States:
             return
         self.slots[node.name] = slot
         pods = self._pods(node)
-        if pods is None or pods.started < slot.since or not self._is_young(pods, LOOK_SECONDS):
+        if (
+            pods is None
+            or pods.started < slot.since
+            or not pods.is_young(self._view.known.read_at, LOOK_SECONDS)
+        ):
             self.looks.append(PodListRequest(node, with_budgets=True))
             return
         assert self._view.block is not None
@@ -284,7 +257,7 @@ class States:
             del self.slots[node.name]
             self.pass_over(slot, RESERVED_SECONDS)
             return
-        self.steps[node.name] = NodeStep(node, claim, _desired(claim), claim.state, "The node is claimed.")
+        self.steps[node.name] = NodeStep(node, claim, desired_of(claim), claim.state, "The node is claimed.")
 
     def _shares_a_workload(self, node: Node, pods: NodePods) -> bool:
         """Whether nodes in work have pods of a controller that no budget protects, and other nodes are free.
@@ -324,7 +297,7 @@ class States:
     def _cordon(self, node: Node, claim: Claim) -> None:
         """Begin the drain, once it is known what was Ready before it."""
         pods, workloads = self._pods(node), self._view.rollout.workloads
-        is_fresh = pods is not None and self._is_young(pods, PROOF_SECONDS)
+        is_fresh = pods is not None and pods.is_young(self._view.known.read_at, PROOF_SECONDS)
         is_known = workloads is not None and self._now <= later(workloads.started, OLDEST_SECONDS)
         if pods is None or workloads is None or not (is_fresh and is_known):
             said = "The operator lists pods and their controllers."
@@ -453,7 +426,7 @@ class States:
             self._validate(node, claim)
         elif claim.passed(self._now):
             self._fail(node, claim, "the node was not Ready at the target in time")
-        elif is_done and claim.restarted_at and self._is_ready_for(node, claim.limits.ready):
+        elif is_done and claim.restarted_at and is_ready_for(node, claim.limits.ready, now=self._now):
             self._fail(node, claim, "the actor says that it is done, and the node does not run the target")
         else:
             self._put(
@@ -461,15 +434,16 @@ class States:
                 msgspec.structs.replace(claim, is_done=is_done),
                 slot_of=claim,
                 said="It has to be Ready at the target. A kubelet reports the revision of its own start.",
-                again_at=_ready_at(node, claim) if is_done else None,
+                again_at=ready_at(node, claim) if is_done else None,
             )
 
     def _validating(self, node: Node, claim: Claim) -> None:
         """Wait until the node passes validation and our conditions are gone."""
-        missing, look, again = self._not_valid_because(node, claim)
+        lacks = validation_of(node, claim, self._view.spec.validation, self._view.known, now=self._now)
+        missing = lacks.missing
         if not missing and not self._view.runs(node, claim.target):
             missing = "the target"
-        if not missing and not any(each.type in _CONDITIONS for each in node.conditions):
+        if not missing and not any(each.type in CONDITIONS for each in node.conditions):
             self._move(
                 node,
                 claim,
@@ -481,7 +455,7 @@ class States:
             self._fail(node, claim, f"the node did not pass validation in time: {missing}")
         else:
             said = f"The node has to show: {missing}." if missing else ""
-            self._put(node, claim, said=said, looks=look, again_at=again)
+            self._put(node, claim, said=said, looks=lacks.looks, again_at=lacks.again_at)
 
     def _soaking(self, node: Node, claim: Claim) -> None:
         """End the claim of a node that stayed healthy, once what it lost is back elsewhere."""
@@ -495,7 +469,7 @@ class States:
             done = Done(claim.target, self._second)
             desired = Desired(
                 labels={UPGRADE_STATE_LABEL: UpgradeState.UP_TO_DATE},
-                annotations={UPGRADE_ANNOTATION: text_of(done), **_served(node, claim)},
+                annotations={UPGRADE_ANNOTATION: text_of(done), **served(node, claim)},
             )
             self.slots[node.name] = self._slot_of(node, claim)
             self.steps[node.name] = NodeStep(node, None, desired, UpgradeState.UP_TO_DATE)
@@ -540,7 +514,7 @@ class States:
         is_other = claim.state is UpgradeState.FAILED and claim.target != self._view.target
         if (is_asked or is_other) and not claim.is_retried:
             claim = msgspec.structs.replace(claim, is_retried=True)
-        desired = _desired(claim)
+        desired = desired_of(claim)
         if is_asked:
             annotations = {**desired.annotations, UPGRADE_RETRY_ANNOTATION: None}
             desired = replace(desired, annotations=annotations)
@@ -604,12 +578,12 @@ class States:
         if progress is not None:
             looks = looks or (progress.list_at is not None and progress.list_at <= self._now)
             moments.append(progress.list_at)
-        desired = _desired(claim)
+        desired = desired_of(claim)
         watched = frozenset(each.uid for each in progress.leaving) if progress else frozenset()
         self.steps[name] = NodeStep(
             node,
             claim,
-            replace(desired, annotations={**desired.annotations, **_served(node, claim)}),
+            replace(desired, annotations={**desired.annotations, **served(node, claim)}),
             claim.state,
             said,
             progress.blockers if progress else (),
@@ -640,12 +614,9 @@ class States:
     def _pods(self, node: Node) -> NodePods | None:
         return self._view.known.pods.get(node.uid)
 
-    def _is_young(self, pods: NodePods, seconds: float) -> bool:
-        return 0 <= self._view.known.read_at - pods.began <= seconds
-
     def _is_fresh(self, node: Node) -> bool:
         pods = self._pods(node)
-        return pods is not None and self._is_young(pods, PROOF_SECONDS)
+        return pods is not None and pods.is_young(self._view.known.read_at, PROOF_SECONDS)
 
     def _drain_view(self, node: Node, pods: NodePods | None, since: datetime) -> DrainView:
         known = self._view.known
@@ -676,28 +647,6 @@ class States:
         is_known = node.ready == "True" and node.name not in self._view.unknown
         return is_known and not self._view.runs(node, claim.target)
 
-    def _is_ready_for(self, node: Node, seconds: int) -> bool:
-        since = node.ready_since
-        return node.ready == "True" and since is not None and self._now >= later(since, seconds)
-
-    def _not_valid_because(self, node: Node, claim: Claim) -> tuple[str, bool, datetime | None]:
-        """Return what the node lacks to pass validation, whether its pods have to be listed, and when next.
-
-        That is when time alone may change it; None where it does not.
-        """
-        if not self._is_ready_for(node, claim.limits.ready):
-            return f"the kubelet reports Ready for {claim.limits.ready} s", False, _ready_at(node, claim)
-        pods = self._pods(node)
-        since = max(claim.since, node.ready_since or claim.since)
-        if pods is None or pods.started < since or not self._is_young(pods, PROOF_SECONDS):
-            return "a list of its pods", True, None
-        rules = self._view.spec.validation or NodeValidation()
-        missing = _unready(pods.pods, rules)
-        if claim.restarted_at and claim.drained_at and not _has_sandbox(pods.pods, since=claim.drained_at):
-            missing.append("a pod with a sandbox that was made after the restart")
-        again = later(pods.started, FOLLOWED_SECONDS) if missing else None
-        return ", ".join(missing), again is not None and again <= self._now, again
-
     def new_claim(self, node: Node, began: datetime, *, attempts: int) -> Claim:
         """Return a claim of a node that got its slot at ``began``, after so many that failed."""
         view = self._view
@@ -714,57 +663,11 @@ class States:
             turn=int(place.turn) if place else 1,
             zone=place.zone if place else "",
             attempts=attempts,
-            request=_digest(node.annotations.get(UPGRADE_REQUESTED_ANNOTATION)),
+            request=digest(node.annotations.get(UPGRADE_REQUESTED_ANNOTATION)),
         )
 
     def _in(self, seconds: float) -> datetime:
         return later(self._second, seconds)
-
-
-_GIVEN_UP: Final = Desired(
-    labels={UPGRADE_STATE_LABEL: UpgradeState.GATED},
-    annotations=dict.fromkeys((UPGRADE_ANNOTATION, *BORROWED_ANNOTATIONS)),
-    unschedulable=False,
-)
-"""What a node is to have whose claim ends. Under ``AllowedActions.FINISH`` what is not named here stays."""
-
-
-def _desired(claim: Claim) -> Desired:
-    """Return what a node with ``claim`` is to have."""
-    state = claim.state
-    annotations: dict[str, DesiredValue] = {UPGRADE_ANNOTATION: text_of(claim)}
-    if state in IN_WORK:
-        annotations.update(dict.fromkeys(BORROWED_ANNOTATIONS, "true"))
-    return Desired(
-        labels={UPGRADE_STATE_LABEL: UpgradeState.GATED if claim.is_retried else state},
-        annotations=annotations,
-        unschedulable=_CORDON.get(state, True),
-        conditions=tuple(
-            NodeCondition(each, "True", state, _CONDITIONS[each]) for each in _IN_STATE.get(state, ())
-        ),
-    )
-
-
-def _served(node: Node, claim: Claim) -> Mapping[str, None]:
-    """Return the requests on the node that this claim has served, to be removed."""
-    found: dict[str, None] = {}
-    if claim.is_done and node.annotations.get(UPGRADE_DONE_ANNOTATION) == claim.claim:
-        found[UPGRADE_DONE_ANNOTATION] = None
-    is_proven = claim.is_done or claim.restarted_at is not None
-    asked = node.annotations.get(UPGRADE_REQUESTED_ANNOTATION)
-    if (
-        claim.state is UpgradeState.SOAKING
-        and is_proven
-        and asked is not None
-        and _digest(asked) == claim.request
-    ):
-        found[UPGRADE_REQUESTED_ANNOTATION] = None
-    return found
-
-
-def _digest(text: str | None) -> str:
-    """Return what distinguishes requests; empty where there is none."""
-    return "" if text is None else hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def is_handed_over(node: Node, copy: Claim) -> bool:
@@ -774,47 +677,9 @@ def is_handed_over(node: Node, copy: Claim) -> bool:
     return node.uid != copy.before.uid or node.labels.get(UPGRADE_STATE_LABEL) in HANDED_OVER
 
 
-def _ready_at(node: Node, claim: Claim) -> datetime | None:
-    """Return when the node is Ready for as long as validation asks for; None where it is not Ready."""
-    since = node.ready_since if node.ready == "True" else None
-    return since and later(since, claim.limits.ready)
-
-
 def _waits_for_pods(progress: DrainProgress) -> str:
     """Say what keeps a node from being drained."""
     if progress.blockers:
         return " ".join(each.message for each in progress.blockers[:3])
     pods = len(progress.leaving)
     return f"{pods} pod{'' if pods == 1 else 's'} have to leave." if pods else "The operator lists the pods."
-
-
-def _has_sandbox(pods: Iterable[Pod], *, since: datetime) -> bool:
-    """Whether the node has made a sandbox with a network ``since`` it was drained, where a pod needs one.
-
-    A kubelet is Ready while networks of Windows may still be missing. HostProcess pods have the network of
-    their node. https://github.com/Azure/azure-container-networking/issues/283
-    """
-    facts = [
-        each.eviction for each in pods if each.eviction and not (each.is_finished or each.is_terminating)
-    ]
-    networked = [each.sandboxed for each in facts if not each.is_host_process]
-    return not networked or any(each is not None and each >= since for each in networked)
-
-
-def _unready(pods: Iterable[Pod], rules: NodeValidation) -> list[str]:
-    """Return which node agents and required pods are not Ready on a node."""
-    serving, lacking = [], set[str]()
-    for pod in pods:
-        if pod.is_ready and not pod.is_finished and not pod.is_terminating:
-            serving.append(pod)
-        elif pod.is_of_daemon_set and (
-            rules.node_agents is NodeAgents.ALL
-            or (rules.node_agents is NodeAgents.CRITICAL and pod.is_critical)
-        ):
-            lacking.add(f"{pod.namespace}/{pod.controller} Ready")
-    for each in rules.required_pods:
-        if not any(
-            pod.namespace == each.namespace and selects(each.pod_selector, pod.labels) for pod in serving
-        ):
-            lacking.add(f"a pod of {each.namespace} that is required Ready")
-    return sorted(lacking)[:5]
