@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-SLOW_SECONDS: Final = 1.0
+SLOW_SECONDS: Final = 0.5
 """A unit test that takes longer is marked ``slow``, so that ``make quick`` leaves it out."""
 
 WAITED: Final = "seconds_waited_for_a_core"

@@ -269,6 +269,7 @@ def test_p3_a_deleted_pool_takes_its_label_also_while_it_is_stopped(stopper: Sto
     assert world.pool.finalizers == ()
 
 
+@pytest.mark.slow
 def test_p2_a_converged_pool_writes_nothing_for_a_day() -> None:
     world = a_world()
     world.pass_time(HOUR)  # until it is told that no one uses the permissions
@@ -312,6 +313,7 @@ def test_p6_in_a_rollout_node_by_node_one_node_at_a_time_is_permitted() -> None:
         assert [world.state(each) for each in (name, *rest[1:])] == ["UpToDate", *["Gated"] * len(rest[1:])]
 
 
+@pytest.mark.slow
 def test_p2_a_gate_that_flaps_gives_each_permission_once_a_minute_and_takes_it_back_at_once() -> None:
     world = a_world({"maxUnavailable": 1})
     world.turn("w3", versions=replace(world.nodes["w3"].versions, kernel=PATCHED))

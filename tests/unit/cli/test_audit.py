@@ -402,6 +402,7 @@ def test_for_code_scanners_there_is_sarif(plugin: Plugin, tmp_path: Path) -> Non
 NO_HOSTS = {"pool": None, "host_build": None, "image_build": None, "isolation": "process", "flags": ()}
 
 
+@pytest.mark.slow
 @every("case", CASES, ids=str)
 def test_sarif_is_by_its_schema(case: Case) -> None:
     """Also for a file whose path is absolute, and for rules that are ignored by a flag."""
@@ -430,6 +431,7 @@ def test_a_folder_is_read_file_by_file(plugin: Plugin, tmp_path: Path) -> None:
     assert ended.err[-1].endswith("; 1 object without pods that it can find (Pod).")
 
 
+@pytest.mark.slow
 def test_of_objects_that_are_not_judged_nothing_is_kept(
     plugin: Plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

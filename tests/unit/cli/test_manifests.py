@@ -217,6 +217,7 @@ def test_comments_of_what_is_kept_count_and_those_of_a_list_once(
     assert [each.content for each in files([items, one])] == [{"kind": "A"}, {"kind": "A"}, None]
 
 
+@pytest.mark.slow
 def test_of_an_object_that_is_kept_nothing_of_its_file_remains(tmp_path: Path) -> None:
     """PyYAML has the text of the whole file in the place of each value."""
     file = written(tmp_path, f"{A}---\na: {'x' * 200_000}\n")

@@ -215,6 +215,7 @@ def test_without_the_library_a_plot_is_refused_with_the_command_that_installs_it
     assert ended.err[-1].endswith("--plot needs matplotlib: install it with pip install 'winpool[plot]'")
 
 
+@pytest.mark.slow
 def test_the_plot_has_curves_lines_levels_and_decisions(plugin: Plugin, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra plot is not installed")
     ended = plugin(*REPLAY, "--plot", "memory.svg")

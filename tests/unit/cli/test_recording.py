@@ -240,6 +240,7 @@ def test_prometheus_is_asked_for_each_scrape_by_the_queries_of_the_operator() ->
     assert (faults, progress) == ([], ["read 100 %, until 2026-01-02T00:00:00Z"])
 
 
+@pytest.mark.slow
 def test_a_long_time_is_read_in_parts_that_prometheus_permits() -> None:
     with serving(FakePrometheus(30, [({"node": "w1"}, *ALWAYS)])) as prometheus:
         found, _, progress = samples(prometheus, 8 * 86_400)

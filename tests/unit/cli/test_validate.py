@@ -192,6 +192,7 @@ def test_the_parts_of_an_object_are_checked(plugin: Plugin, more: dict[str, Any]
     assert f": {said}" in ended.out[0]
 
 
+@pytest.mark.slow
 def test_what_the_api_server_refuses_is_refused_with_its_field() -> None:
     """The tables of ``tests/cluster/test_admission.py``, where a real API server is asked."""
 

@@ -53,6 +53,7 @@ def test_it_stays_away_where_nodes_carry_nothing() -> None:
     on_stage(scene, a_node("w1"), spec=LABELS)
 
 
+@pytest.mark.slow
 def test_whoever_removes_it_again_and_again_has_it_back_later_and_later() -> None:
     async def scene(cluster: MemoryCluster, _: MemoryOperator) -> None:
         await asyncio.sleep(SETTLE_SECONDS)

@@ -489,6 +489,7 @@ async def test_ending_while_polls_hang_takes_less_than_two_seconds_and_leaves_no
     assert len(asyncio.all_tasks()) == 1
 
 
+@pytest.mark.slow
 @in_virtual_time
 async def test_a_bug_about_one_node_costs_that_node_only(caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage(range(10))

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from harness.builders import Object, a_body
 from harness.loops import MemoryCluster, MemoryOperator
 from harness.memory_fleet import CALM_GIB, Fleet, Machine, a_watched_node
@@ -127,6 +129,7 @@ async def test_the_pass_that_a_level_wakes_knows_it_at_once() -> None:
         assert world.passes_since(begun) <= wakes + len(written)
 
 
+@pytest.mark.slow
 @in_virtual_time
 async def test_memory_outside_pods_that_varies_about_its_line_writes_nothing_more() -> None:
     """At Hard, with 8.3 to 8.5 GiB outside pods; more than 8.4 are unattributed."""

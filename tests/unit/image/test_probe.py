@@ -49,6 +49,7 @@ def health() -> Iterator[Answering]:
     answering.server.server_close()
 
 
+@pytest.mark.slow
 def test_a_pod_is_ready_with_the_first_answer_that_is_well(health: Answering) -> None:
     probe = health.probe(first=False)
     found = []

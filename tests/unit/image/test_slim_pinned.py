@@ -194,6 +194,7 @@ def test_nothing_of_ours_imports_what_is_removed(slimmed: Slimmed) -> None:
     assert imports_of(gone, ours) == set()
 
 
+@pytest.mark.slow
 def test_each_package_keeps_its_licence_and_who_wrote_it(slimmed: Slimmed) -> None:
     named = [
         (metadata.parent, file)
@@ -206,6 +207,7 @@ def test_each_package_keeps_its_licence_and_who_wrote_it(slimmed: Slimmed) -> No
     ] == []
 
 
+@pytest.mark.slow
 def test_what_is_left_fits_with_byte_code_into_what_the_image_may_have(slimmed: Slimmed) -> None:
     """An estimate, so that a package that grows is noticed before the image is built."""
     sizes: list[float] = []

@@ -74,6 +74,7 @@ async def _watch(door: Transport) -> None:
             pass
 
 
+@pytest.mark.slow
 @given(answer=ANSWERS)
 @example(answer=b"HTTP/1.1 503 No\r\nContent-Length: %d\r\n\r\n%s" % (len(DEEP), DEEP))
 @example(answer=b"HTTP/1.1 429 No\r\nRetry-After: Sun, 01 Nov 99999999999999999999 12:00:00 GMT\r\n\r\n")
@@ -86,6 +87,7 @@ def test_whatever_is_answered_raises_an_api_error_or_nothing(
     asyncio.run(ask(tmp_path_factory.mktemp("garbage"), answer))
 
 
+@pytest.mark.slow
 async def test_an_answer_that_unpacks_to_far_more_than_we_hold_is_an_api_error(tmp_path: Path) -> None:
     packer = zlib.compressobj(wbits=31)
     bomb = packer.compress(b" " * 64 * 1024 * 1024) + packer.flush()

@@ -112,6 +112,7 @@ async def a_transport(folder: Path, answers: Iterable[bytes]) -> AsyncIterator[T
 GET: Final = Request(verb="get", resource="nodes", path="/api/v1/nodes/w1")
 
 
+@pytest.mark.slow
 async def test_attempts_are_few_and_the_last_error_is_raised(tmp_path: Path) -> None:
     statuses = [503, 429, 500, 200]
     async with a_transport(tmp_path, map(answered, statuses)) as transport:
@@ -135,6 +136,7 @@ async def test_what_is_not_repeatable_is_sent_once(tmp_path: Path) -> None:
         assert transport.stats.requests.total() == 1
 
 
+@pytest.mark.slow
 async def test_closing_ends_the_pause_before_an_attempt(tmp_path: Path) -> None:
     async with a_transport(tmp_path, (answered(429, retry_after=9), answered(200))) as transport:
         asked = asyncio.create_task(transport.request(GET))

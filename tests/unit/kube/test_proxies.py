@@ -188,6 +188,7 @@ async def test_requests_go_through_the_proxy_of_the_environment_and_show_it_only
         assert "jane" not in asked
 
 
+@pytest.mark.slow
 async def test_a_proxy_that_refuses_is_named_without_its_password(tmp_path: Path) -> None:
     ca = an_authority(tmp_path, "ca")
     async with proxied(tmp_path, ca) as (_, proxy):

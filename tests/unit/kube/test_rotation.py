@@ -69,6 +69,7 @@ async def test_a_new_ca_is_believed_and_the_old_one_no_longer(
                 await door.request(GET)
 
 
+@pytest.mark.slow
 async def test_a_connection_that_idles_is_not_used_after_the_ca_has_changed(
     tmp_path: Path, clock: Seconds, old: Authority, new: Authority
 ) -> None:

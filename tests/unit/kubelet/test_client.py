@@ -129,6 +129,7 @@ async def test_an_answer_that_does_not_end_in_time_is_a_timeout(
     assert await poll_once(authority, tls, answer, deadline=SOON) is Outcome.TIMEOUT
 
 
+@pytest.mark.slow
 async def test_a_handshake_that_never_ends_is_a_timeout(authority: Authority) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(-1)
@@ -290,6 +291,7 @@ async def test_without_a_token_nothing_is_sent(
         assert server.connections == 0
 
 
+@pytest.mark.slow
 async def test_a_token_that_does_not_come_is_a_timeout(authority: Authority, tls: ssl.SSLContext) -> None:
     async def late() -> str | None:
         await asyncio.Event().wait()
@@ -355,6 +357,7 @@ async def test_configz_uses_the_connection_of_its_poll_and_ends_it(
             assert (server.connections, len(server.heads)) == (polls, 2 * polls)
 
 
+@pytest.mark.slow
 async def test_a_connection_whose_further_request_does_not_come_is_closed(
     authority: Authority, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

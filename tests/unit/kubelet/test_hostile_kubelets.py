@@ -169,6 +169,7 @@ async def test_two_answers_to_one_request_are_one_sample_and_the_connection_is_n
             assert server.connections == connections
 
 
+@pytest.mark.slow
 async def test_an_answer_that_came_before_its_request_is_no_answer(
     authority: Authority, tls: ssl.SSLContext
 ) -> None:
@@ -316,6 +317,7 @@ def asked_addresses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 async def test_one_byte_at_a_time_until_the_deadline_is_one_failed_poll(
     authority: Authority, tls: ssl.SSLContext
 ) -> None:

@@ -272,6 +272,7 @@ async def test_a_host_without_an_address_is_no_connection(monkeypatch: pytest.Mo
     assert raised.value.outcome is Outcome.NO_CONNECTION
 
 
+@pytest.mark.slow
 async def test_a_prometheus_that_hangs_is_a_timeout(authority: Authority, tls: ssl.SSLContext) -> None:
     assert await refused(authority, tls, never, deadline=SOON) is Outcome.TIMEOUT
 

@@ -81,6 +81,7 @@ async def test_a_poll_that_is_cancelled_leaves_no_thread_and_no_socket(
         assert threading.active_count() == threads
 
 
+@pytest.mark.slow
 async def test_a_connection_that_idles_for_too_long_is_closed(
     authority: Authority, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

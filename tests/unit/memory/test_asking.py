@@ -91,6 +91,7 @@ class Leak:
         self.commits(left, samples=8)
 
 
+@pytest.mark.slow
 def test_a_node_whose_pressure_each_eviction_has_ended_is_not_to_be_upgraded() -> None:
     """While the level is held for five minutes more, and when another pod leaks (issue 1941 of Azure/AKS)."""
     leak = Leak()

@@ -113,6 +113,7 @@ async def test_the_event_loop_goes_on_while_the_metrics_of_many_pools_are_render
     assert watched.ended - watched.began >= FEWEST_TURNS
 
 
+@pytest.mark.slow
 async def test_what_changes_while_a_page_is_rendered_is_not_in_it_and_does_not_break_it() -> None:
     known = Known(found={f"pool-{number}": Figures(overlapping=1) for number in range(POOLS)})
     families = known.snapshot().collect()
@@ -177,6 +178,7 @@ async def test_a_page_is_served_for_a_second_or_as_long_as_it_took_to_render(
     assert held.renders == 2
 
 
+@pytest.mark.slow
 async def test_a_rendering_does_not_keep_a_server_from_its_end() -> None:
     held = Held()
     async with serving(held) as served:

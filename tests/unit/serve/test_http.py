@@ -120,6 +120,7 @@ async def test_the_connection_that_has_sent_no_request_for_longest_makes_room(
             assert await ask(*each) == 200
 
 
+@pytest.mark.slow
 async def test_no_more_connections_than_there_are_places_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
     # No connection ends by its age: what ends here had to make room.
     monkeypatch.setattr(http, "KEEP_ALIVE_SECONDS", 3600.0)

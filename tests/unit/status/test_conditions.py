@@ -367,6 +367,7 @@ def test_a_pool_is_reported_as_it_is(case: Case) -> None:
     assert unknown <= {"OSSupported", "NodesUpToDate", "MemoryHealthy"}
 
 
+@pytest.mark.slow
 @every("world", [*WORLDS, *UPGRADE_WORLDS])
 def test_each_pool_is_told_of_in_sentences_and_none_is_told_twice(world: str) -> None:
     decision = decide(WORLDS[world]()) if world in WORLDS else decided(world)

@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+import pytest
+
 from harness.every import every
 from harness.rollout_scenes import (
     HOUR,
@@ -95,6 +97,7 @@ def test_a_brake_is_named() -> None:
     assert "spec.upgrade.maxFailedNodes is 0, so no other begins." in said
 
 
+@pytest.mark.slow
 def test_a_pool_that_continues_with_others_is_stalled_and_reconciling() -> None:
     world = blocked(maxUnavailable=2, maxBlockedNodes=1)
     found = {each.type: each.status for each in decide(world.snapshot()).status.conditions}
@@ -115,6 +118,7 @@ def test_nodes_are_counted(scene: str, counts: tuple[int, int, int]) -> None:
     assert (found["drainingNodes"], found["blockedNodes"], found["failedNodes"]) == counts
 
 
+@pytest.mark.slow
 def test_a_failed_node_that_is_to_try_again_does_not_count() -> None:
     world = failed(maxUnavailable=1)
     world.write("w1", annotations={UPGRADE_RETRY_ANNOTATION: ""})
@@ -143,6 +147,7 @@ def test_workloads_that_are_back_in_time_do_not_stall_the_pool() -> None:
     assert decide(world.snapshot()).status.condition(ConditionType.STALLED).status == "False"  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_an_issue_names_pods_and_what_keeps_them_and_is_the_same_a_minute_later() -> None:
     world = blocked()
     first = issue(decide(world.snapshot()).status, IssueReason.DRAIN_BLOCKED)
@@ -157,6 +162,7 @@ def test_an_issue_names_pods_and_what_keeps_them_and_is_the_same_a_minute_later(
     assert issue(decide(world.snapshot()).status, IssueReason.DRAIN_BLOCKED) == first
 
 
+@pytest.mark.slow
 def test_a_cause_is_one_issue_whatever_its_numbers_and_pods() -> None:
     world = blocked()
     assert world.decision is not None
@@ -221,12 +227,14 @@ def test_a_node_has_one_event_for_each_part_of_its_upgrade() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_drain_that_is_blocked_has_one_event() -> None:
     world = a_rollout(1, drain={"timeoutSeconds": 300})
     world.watchers.append(close_budget)
     assert events_of(world, HOUR) == [(EventReason.DRAIN_STARTED, "w1"), (EventReason.DRAIN_BLOCKED, "w1")]
 
 
+@pytest.mark.slow
 def test_the_history_counts_the_nodes_whose_upgrade_failed() -> None:
     world = failed(maxUnavailable=2)
     world.settle()

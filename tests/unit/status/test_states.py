@@ -70,6 +70,7 @@ def test_each_state_is_shown(state: str, world: str) -> None:
     assert (ready.reason, ready.status) == (state, meant)
 
 
+@pytest.mark.slow
 @every(("state", "world", "status"), [(state, *shown) for state, shown in SHOWN.items()])
 def test_kstatus_reads_each_state_as_whoever_waits_needs_it(state: str, world: str, status: Status) -> None:
     assert (state, read(WORLDS[world]())) == (state, status)

@@ -321,6 +321,7 @@ def test_a_file_without_rows_is_read() -> None:
     assert read_rows("supportMatrix: []", matrix=built_in()) == ()
 
 
+@pytest.mark.slow
 @every(
     ("text", "said"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import pytest
+
 from harness.builders import Nodes
 from harness.evicting import a_pod
 from harness.rollout_world import RolloutWorld, replace_pod, rolling_pool
@@ -23,6 +25,7 @@ def a_world(number: int = 3, **upgrade: object) -> RolloutWorld:
     return world
 
 
+@pytest.mark.slow
 def test_a_node_is_validated_once_a_pod_has_a_sandbox_since_the_restart() -> None:
     """Rule 25: a kubelet is Ready while networks of Windows may still be missing."""
     world = a_world(1)
