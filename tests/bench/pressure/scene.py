@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, Final, Literal
@@ -227,6 +228,7 @@ _HARD_HEADROOM_BYTES: Final = GIB
 _HARD_HEADROOM_SHARE: Final = 0.03
 
 
+@cache
 def family_at(path: Path) -> Family:
     """Read a family; its name is that of the file. Raises ValueError for what is none."""
     return Family.model_validate({**yaml.safe_load(path.read_text()), "name": path.stem})
