@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import WINDOWS_BUILD_ANNOTATION
 from winpool.api.text import printable
 from winpool.cli.audit_facts import ISOLATIONS, Read, cluster_of, kind_of, version_named
-from winpool.cli.counts import counted, listed
+from winpool.cli.audit_report import Report, Subject, content_of, lines_of, not_judged, summary_of
 from winpool.cli.manifests import Manifest, read
 from winpool.cli.parsing import (
     Exit,
@@ -28,7 +27,6 @@ from winpool.features.audit.audit import (
     codes_in,
     findings,
     ignored,
-    knows,
     server,
     severities,
 )
@@ -106,10 +104,6 @@ EXAMPLES: Final = (
 )
 
 _BY_CODE: Final = {rule.code: rule for rule in RULES}
-
-_ALWAYS: Final = "drivers of PersistentVolumes"
-"""What no rule judges yet."""
-
 
 MOST_CONTAINERS: Final = 200
 """Of a workload that is judged. Rules compare containers with each other: thousands would take minutes."""
@@ -219,77 +213,16 @@ def run(given: argparse.Namespace) -> int:
         raise UsageError("--runtime needs --host-build: nodes report their runtime")
     report = _of_files(given) if given.filename else _of_cluster(given)
     if given.output == "json":
-        sys.stdout.write(f"{json.dumps(_content(report), indent=2)}\n")
+        sys.stdout.write(f"{json.dumps(content_of(report), indent=2)}\n")
     elif given.output == "sarif":
         from winpool.cli.sarif import log_of
 
-        sys.stdout.write(f"{json.dumps(log_of(report, not_judged=_not_judged(report)), indent=2)}\n")
+        sys.stdout.write(f"{json.dumps(log_of(report, not_judged=not_judged(report)), indent=2)}\n")
     else:
-        sys.stdout.writelines(f"{printable(line)}\n" for line in (*report.unread, *_lines(report)))
-        for line in (*report.notes, _summary(report), _not_judged(report)):
+        sys.stdout.writelines(f"{printable(line)}\n" for line in (*report.unread, *lines_of(report)))
+        for line in (*report.notes, summary_of(report), not_judged(report)):
             note(line)
     return report.code
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A workload, and the manifest that it is from; None for one of the cluster."""
-
-    workload: Workload
-    manifest: Manifest | None
-
-    def at(self, field: str = "") -> str:
-        """Return where it is, or a field of it."""
-        workload, manifest = self.workload, self.manifest
-        if manifest is not None:
-            line = manifest.line_of(field) if field else manifest.line
-            return f"{manifest.file}:{line}: {workload.title}"
-        return "/".join(filter(None, (workload.namespace, workload.kind, workload.name)))
-
-
-@dataclass(slots=True)
-class Report:
-    """What an audit found. ``ignored`` and ``below`` count findings that are not shown, by code.
-
-    ``suppressed`` are those that are ignored, each with the reason, as SARIF has it. ``above`` are the
-    comments above the last List, and by code the reasons in them. ``problems`` are what could not be read of
-    the cluster, by why. ``classes`` is how many RuntimeClasses are in the files. ``images`` are workloads of
-    which it is not known whether hosts run their images, each with the reason.
-    """
-
-    minor: Minor
-    cluster: Cluster
-    problems: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    shown: list[tuple[Subject, Finding]] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    suppressed: list[tuple[Subject, Finding, dict[str, str] | None]] = field(default_factory=list)
-    above: tuple[Sequence[Comment], Mapping[str, str]] = ((), {})
-    ignored: Counter[str] = field(default_factory=Counter)
-    below: Counter[str] = field(default_factory=Counter)
-    judged: Counter[PodOS] = field(default_factory=Counter)
-    unknown: list[str] = field(default_factory=list)
-    runtime_classes: list[str] = field(default_factory=list)
-    without_pods: list[str] = field(default_factory=list)
-    images: dict[str, str] = field(default_factory=dict)
-    classes: int = 0
-    errors: int = 0
-
-    @property
-    def has_judged(self) -> bool:
-        """Whether enough was known to judge anything."""
-        oses = [PodOS.WINDOWS, PodOS.LINUX]
-        if self.cluster.has_nodes or (self.cluster.hosts and self.cluster.image_build):
-            oses.append(PodOS.UNKNOWN)
-        is_class_judged = self.classes > 0 and self.cluster.has_nodes
-        return is_class_judged or any(self.judged[each] for each in oses)
-
-    @property
-    def code(self) -> Exit:
-        """The exit code: no, could not tell, or yes."""
-        if self.errors:
-            return Exit.NO
-        return Exit.YES if self.has_judged and not self.unread and not self.problems else Exit.UNKNOWN
 
 
 def _of_files(given: argparse.Namespace) -> Report:
@@ -466,113 +399,6 @@ def _count(report: Report, subject: Subject) -> None:
         report.runtime_classes.append(workload.runtime_class)
     if why := unknown_images(workload):
         report.images[title] = why
-
-
-def _lines(report: Report) -> Iterator[str]:
-    for subject, each in report.shown:
-        what = f"{each.rule.code} {each.severity} {each.field}"
-        yield f"{subject.at(each.field)}: {what}: {each.says} {each.fix}"
-
-
-def _summary(report: Report) -> str:
-    by_severity = Counter(each.severity for _, each in report.shown)
-    said = ", ".join(f"{by_severity[each]} {each}" for each in SEVERITIES if by_severity[each])
-    windows = counted(report.judged[PodOS.WINDOWS], "workload")
-    text = f"{windows} for Windows, Kubernetes {report.minor}: {counted(len(report.shown), 'finding')}"
-    text += f" ({said})" if said else ""
-    for count, why in ((report.ignored, "ignored"), (report.below, "below --min-severity")):
-        if count:
-            text += f"; {count.total()} {why} ({_codes(count)})"
-    if report.judged[PodOS.LINUX]:
-        text += f"; {counted(report.judged[PodOS.LINUX], 'workload')} for Linux skipped"
-    if report.unknown and report.cluster.has_nodes:
-        text += f"; {counted(len(report.unknown), 'workload')} without any OS"
-    if report.classes:
-        text += f"; {report.classes} RuntimeClass{'es' if report.classes > 1 else ''} read"
-    if report.unread:
-        text += f"; {counted(len(report.unread), 'fault')} in documents"
-    return text
-
-
-def _not_judged(report: Report) -> str:
-    """Return the one line that says what is not known, and why."""
-    said = [] if report.judged or report.has_judged else ["no workload was found"]
-    if report.judged[PodOS.WINDOWS]:
-        said.append(", ".join((*_missing(report.cluster), _ALWAYS)))
-    elif report.classes and not report.cluster.has_nodes:
-        said.append(f"{Needs.NODES} ({', '.join(rule.code for rule in RULES if rule.kind == RUNTIME_CLASS)})")
-    if report.unknown and not report.cluster.has_nodes:
-        said.append(
-            f"{counted(len(report.unknown), 'workload')} without any OS ({listed(report.unknown)}): whether "
-            "they can land on Windows nodes depends on the taints of these, which needs the cluster (P1)"
-        )
-    if report.runtime_classes and not report.cluster.has_all_classes:
-        named = listed(list(dict.fromkeys(report.runtime_classes)))
-        said.append(f"the RuntimeClasses that are not in the files ({named})")
-    if report.images:
-        names, why = listed(list(report.images)), next(iter(report.images.values()))
-        said.append(
-            f"whether hosts run the images of {counted(len(report.images), 'workload')} ({names}): {why}"
-        )
-    if report.without_pods:
-        kinds = listed(list(dict.fromkeys(report.without_pods)))
-        said.append(f"{counted(len(report.without_pods), 'object')} without pods that it can find ({kinds})")
-    if report.unread:
-        said.append("documents that cannot be read")
-    said += [f"{', '.join(whats)}, which cannot be read: {why}" for why, whats in report.problems.items()]
-    return f"Not judged: {'; '.join(said) or _nothing(report)}."
-
-
-def _missing(cluster: Cluster) -> Iterator[str]:
-    """Yield what is not known, with the rules that need it."""
-    for need in Needs:
-        if need not in knows(cluster):
-            codes = [rule.code for rule in RULES if need in (rule.needs, rule.better_with)]
-            yield f"{need} ({', '.join(codes)})"
-
-
-def _nothing(report: Report) -> str:
-    return "nothing" if report.unknown or report.classes else "nothing, since every workload is for Linux"
-
-
-def _codes(count: Counter[str]) -> str:
-    return ", ".join(f"{code}: {count[code]}" for code in _BY_CODE if count[code])
-
-
-def _content(report: Report) -> dict[str, Any]:
-    return {
-        "kubernetesVersion": str(report.minor),
-        "findings": [
-            {
-                **_place(subject, each),
-                "kind": subject.workload.kind,
-                "name": subject.workload.name,
-                "evidence": subject.workload.evidence,
-                "code": each.rule.code,
-                "severity": str(each.severity),
-                "field": each.field,
-                "outcome": str(each.outcome),
-                "message": each.says,
-                "fix": each.fix,
-                "sources": list(each.rule.sources),
-            }
-            for subject, each in report.shown
-        ],
-        "ignored": dict(report.ignored),
-        "belowMinSeverity": dict(report.below),
-        "workloads": {str(os): report.judged[os] for os in PodOS},
-        "runtimeClasses": report.classes,
-        "unread": report.unread,
-        "notes": report.notes,
-        "notJudged": _not_judged(report),
-    }
-
-
-def _place(subject: Subject, finding: Finding) -> dict[str, Any]:
-    manifest = subject.manifest
-    if manifest is None:
-        return {"namespace": subject.workload.namespace}
-    return {"file": manifest.file, "line": manifest.line_of(finding.field)}
 
 
 def explained(rule: Rule) -> Iterator[str]:

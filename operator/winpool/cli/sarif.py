@@ -17,7 +17,7 @@ from winpool.features.audit.rules import Rule, Severity
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from winpool.cli.audit import Report, Subject
+    from winpool.cli.audit_report import Report, Subject
     from winpool.features.audit.audit import Finding
 
 _SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
