@@ -295,6 +295,8 @@ class Operator:
         self.rollout = KnownRollout()
         self.conditions: dict[str, tuple[Any, ...]] = {}
         self.decision: Decision | None = None
+        self.seen: Snapshot | None = None
+        """What ``decision`` was made on."""
         self.asked = Counter[tuple[float, str]]()
         self.since = self.cluster.now
         self.has_written = False
@@ -330,7 +332,7 @@ class Operator:
             guard=self.guard,
             attempts=self.patience.attempts(self.nodes),
             upgrades=KnownUpgrades(control_plane_since=NOON - DAY),
-            written_conditions=self.conditions,
+            written_conditions=dict(self.conditions),
             evictions=KnownEvictions(
                 pods=dict(self.lists), answers=dict(self.answers), read_at=self.cluster.clock.now
             ),
@@ -344,7 +346,9 @@ class Operator:
         if self.cluster.now - self.pool_at > LATE:
             self.see_pool()
         snapshot = self.snapshot()
-        self.decision = decision = decide(snapshot)
+        if self.decision is None or snapshot != self.seen:  # the same snapshot leads to the same decision
+            self.decision, self.seen = decide(snapshot), snapshot
+        decision = self.decision
         writes, before = decision.writes, self.cluster.promises.writes
         names = [each.node.name for each in writes.patches]
         assert len(set(names)) == len(names), f"two patches of a node in one pass: {names}"
@@ -405,9 +409,9 @@ class Operator:
             self.see_pool()
 
     def _report(self, decision: Decision) -> None:
-        after = with_status(self.pool, decision.status)
-        if decision.keeps_status or after.written_status == self.pool.written_status:
+        if decision.keeps_status or decision.status == self.pool.status:
             return
+        after = with_status(self.pool, decision.status)
         self.cluster.promises.reported(decision)
         self._put(status=after.status, written_status=after.written_status)
 
