@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -167,18 +169,13 @@ class Judge:
         return found
 
     def _judge(self, versions: NodeVersions, windows_build: str | None) -> Judged:
-        judgement = judge_node(
+        judgement = _judgement(
+            versions,
+            windows_build or "",
+            self._spec.os,
             control_plane=self._control_plane,
-            kubelet=versions.kubelet,
-            host=versions.kernel,
-            runtime=versions.runtime,
-            os_image=versions.image,
             layers=self.layers,
             today=self._today,
-            windows_build=windows_build or "",
-            os_version=self._spec.os.version,
-            min_revision=self._spec.os.min_revision,
-            accepted_revisions=self._spec.os.accepted_revisions,
         )
         labels: dict[str, str] = {}
         if judgement.os_version:
@@ -187,6 +184,32 @@ class Judge:
             labels[OS_REVISION_LABEL] = str(judgement.revision)
         release = release_of(judgement, self._spec.os, layers=self.layers)
         return Judged(judgement, labels, self._releases.setdefault(release, release))
+
+
+# Each pass asks twice, and what nodes report changes rarely. What the key holds is small: rows and versions.
+@lru_cache(maxsize=1024)
+def _judgement(
+    versions: NodeVersions,
+    windows_build: str,
+    asked: OperatingSystem,
+    *,
+    control_plane: str | None,
+    layers: Layered,
+    today: date,
+) -> Judgement:
+    return judge_node(
+        control_plane=control_plane,
+        kubelet=versions.kubelet,
+        host=versions.kernel,
+        runtime=versions.runtime,
+        os_image=versions.image,
+        layers=layers,
+        today=today,
+        windows_build=windows_build,
+        os_version=asked.version,
+        min_revision=asked.min_revision,
+        accepted_revisions=asked.accepted_revisions,
+    )
 
 
 def layers_of(snapshot: Snapshot, spec: WindowsNodePoolSpec) -> Layered:
