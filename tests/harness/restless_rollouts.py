@@ -50,6 +50,8 @@ GONE: Final = "gone"
 WEB: Final = Controller("ReplicaSet", "shop/web", "uid-of-web", wanted=100, ready=100)
 BUDGET: Final = "shop/web"
 TOPOLOGY: Final = "topology.kubernetes.io/zone"
+REFUSED: Final = "2099"
+"""A release that there is not, so that the spec is not accepted."""
 
 NEXT: Final[Mapping[str, frozenset[str]]] = {
     "Claimed": frozenset({"Draining", GONE}),
@@ -535,7 +537,8 @@ class Promises:
             assert label == ("Gated" if new.is_retried else new.state), f"{label} with {new}"
             self._deadline(after, new)
         else:
-            assert label not in {*IN_WORK, *ENDED_BADLY}, f"{label} without a claim"
+            is_in_work = label in {*IN_WORK, *ENDED_BADLY}
+            assert not is_in_work or self._is_left(before, after, seen), f"{label} without a claim"
         before_, after_ = state_of(before), state_of(after)
         if before_ == after_ or (before_, after_) == ("UpToDate", GONE):
             return
@@ -553,6 +556,15 @@ class Promises:
             assert revision_of(after) >= (new.target.revision or 0), f"P4: {after.name} is not at the target"
         if after_ == "Upgrading":
             self._drained(after)
+
+    def _is_left(self, before: Node, after: Node, seen: Snapshot) -> bool:
+        """Whether a spec that is not accepted leaves what people have written: only claims are finished."""
+        spec, guard, key = seen.pool.spec, seen.guard, UPGRADE_STATE_LABEL
+        block = spec.upgrade if spec else None
+        is_unguarded = block is not None and block.is_ours and not (guard.identity or guard.is_unknown)
+        is_refused = is_unguarded or (spec is not None and spec.os.version == REFUSED)
+        stays = before.labels.get(key) == after.labels.get(key)
+        return is_refused and stays and not isinstance(claim_of(before), Claim)
 
     def _may_end(self, before: str, after: str, seen: Snapshot) -> bool:
         """Whether what has failed may be forgotten: where the operator upgrades no nodes any more."""

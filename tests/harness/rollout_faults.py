@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from harness.builders import GUARD, RED, deleted, edited
 from harness.restless_rollouts import (
+    REFUSED,
     Cluster,
     KilledError,
     Operator,
@@ -330,7 +331,7 @@ class Play:
         elif what == "pause":
             block = {**(block or {}), "pauseRequests": [{"owner": "sre"}]}
         elif what == "not accepted":
-            more["os"]["version"] = "2099"
+            more["os"]["version"] = REFUSED
         elif what in ("Manual", "OnRequest"):
             block = {**(block or {}), "strategy": what}
         self.respec(block, more, mode=what if what in ("Paused", "DryRun") else "Active")
