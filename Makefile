@@ -121,7 +121,7 @@ test-crash: $(INSTALLED) ## The long loops: the operator killed at every write, 
 # A seed that was printed, and how many worlds: make explore SEED=4711 WORLDS=1000.
 SEED ?=
 WORLDS ?= 100000
-explore: $(INSTALLED) ## Property tests and quiet worlds from a random seed, ten times as many; failing examples are kept
+explore: $(INSTALLED) ## Property tests, quiet worlds and rollouts from a random seed, many more of each; failing examples are kept
 	@$(BIN)/python tests/nightly/explore.py --seed "$(SEED)" --worlds $(WORLDS)
 
 test-benches: $(INSTALLED) ## The short benches of docs/benchmarks.md: they run, and miss no count

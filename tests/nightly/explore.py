@@ -1,4 +1,4 @@
-"""``make explore``: property tests and quiet worlds from a random seed, and the largest clusters and nodes.
+"""``make explore``: property tests, quiet worlds and rollouts from a random seed, and the largest clusters.
 
 The seed is printed, and ``make explore SEED=…`` takes it again. What failed is kept in ``.explore/``: the
 output, and the examples in Hypothesis' own database, which the next run tries first.
@@ -22,6 +22,8 @@ SEEDS: Final = 2**31
 """pytest-randomly takes no more than 32 bits; the worlds count up from there."""
 WORLDS: Final = 100_000
 """A hundred times those of ``make test``."""
+WORLDS_PER_ROLLOUT: Final = 10
+"""Each of these has two hundred passes: 10,000 of them take half an hour."""
 PODS: Final = 150_000
 """Of the largest clusters; ``make test`` lists a tenth of them."""
 TEST_TIMEOUT_SECONDS: Final = 3600
@@ -57,6 +59,11 @@ def runs(seed: int, *, worlds: int) -> list[Run]:
             "worlds",
             (f"--randomly-seed={seed}", "tests/unit/controllers/test_quiet_worlds.py"),
             {"WINPOOL_WORLDS": str(worlds), "WINPOOL_FIRST_WORLD": str(seed)},
+        ),
+        Run(
+            "rollouts",
+            (f"--randomly-seed={seed}", "tests/unit/upgrade/test_rollout_properties.py"),
+            {"WINPOOL_ROLLOUTS": str(worlds // WORLDS_PER_ROLLOUT), "WINPOOL_FIRST_WORLD": str(seed)},
         ),
         Run(
             "sizes",

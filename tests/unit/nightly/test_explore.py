@@ -26,15 +26,16 @@ class Pytest:
 
 def test_a_seed_that_is_given_decides_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest_ = Pytest()
-    assert main(["--seed", "4711", "--worlds", "5"], kept=tmp_path, run=pytest_) == 0
-    assert pytest_.ran == runs(4711, worlds=5)
+    assert main(["--seed", "4711", "--worlds", "50"], kept=tmp_path, run=pytest_) == 0
+    assert pytest_.ran == runs(4711, worlds=50)
     said = [
         " ".join((*run.arguments, *(f"{k}={v}" for k, v in run.environment.items()))) for run in pytest_.ran
     ]
     assert "--hypothesis-seed=4711" in said[0]
     assert "HYPOTHESIS_PROFILE=explore" in said[0]
-    assert "WINPOOL_WORLDS=5 WINPOOL_FIRST_WORLD=4711" in said[1]
-    assert "WINPOOL_PODS=150000" in said[2]
+    assert "WINPOOL_WORLDS=50 WINPOOL_FIRST_WORLD=4711" in said[1]
+    assert "WINPOOL_ROLLOUTS=5 WINPOOL_FIRST_WORLD=4711" in said[2]
+    assert "WINPOOL_PODS=150000" in said[3]
     assert all("--randomly-seed=4711" in each for each in said)
     assert (
         capsys.readouterr().out == "seed 4711; again by: make explore SEED=4711\nseed 4711: nothing found\n"
@@ -56,7 +57,7 @@ def test_what_failed_is_kept_and_named_and_the_rest_runs(
     (tmp_path / "worlds-seed-3.log").write_text("of a night before")
     pytest_ = Pytest("properties")
     assert main(["--seed", "7"], kept=tmp_path, run=pytest_) == 1
-    assert [run.name for run in pytest_.ran] == ["properties", "worlds", "sizes"]
+    assert [run.name for run in pytest_.ran] == ["properties", "worlds", "rollouts", "sizes"]
     kept = tmp_path / "properties-seed-7.log"
     assert kept.read_text() == "what was printed\n"
     assert capsys.readouterr().out.splitlines()[1:] == [

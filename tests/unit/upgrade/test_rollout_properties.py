@@ -1,7 +1,8 @@
 """Whatever goes wrong while nodes are upgraded: what is promised holds after each write, and all ends.
 
-There is a world for every sixteen of WINPOOL_WORLDS. WINPOOL_FIRST_WORLD says with which to begin: each is
-made from its own number, so that one that fails is played again alone.
+There is a world for every sixteen of WINPOOL_WORLDS, or as many as WINPOOL_ROLLOUTS says.
+WINPOOL_FIRST_WORLD says with which to begin: each is made from its own number, so that one that fails is
+played again alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import pytest
 
 from harness.rollout_faults import Play
 
-WORLDS: Final = max(40, int(os.environ.get("WINPOOL_WORLDS", "160")) // 16)
+WORLDS: Final = int(
+    os.environ.get("WINPOOL_ROLLOUTS") or max(40, int(os.environ.get("WINPOOL_WORLDS", "160")) // 16)
+)
 FIRST: Final = int(os.environ.get("WINPOOL_FIRST_WORLD", "0"))
 CHUNK: Final = 10
 CHUNKS: Final = [range(at, min(at + CHUNK, FIRST + WORLDS)) for at in range(FIRST, FIRST + WORLDS, CHUNK)]
