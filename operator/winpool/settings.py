@@ -204,6 +204,13 @@ class Settings(BaseSettings):
             "none."
         ),
     ] = None
+    node_name: Annotated[
+        str | None,
+        Field(
+            description="Name of the node that the operator runs on. If it is in a pool, its upgrade begins "
+            "once no other node there is due. Default: none."
+        ),
+    ] = None
     log_format: Annotated[
         LogFormat, Field(description="Format of the log: text for people, json for programs.")
     ] = "text"

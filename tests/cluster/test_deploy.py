@@ -427,7 +427,7 @@ def test_metrics_by_tls_changes_the_deployment_and_adds_the_right_to_review_toke
 def test_metrics_by_tls_have_settings_that_are_valid_and_files_of_the_secret(overlay: str) -> None:
     (deployment,) = (each for each in rendered(DEPLOY / "overlays" / overlay) if each["kind"] == "Deployment")
     (operator,) = containers_of(deployment)
-    values = {each["name"].removeprefix("WINPOOL_").lower(): each["value"] for each in operator["env"]}
+    values = {name.removeprefix("WINPOOL_").lower(): value for name, value in set_in(operator).items()}
     settings = Settings(**values)
     assert (settings.metrics_auth, settings.port, settings.health_port) == ("token", 8080, 8081)
     (mount,) = (each for each in operator["volumeMounts"] if each["name"] == "metrics-tls")
@@ -575,7 +575,7 @@ def environment_of_setup(tmp_path: Path, *, with_text: str) -> tuple[list[Object
 
 
 def set_in(container: Object) -> dict[str, str]:
-    return {each["name"]: each["value"] for each in container["env"]}
+    return {each["name"]: each["value"] for each in container["env"] if "value" in each}
 
 
 def test_the_page_about_setting_up_memory_pressure_sets_another_ca(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ class UpgradeWorld:
     now: datetime = NOON
     version: str = CONTROL_PLANE
     guard: str = GUARD
+    operator_node: str = ""
     workloads: dict[str, Workload] = field(default_factory=dict)
     memory: KnownMemory = NOTHING_KNOWN
     can_list: bool = True
@@ -150,7 +151,11 @@ class UpgradeWorld:
             control_plane_is_first=self._plane_is_first,
         )
         return replace(
-            taken, attempts=self._patience.attempts(self.nodes), upgrades=known, memory=self.memory
+            taken,
+            attempts=self._patience.attempts(self.nodes),
+            upgrades=known,
+            memory=self.memory,
+            operator_node=self.operator_node,
         )
 
     def run(self) -> Decision:

@@ -119,7 +119,7 @@ class RunningPod:
             directory=directory,
             arguments=[*image.config["Entrypoint"], *template.get("args", image.config["Cmd"])],
             environment={
-                **{each["name"]: each["value"] for each in template["env"]},
+                **{each["name"]: self._value(each) for each in template["env"]},
                 **pod_environment(self._testbed),
                 # All containers share the network of the machine, where each has an address of its own.
                 "WINPOOL_HOST": self._address,
@@ -128,6 +128,13 @@ class RunningPod:
             writable=mounts[False],
             hostname=self.name,
         )
+
+    def _value(self, variable: Object) -> str:
+        """Return the value of an environment variable, as a kubelet does."""
+        if "value" in variable:
+            return str(variable["value"])
+        assert variable["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
+        return str(self._pod["spec"]["nodeName"])
 
     def _volume(self, volume: Object, folder: Path) -> Path:
         if "emptyDir" in volume:

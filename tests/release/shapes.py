@@ -7,7 +7,7 @@ from typing import Any, Final
 Schema = dict[str, Any]
 
 SET_BY_VALUES: Final = (
-    *("leader-elect", "port", "health-port", "log-format", "log-level"),
+    *("leader-elect", "node-name", "port", "health-port", "log-format", "log-level"),
     *("metrics-auth", "tls-cert-file", "tls-key-file"),
     *("kubelet-ca-file", "kubelet-insecure-tls", "data-sources-file"),
 )

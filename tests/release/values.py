@@ -52,7 +52,7 @@ def values() -> tuple[Value, ...]:
     deployment = _the("deployment.yaml")["spec"]
     pod = deployment["template"]["spec"]
     (container,) = pod["containers"]
-    settings = {each["name"]: each["value"] for each in container["env"]}
+    settings = {each["name"]: each["value"] for each in container["env"] if "value" in each}
     policy = _the("networkpolicy.yaml")["spec"]
     return (
         *image_values(image["newName"], pull_policy=container["imagePullPolicy"]),

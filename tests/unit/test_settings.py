@@ -54,6 +54,7 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "protected_namespaces": ("vault, payments", "vault, payments"),
     "unaudited_namespaces": ("legacy", "legacy"),
     "data_sources_file": ("/etc/winpool/sources.yaml", Path("/etc/winpool/sources.yaml")),
+    "node_name": ("lin-1", "lin-1"),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
 }

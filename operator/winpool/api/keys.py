@@ -64,6 +64,12 @@ OS_WINDOWS: Final = "windows"
 WINDOWS_BUILD_LABEL: Final = "node.kubernetes.io/windows-build"
 """Node label of the kubelet: major, minor and build of Windows, without the revision."""
 
+AKS_UPGRADE_STATUS_LABEL: Final = "kubernetes.azure.com/upgrade-status"
+"""Node label of Azure Kubernetes Service, which workloads write too."""
+WMCO_UPGRADING_LABEL: Final = "windowsmachineconfig.openshift.io/upgrading"
+"""Node label of the Windows Machine Config Operator of OpenShift, while it upgrades the node.
+https://github.com/openshift/windows-machine-config-operator/blob/master/pkg/metadata/metadata.go"""
+
 NAMESPACE: Final = "winpool-system"
 """The operator's namespace, which has its ServiceAccount, its Lease and the ConfigMap of the fence."""
 LEASE: Final = "winpool"

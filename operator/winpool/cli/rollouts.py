@@ -22,6 +22,7 @@ from winpool.cli.kubectl import NotAskedError, decoded
 from winpool.cli.upgrades import Cluster, Evidence, Judged, read_budgets
 from winpool.features.upgrade.claims import BEFORE_HAND_OVER, ENDED_BADLY, Claim, claim_of
 from winpool.features.upgrade.drain import DrainProgress, DrainView, drain, preflight
+from winpool.features.upgrade.gates.world import veto_of
 from winpool.features.upgrade.records import VOLUMES
 from winpool.kube.pods import decode_pod_page, node_request
 from winpool.kube.volume_attachments import ATTACHMENTS_PATH, decode_attachments
@@ -131,8 +132,8 @@ class Progress:
     """How far the upgrade of a node is.
 
     ``waits_for`` is a sentence; empty where nothing more than its state is known. ``blockers`` keep pods on
-    the node. ``step`` is what the operator does next, None where it is not known. ``stands``: a hold or the
-    mode of the pool keeps the operator from doing anything.
+    the node. ``step`` is what the operator does next, None where it is not known. ``stands``: a hold, the
+    veto of a vendor or the mode of the pool keeps the operator from doing anything.
     """
 
     claim: Claim
@@ -154,7 +155,9 @@ def progress_of(cluster: Cluster, judged: Judged, node: Node) -> Progress | None
     said = step.said if step is not None else ""
     is_given_up = step is not None and step.claim is None and claim.state in BEFORE_HAND_OVER
     stops = {each.name for each in overview.stops} if overview is not None else set()
-    stands = is_held(node, now=cluster.now) or not stops.isdisjoint({"PausedBySpec", "DryRun"})
+    is_vetoed = claim.state in BEFORE_HAND_OVER and bool(veto_of(node))
+    is_paused = not stops.isdisjoint({"PausedBySpec", "DryRun"})
+    stands = is_held(node, now=cluster.now) or is_vetoed or is_paused
     if is_given_up or stands:
         return Progress(claim=claim, waits_for=said, step=step, stands=stands)
     if claim.state is UpgradeState.CLAIMED:

@@ -189,6 +189,7 @@ class Controller:
             taint_absent_since=TaintAbsentSince(monotonic=monotonic),
             features=self.features,
             cluster_rows=self.cluster_rows,
+            operator_node=settings.node_name or "",
         )
 
     def all_changed(self) -> None:

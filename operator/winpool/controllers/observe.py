@@ -105,6 +105,7 @@ class Observer:
             },
             missing_permission=missing_permission,
             known_issues=known_issues,
+            operator_node=services.operator_node,
         )
 
     def trust_over(self, nodes: Iterable[Node]) -> RecordTrust:

@@ -84,6 +84,7 @@ class Services:
     ``Elector.other``, ``lacking_fields`` which fields the CRD lacks, None before it was looked at.
     ``list_labelled`` asks the API server which Windows nodes have the label of a pool, ``list_strays`` which
     nodes with our label have no Windows. ``memory`` is None where no source of samples is set.
+    ``operator_node`` is as in ``Snapshot``.
     """
 
     clock: Clock
@@ -110,6 +111,7 @@ class Services:
     taint_absent_since: TaintAbsentSince
     features: Sequence[Feature] = FEATURES
     cluster_rows: tuple[Row, ...] = ()
+    operator_node: str = ""
     stats: ControlStats = field(default_factory=ControlStats)
     strays: tuple[Node, ...] | None = None
     """Nodes that were in a pool, do not run Windows, and are not released; None before the first list."""

@@ -31,6 +31,7 @@ class Snapshot:
     ``lacking_fields`` are those of spec and status that the CRD in the cluster lacks: no status can have
     them.
     ``known_issues`` are all that this process has found when it last wrote the status, the worst first.
+    ``operator_node`` is the name of the node that the operator runs on, empty where it is not known.
     """
 
     pool: Pool
@@ -52,3 +53,4 @@ class Snapshot:
     other_operator: str | None = ""
     lacking_fields: tuple[FieldPath, ...] = ()
     known_issues: tuple[KnownIssue, ...] = ()
+    operator_node: str = ""

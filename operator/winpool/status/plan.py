@@ -36,7 +36,7 @@ def plan(snapshot: Snapshot, nodes: Assessed, upgrades: UpgradeOverview | None) 
     found = None
     if upgrades and spec:
         ours = sorted((each.node for each in nodes if each.claim is Claim.OURS), key=lambda node: node.name)
-        found = upgrade_plan(upgrades, spec=spec, nodes_of_pool=ours)
+        found = upgrade_plan(upgrades, spec=spec, nodes_of_pool=ours, operator_node=snapshot.operator_node)
     steps = tuple(_upgrade_steps(found)) if found else ()
     names = {each.node.name for each in due} | {each.node.name for each in (upgrades.due if upgrades else ())}
     shown = due[: max(MAX_PLAN_STEPS - len(steps), MAX_PLAN_STEPS // 2)]

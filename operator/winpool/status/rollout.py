@@ -16,7 +16,8 @@ from winpool.api.issues import IssueReason
 from winpool.api.status import SlotState
 from winpool.api.text import grouped
 from winpool.api.upgrade import Strategy, Trigger, Upgrade, UpgradeState
-from winpool.features.upgrade.claims import DRAINING, ENDED_BADLY, IN_WORK, Claim
+from winpool.features.upgrade.claims import BEFORE_HAND_OVER, DRAINING, ENDED_BADLY, IN_WORK, Claim
+from winpool.features.upgrade.gates.world import veto_of
 from winpool.features.upgrade.records import (
     MOST_UNHEALTHY,
     NodeStep,
@@ -107,7 +108,8 @@ def rollout_progress(
 def _moves(step: NodeStep, *, now: datetime) -> bool:
     """Whether a node in work goes on without a person."""
     is_stuck = step.state is UpgradeState.DRAIN_BLOCKED or is_late(step, now=now)
-    return not is_stuck and not is_held(step.node, now=now)
+    is_vetoed = step.state in BEFORE_HAND_OVER and bool(veto_of(step.node))
+    return not is_stuck and not is_vetoed and not is_held(step.node, now=now)
 
 
 def _next(

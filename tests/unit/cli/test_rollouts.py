@@ -173,6 +173,16 @@ def test_a_hold_and_a_pause_say_that_nothing_happens_while_the_deadline_does_not
     assert "Its deadline does not wait." in told(rolling(held))
 
 
+def test_the_veto_of_a_vendor_says_the_same_up_to_the_hand_over() -> None:
+    label = {"kubernetes.azure.com/upgrade-status": "paused"}
+    drained, handed_over = (claimed("w1", each) for each in (UpgradeState.DRAINING, UpgradeState.UPGRADING))
+    said = told(rolling(replace(drained, labels={**drained.labels, **label})))
+    assert "Waits for: The node has the label kubernetes.azure.com/upgrade-status=paused." in said
+    assert "Its deadline does not wait." in said
+    later = told(rolling(replace(handed_over, labels={**handed_over.labels, **label})))
+    assert "Its deadline does not wait." not in later
+
+
 def test_a_node_that_is_given_up_says_why() -> None:
     node = claimed("w1", UpgradeState.DRAINING)
     requests = [{"owner": "sre", "nodesInWork": "Restore"}]

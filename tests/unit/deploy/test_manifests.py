@@ -236,14 +236,20 @@ def workload_with(image: str) -> Object:
 
 
 def test_settings_of_the_deployment_exist_and_have_valid_values() -> None:
-    values = {each["name"].removeprefix("WINPOOL_").lower(): each["value"] for each in OPERATOR["env"]}
-    assert values.keys() <= Settings.model_fields.keys()
     assert all(each["name"].startswith("WINPOOL_") for each in OPERATOR["env"])
+    variables = {each["name"].removeprefix("WINPOOL_").lower(): each for each in OPERATOR["env"]}
+    assert variables.keys() <= Settings.model_fields.keys()
+    values = {name: each["value"] for name, each in variables.items() if "value" in each}
     settings = Settings(**values)
     ports = {each["name"]: each["containerPort"] for each in OPERATOR["ports"]}
     assert ports == {"metrics": settings.port, "health": settings.health_port}
     assert settings.log_format == "json"
     assert values["leader_elect"] == "true", "two replicas would both write"
+
+
+def test_the_operator_knows_the_node_that_it_runs_on() -> None:
+    (found,) = (each["valueFrom"] for each in OPERATOR["env"] if each["name"] == "WINPOOL_NODE_NAME")
+    assert found["fieldRef"]["fieldPath"] == "spec.nodeName"
 
 
 def test_probes_ask_the_paths_of_health_on_its_own_port() -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from harness.builders import with_nodes
 from harness.every import every
 from harness.rollout_scenes import (
     HOUR,
@@ -102,6 +103,17 @@ def test_a_pool_that_continues_with_others_is_stalled_and_reconciling() -> None:
     world = blocked(maxUnavailable=2, maxBlockedNodes=1)
     found = {each.type: each.status for each in decide(world.snapshot()).status.conditions}
     assert (found["Stalled"], found["Reconciling"]) == ("True", "True")
+
+
+def test_nothing_is_under_way_where_a_vendor_keeps_the_one_node_in_work() -> None:
+    snapshot = seen_in("a node is drained")
+    label = {"kubernetes.azure.com/upgrade-status": "paused"}
+    nodes = [
+        replace(each, labels={**each.labels, **label}) if each.name == "w1" else each
+        for each in snapshot.nodes
+    ]
+    found = {each.type: each.status for each in decide(with_nodes(snapshot, *nodes)).status.conditions}
+    assert found["Reconciling"] == "False"
 
 
 @every(

@@ -3,9 +3,9 @@
 Under the strategy Manual the label ``winpool.dev/upgrade-state`` of a node is all that it wants. ``Required``
 is a permission: it is given only where it is known that the node is due, every gate permits, nothing stops
 it, and the status has a slot for it (``slots``). It is withdrawn, as ``Gated``, wherever that is not so.
-Where the operator may not write (Paused, DryRun, a hold, a spec that is not accepted), only a permission is
-withdrawn. Without ``spec.upgrade`` there is no label. Under the other strategies the operator takes the nodes
-through their upgrade itself (``rollout``), and ends what it has begun under any.
+Where the operator may not write (Paused, DryRun, a hold, the veto of a vendor, a spec that is not accepted),
+only a permission is withdrawn. Without ``spec.upgrade`` there is no label. Under the other strategies the
+operator takes the nodes through their upgrade itself (``rollout``), and ends what it has begun under any.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ from winpool.features.upgrade.due import DueJudge, Found
 from winpool.features.upgrade.findings import rollout_findings, surprise_findings, upgrade_findings
 from winpool.features.upgrade.gates.table import NODE_GATES, POOL_GATES
 from winpool.features.upgrade.gates.world import (
+    OPERATOR_NODE,
     World,
     evidence_of,
     node_stops,
     pool_stops,
     to_remember,
+    veto_of,
 )
 from winpool.features.upgrade.plan import PlannedNode, in_line
 from winpool.features.upgrade.records import (
@@ -262,7 +264,7 @@ class _Pass:
                 lacking_fields=self.snapshot.lacking_fields,
             )
         )
-        judged = [self._judged(node, each, world) for node, each in due]
+        judged = [self._judged(node, each, world, is_only=len(due) == 1) for node, each in due]
         unknown = tuple(node.name for node, each in found if each.is_unknown)
         up_to_date = len(found) - len(due) - len(unknown)
         is_open = not stops and all(each.permits for each in gates)
@@ -271,6 +273,7 @@ class _Pass:
             [each for each in judged if is_open and opens[each.node.name] is not False],
             self.block,
             up_to_date=up_to_date,
+            operator_node=self.snapshot.operator_node,
         )
         given = NONE_GIVEN
         if not self.block.is_ours:
@@ -475,15 +478,18 @@ class _Pass:
             now=self._now,
         )
 
-    def _judged(self, node: Node, found: Found, world: World) -> NodeUpgrade:
-        """Return what is known of a node that is due, but for its state."""
+    def _judged(self, node: Node, found: Found, world: World, *, is_only: bool) -> NodeUpgrade:
+        """Return what is known of a node that is due, but for its state; ``is_only``: no other is."""
         workload = self._evidence.of(node)
         fit = self._fits.judge(node) if workload else None
         candidate = NodeUpgrade(
             node, found.due, found.judged.judgement.os_version, workload=workload, fit=fit
         )
         gates = tuple([self._overrides.on(each.judge(world, candidate)) for each in NODE_GATES])
-        return msgspec.structs.replace(candidate, gates=gates, stops=node_stops(node, now=self._now))
+        stops = node_stops(node, now=self._now)
+        if node.name == self.snapshot.operator_node and not is_only:
+            stops = (*stops, OPERATOR_NODE)
+        return msgspec.structs.replace(candidate, gates=gates, stops=stops)
 
     def _opens(self, each: NodeUpgrade) -> bool | None:
         """Whether nothing of the node itself keeps it; None where only the first list of pods will say."""
@@ -497,7 +503,8 @@ class _Pass:
         if step is not None and step.state is not None:
             return step.desired
         state = due.state if due else state_without_due(node, is_unknown=found.is_unknown)
-        if is_held(node, now=self._now) or self.allowed is not AllowedActions.ACT:
+        is_kept = is_held(node, now=self._now) or bool(veto_of(node))
+        if is_kept or self.allowed is not AllowedActions.ACT:
             return only_withdrawn(node, state)
         desired = as_it_is(node.labels.get(UPGRADE_STATE_LABEL)) if state is None else _IN_STATE[state]
         return with_history(node, desired)

@@ -67,6 +67,11 @@ def desired_of(claim: Claim) -> Desired:
     )
 
 
+def left_alone(claim: Claim) -> Desired:
+    """Return that a node with ``claim`` stays as it is. The conditions report the state, which is no act."""
+    return Desired(unschedulable=KEEP, conditions=desired_of(claim).conditions, keeps_rest=True)
+
+
 def served(node: Node, claim: Claim) -> Mapping[str, None]:
     """Return the requests on the node that this claim has served, to be removed."""
     found: dict[str, None] = {}

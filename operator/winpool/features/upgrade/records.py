@@ -64,7 +64,7 @@ class Stop:
     """What keeps nodes from being upgraded and is no gate: a pause, a hold, a spec that is not accepted.
 
     ``name`` is one word for programs: PausedBySpec, DryRun, PauseRequested, NotAccepted, MissingPermission,
-    CRDOutdated, Held.
+    CRDOutdated, Held, Vetoed, OperatorNode.
     """
 
     name: str

@@ -58,7 +58,8 @@ from winpool.features.upgrade.claims import (
     text_of,
 )
 from winpool.features.upgrade.drain import DrainProgress, DrainView, drain, preflight
-from winpool.features.upgrade.marks import CONDITIONS, GIVEN_UP, desired_of, digest, served
+from winpool.features.upgrade.gates.world import veto_of
+from winpool.features.upgrade.marks import CONDITIONS, GIVEN_UP, desired_of, digest, left_alone, served
 from winpool.features.upgrade.plan import PlannedNode, Turn
 from winpool.features.upgrade.records import VOLUMES, NodeStep
 from winpool.features.upgrade.settle import (
@@ -163,9 +164,7 @@ class States:
 
     def advance(self, node: Node, claim: Claim, slot: Slot) -> None:
         """Take one step with a node that is claimed."""
-        if self._view.stands or is_held(node, now=self._now):
-            said = "The pool is paused." if self._view.stands else "Someone holds the node."
-            self._put(node, claim, said=said)
+        if self._stands(node, claim):
             return
         why = self._gives_up_because(node, claim) if claim.state in BEFORE_HAND_OVER else ""
         if why:
@@ -192,6 +191,18 @@ class States:
         claim = self.new_claim(node, slot.since, attempts=0)
         said = f"the annotation {UPGRADE_ANNOTATION} could not be read: {found.why}"
         self._put(node, self._ended(claim, UpgradeState.QUARANTINED, said))
+
+    def _stands(self, node: Node, claim: Claim) -> bool:
+        """Leave a node as it is if the pool is paused, or someone holds or vetoes it; return whether so."""
+        if self._view.stands or is_held(node, now=self._now):
+            said = "The pool is paused." if self._view.stands else "Someone holds the node."
+            self._put(node, claim, said=said)
+            return True
+        veto = veto_of(node) if claim.state in BEFORE_HAND_OVER else ""
+        if veto:
+            self._put(node, claim, said=f"The node has {veto}.")
+            self.steps[node.name] = replace(self.steps[node.name], desired=left_alone(claim))
+        return bool(veto)
 
     def _gives_up_because(self, node: Node, claim: Claim) -> str:
         name, view = node.name, self._view

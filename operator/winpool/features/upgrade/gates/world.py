@@ -3,7 +3,7 @@
 The evidence of pods is one list of all pods that is recent enough, for the spec as it is. The version of the
 control plane counts since when this process has seen it, or since when the status says so, so that a restart
 of the operator does not begin the fifteen minutes of the gate ControlPlane again. No override opens a stop:
-the mode, the request of a pause, a hold, a spec that is not accepted.
+the mode, the request of a pause, a hold, the veto of a vendor, a spec that is not accepted.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from datetime import datetime
 from typing import Final
 
 from winpool.api.crd import SLOTS, FieldPath
-from winpool.api.keys import HOLD_ANNOTATION
+from winpool.api.keys import AKS_UPGRADE_STATUS_LABEL, HOLD_ANNOTATION, WMCO_UPGRADING_LABEL
 from winpool.api.maintenance import Gate, PauseRequest
 from winpool.api.spec import Mode, WindowsNodePoolSpec
 from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import later
 from winpool.api.upgrade import Upgrade, is_budget
 from winpool.features.feature import AllowedActions
+from winpool.features.upgrade.due import DELETED_BY_AUTOSCALER
 from winpool.features.upgrade.records import GateFinding, Stand, Stop, at, because, shown
 from winpool.model.evidence import current_survey
 from winpool.model.node import Node, hold_end, is_held
@@ -170,14 +171,50 @@ def paused_by(request: PauseRequest) -> Stop:
     )
 
 
+OPERATOR_NODE: Final = Stop(
+    "OperatorNode",
+    "The operator runs on the node, and other nodes of the pool are due.",
+    "Wait until no other node of the pool is due.",
+)
+
+
 def node_stops(node: Node, *, now: datetime) -> tuple[Stop, ...]:
-    """Return what keeps ``node`` from being upgraded: a hold."""
+    """Return what keeps ``node`` from being upgraded, by what is on it: a hold, the veto of a vendor."""
+    return (*_hold(node, now=now), *_veto(node))
+
+
+def _hold(node: Node, *, now: datetime) -> Iterator[Stop]:
     if not is_held(node, now=now):
-        return ()
+        return
     end = hold_end(node)
     until, wait = (f" until {at(end)}", f"Wait until {at(end)}, or remove") if end else ("", "Remove")
     said = f"Someone holds the node with the annotation {HOLD_ANNOTATION}{until}."
-    return (Stop("Held", said, f"{wait} the annotation {HOLD_ANNOTATION} from the node."),)
+    yield Stop("Held", said, f"{wait} the annotation {HOLD_ANNOTATION} from the node.")
+
+
+def _veto(node: Node) -> Iterator[Stop]:
+    if veto := veto_of(node):
+        yield Stop("Vetoed", f"The node has {veto}.", f"Wait until {veto} is removed from the node.")
+
+
+def veto_of(node: Node) -> str:
+    """Return by what a vendor, or a workload on its platform, keeps others from upgrading ``node``.
+
+    It is the label or taint, as people write it; empty where there is none. Up to the hand-over it is
+    respected as a hold is; after it, the vendor may be the one that upgrades the machine.
+    """
+    status = node.labels.get(AKS_UPGRADE_STATUS_LABEL, "")
+    if status in _AKS_VETOES:
+        return f"the label {AKS_UPGRADE_STATUS_LABEL}={status}"
+    if WMCO_UPGRADING_LABEL in node.labels:
+        return f"the label {WMCO_UPGRADING_LABEL}"
+    return next((f"the taint {each.key}" for each in node.taints if each.key in DELETED_BY_AUTOSCALER), "")
+
+
+_AKS_VETOES: Final = frozenset({"paused", "Quarantined"})
+"""Set by workloads that are not to be disrupted now, and by AKS on a node that it could not drain.
+https://github.com/Azure/AKS/issues/5944
+https://learn.microsoft.com/azure/aks/upgrade-cluster"""
 
 
 class World:
