@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.due import CLOSED, HELD, TWO_DAYS, block, due, due_nodes, moving
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.upgrade import Upgrade
-from winpool.features.upgrade.plan import PlannedNode, Turn, in_order
+from winpool.features.upgrade.plan import Begun, PlannedNode, Turn, in_order
 from winpool.features.upgrade.records import NodeUpgrade, Stand
 from winpool.model.pods import NO_WORKLOAD
 
@@ -49,8 +49,31 @@ def names(placed: Sequence[PlannedNode]) -> str:
 )  # fmt: skip
 def test_what_comes_first(first: NodeUpgrade, second: NodeUpgrade) -> None:
     for given_in in ([first, second], [second, first]):
-        ordered = in_order(given_in, block(), operator_node="host")
+        ordered = in_order(given_in, block(), Begun(operator_node="host"))
         assert [each.upgrade for each in ordered] == [first, second]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (due("z", age=TWO_DAYS, workload=moving(9)), due("a", workload=moving(1))),
+        (due("z", age=TWO_DAYS, workload=None), due("a", workload=NO_WORKLOAD)),
+        (due("z", zone="b", workload=moving(9)), due("a", zone="c", age=TWO_DAYS)),
+        (due("a", workload=moving(9)), due("b", workload=moving(1))),
+        (due("z", workload=moving(9)), due("a", age=TWO_DAYS, gates=(CLOSED,))),
+    ],
+    ids=["older", "unknown pods", "zone", "by name", "a closed gate"],
+)
+def test_once_the_first_node_is_claimed_zone_and_age_decide(first: NodeUpgrade, second: NodeUpgrade) -> None:
+    ordered = in_order([second, first], block(), Begun(by_age=True))
+    assert [each.upgrade for each in ordered] == [first, second]
+    assert all("the older node comes first" in each.why for each in ordered)
+
+
+def test_a_canary_that_has_its_slot_stays_one() -> None:
+    nodes = [due("a", age=TWO_DAYS), due("b")]
+    ordered = in_order(nodes, block(canary={"nodes": 1}), Begun(by_age=True, slots={"b"}))
+    assert [(each.node, each.turn) for each in ordered] == [("b", Turn.CANARY), ("a", Turn.ZONE)]
 
 
 def test_an_open_gate_is_no_obstacle() -> None:
@@ -85,21 +108,21 @@ def test_canaries_are_the_easiest_of_all_zones() -> None:
 
 @pytest.mark.parametrize(("up_to_date", "canaries"), [(0, 2), (1, 1), (2, 0), (7, 0)])
 def test_nodes_that_are_up_to_date_are_canaries_already(up_to_date: int, canaries: int) -> None:
-    ordered = in_order(
-        [due(f"w{number}") for number in range(5)], block(canary={"nodes": 2}), up_to_date=up_to_date
-    )
+    nodes = [due(f"w{number}") for number in range(5)]
+    ordered = in_order(nodes, block(canary={"nodes": 2}), Begun(up_to_date=up_to_date))
     assert [each.turn for each in ordered].count(Turn.CANARY) == canaries
 
 
 def test_a_selector_chooses_canaries_whatever_is_up_to_date() -> None:
     nodes = [due("a"), due("b", labels={"tier": "test"}, workload=moving(5))]
-    ordered = in_order(nodes, block(canary={"nodeSelector": {"matchLabels": {"tier": "test"}}}), up_to_date=9)
+    fields = block(canary={"nodeSelector": {"matchLabels": {"tier": "test"}}})
+    ordered = in_order(nodes, fields, Begun(up_to_date=9))
     assert names(ordered) == "b a"
 
 
 def test_a_failed_node_and_that_of_the_operator_are_no_canaries() -> None:
     nodes = [due("a", labels={UPGRADE_STATE_LABEL: "Failed"}), due("b"), due("c")]
-    ordered = in_order(nodes, block(canary={"nodes": 3}), operator_node="b")
+    ordered = in_order(nodes, block(canary={"nodes": 3}), Begun(operator_node="b"))
     assert names(ordered) == "c a b"
     assert [each.turn for each in ordered] == [Turn.CANARY, Turn.FAILED, Turn.OPERATOR]
 
@@ -143,7 +166,8 @@ def test_a_failed_node_and_that_of_the_operator_are_no_canaries() -> None:
     ],
 )
 def test_every_place_is_explained(node: NodeUpgrade, fields: dict[str, Any], why: str) -> None:
-    assert [each.why for each in in_order([node], block(**fields), operator_node="host")] == [why]
+    ordered = in_order([node], block(**fields), Begun(operator_node="host"))
+    assert [each.why for each in ordered] == [why]
 
 
 blocks = st.sampled_from(
@@ -160,10 +184,11 @@ blocks = st.sampled_from(
 def test_the_order_of_a_list_does_not_matter(
     nodes: list[NodeUpgrade], fields: Upgrade, host: str, chance: random.Random
 ) -> None:
-    ordered = in_order(nodes, fields, up_to_date=1, operator_node=host)
+    begun = Begun(up_to_date=1, operator_node=host, by_age=chance.random() < 0.5)
+    ordered = in_order(nodes, fields, begun)
     mixed = list(nodes)
     chance.shuffle(mixed)
-    assert in_order(mixed, fields, up_to_date=1, operator_node=host) == ordered
+    assert in_order(mixed, fields, begun) == ordered
     assert sorted(each.upgrade.node.name for each in ordered) == sorted(each.node.name for each in nodes)
     keys = [(each.turn, not each.zone, each.zone) for each in ordered]
     assert keys == sorted(keys)

@@ -120,6 +120,17 @@ def test_zones_and_canaries_have_batches_of_their_own() -> None:
     assert [each.is_canary for each in plan.batches] == [True, False, False, False, False]
 
 
+def test_where_the_operator_acts_the_first_batch_is_the_easiest_and_then_the_older_come() -> None:
+    nodes = [
+        due(f"w{number}", workload=moving(9 - number), age=timedelta(days=9 - number)) for number in range(5)
+    ]
+    assert batches(planned(nodes, maxUnavailable=2)) == ["w4 w3", "w2 w1", "w0"]
+    plan = planned(nodes, maxUnavailable=2, strategy="RollingUpdate")
+    assert batches(plan) == ["w4 w3", "w0 w1", "w2"]
+    assert "fewer come first" in plan.nodes[1].why
+    assert "the older node comes first" in plan.nodes[2].why
+
+
 @pytest.mark.parametrize(
     ("changes", "nodes_wait"),
     [

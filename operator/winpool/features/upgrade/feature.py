@@ -40,7 +40,7 @@ from winpool.features.upgrade.gates.world import (
     to_remember,
     veto_of,
 )
-from winpool.features.upgrade.plan import PlannedNode, in_line
+from winpool.features.upgrade.plan import Begun, PlannedNode, in_line
 from winpool.features.upgrade.records import (
     NO_UPGRADES,
     NOTHING_ROLLED,
@@ -235,6 +235,7 @@ class _Pass:
         self._judge = DueJudge(self.snapshot, self.spec)
         self._evidence = evidence_of(self.snapshot)
         self._overrides = overrides_of(self.block, now=self._now)
+        self._target = Target(self.spec.os.version, self.spec.os.target_revision)
         # After a start, until the first list of all pods, labels stay unless something known closes a gate.
         pods = self.snapshot.pods
         self._awaits_pods = pods.survey is None and not pods.problem and not pods.forbidden
@@ -272,8 +273,12 @@ class _Pass:
         waiting = in_line(
             [each for each in judged if is_open and opens[each.node.name] is not False],
             self.block,
-            up_to_date=up_to_date,
-            operator_node=self.snapshot.operator_node,
+            Begun(
+                up_to_date=up_to_date,
+                slots=self._in_rollout,
+                by_age=self._has_begun,
+                operator_node=self.snapshot.operator_node,
+            ),
         )
         given = NONE_GIVEN
         if not self.block.is_ours:
@@ -318,6 +323,7 @@ class _Pass:
             control_plane=to_remember(self.snapshot),
             disruptions_left=self._left(slots, allowed=world.allowed or 0),
             rollout=rolled if self.block.is_ours or rolled.steps else None,
+            has_begun=self._has_begun,
         )
         return self._reported(overview, found, upgrades, given)
 
@@ -386,6 +392,14 @@ class _Pass:
         }
         return frozenset(slots | {node.name for node in self._nodes if has_claim(node)})
 
+    @cached_property
+    def _has_begun(self) -> bool:
+        """Whether the operator has claimed a node for the target: from then on the order is to stay."""
+        found = (claim_of(node) for node in self._nodes if UPGRADE_ANNOTATION in node.annotations)
+        return self.block.is_ours and any(
+            isinstance(each, Claim | Done) and each.target == self._target for each in found
+        )
+
     @property
     def _to_retry(self) -> Iterator[str]:
         """Yield the names of nodes that have failed and may be tried again: they use up no budget then."""
@@ -430,7 +444,7 @@ class _Pass:
                 gives_up=self._gives_up(),
                 stands=self.allowed is AllowedActions.NOTHING,
                 is_window_open=all(each.permits for each in gates if each.gate is Gate.MAINTENANCE_WINDOW),
-                target=Target(self.spec.os.version, self.spec.os.target_revision),
+                target=self._target,
                 runs=self._judge.runs,
                 known=self.snapshot.evictions,
                 rollout=self.snapshot.rollout,

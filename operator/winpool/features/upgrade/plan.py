@@ -2,9 +2,11 @@
 
 It is of what is known now, and is made for closed gates too. Canaries come first, then zone by zone, in a
 zone the easiest first; a node whose last upgrade failed comes after the others, and the node that the
-operator runs on last. Names decide between equals, so that equal inputs give equal plans. The steps of a
-node are: drain it, patch or replace the machine, wait until it is Ready and validated, then until it has
-soaked, and what was evicted is Ready elsewhere. The nodes of a batch are upgraded side by side.
+operator runs on last. Where the operator upgrades nodes itself, how easy a node is counts only until the
+first is claimed, and then its age alone: pods that move would change the order. Names decide between equals,
+so that equal inputs give equal plans. The steps of a node are: drain it, patch or replace the machine, wait
+until it is Ready and validated, then until it has soaked, and what was evicted is Ready elsewhere. The nodes
+of a batch are upgraded side by side.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from typing import Final
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.status import SlotState
 from winpool.api.text import LAST
 from winpool.api.upgrade import Canary, Method, Upgrade
+from winpool.features.upgrade.claims import Claim, claim_of
 from winpool.features.upgrade.gates.pool import FAILED
 from winpool.features.upgrade.gates.world import max_unavailable
 from winpool.features.upgrade.records import NodeUpgrade, UpgradeOverview
@@ -80,32 +84,49 @@ class PlannedNode:
         moving = workload.moving_pods if workload else 0
         return (self.is_blocked, workload is None, moving, node.created or LAST, node.name)
 
+    @property
+    def age(self) -> tuple[object, ...]:
+        """What orders them once the first node is claimed: those that nothing keeps first, then by age."""
+        return (self.is_blocked, self.upgrade.node.created or LAST, self.node)
 
-def in_order(
-    due: Iterable[NodeUpgrade], block: Upgrade, *, up_to_date: int = 0, operator_node: str = ""
-) -> list[PlannedNode]:
-    """Return the nodes that are due in the order in which they are upgraded.
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What the order of the nodes depends on beside the nodes that are due.
 
     ``up_to_date`` is how many nodes of the pool are up to date already: of ``canary.nodes`` so many are
-    served, since they run the target. ``operator_node`` is the name of the node that the operator runs on,
-    empty where it is not known.
+    served, since they run the target. ``slots`` are the names of nodes with a slot of a rollout, and
+    ``by_age`` says that the operator has claimed the first node. ``operator_node`` is the name of the node
+    that the operator runs on, empty where it is not known.
     """
-    placed = in_line(due, block, up_to_date=up_to_date, operator_node=operator_node)
-    return [replace(each, why=" ".join(_why(each, block))) for each in placed]
+
+    up_to_date: int = 0
+    slots: Collection[str] = ()
+    by_age: bool = False
+    operator_node: str = ""
 
 
-def in_line(
-    due: Iterable[NodeUpgrade], block: Upgrade, *, up_to_date: int = 0, operator_node: str = ""
-) -> list[PlannedNode]:
+NOT_BEGUN: Final = Begun()
+
+
+def in_order(due: Iterable[NodeUpgrade], block: Upgrade, begun: Begun = NOT_BEGUN) -> list[PlannedNode]:
+    """Return the nodes that are due in the order in which they are upgraded."""
+    return [
+        replace(each, why=" ".join(_why(each, block, by_age=begun.by_age)))
+        for each in in_line(due, block, begun)
+    ]
+
+
+def in_line(due: Iterable[NodeUpgrade], block: Upgrade, begun: Begun = NOT_BEGUN) -> list[PlannedNode]:
     """Return the nodes in the same order, without saying why: so it is cheap enough for every pass."""
-    key = block.topology_key
+    key, ease = block.topology_key, attrgetter("age" if begun.by_age else "ease")
     found = [
-        PlannedNode(each, each.node.labels.get(key, "") if key else "", _turn(each, operator_node))
+        PlannedNode(each, each.node.labels.get(key, "") if key else "", _turn(each, begun.operator_node))
         for each in due
     ]
-    canaries = _canaries(found, block.canary, up_to_date=up_to_date)
+    canaries = _canaries(found, block.canary, begun)
     turned = [replace(each, turn=Turn.CANARY) if each.node in canaries else each for each in found]
-    turned.sort(key=lambda each: (each.turn, not each.zone, each.zone, each.ease))
+    turned.sort(key=lambda each: (each.turn, not each.zone, each.zone, ease(each)))
     return turned
 
 
@@ -115,18 +136,23 @@ def _turn(upgrade: NodeUpgrade, operator_node: str) -> Turn:
     return Turn.FAILED if upgrade.node.labels.get(UPGRADE_STATE_LABEL) in FAILED else Turn.ZONE
 
 
-def _canaries(found: Iterable[PlannedNode], canary: Canary | None, *, up_to_date: int) -> Collection[str]:
-    """Return the names of the nodes that precede all others."""
+def _canaries(found: Iterable[PlannedNode], canary: Canary | None, begun: Begun) -> Collection[str]:
+    """Return the names of the nodes that precede all others. Those that were claimed as such stay so."""
     early = [each for each in found if each.turn is Turn.ZONE] if canary else []
     if canary and canary.node_selector is not None:
         early = [each for each in early if selects(canary.node_selector, each.upgrade.node.labels)]
     elif canary:
-        wanted = max((canary.nodes or 0) - up_to_date, 0)
-        early = sorted(early, key=attrgetter("ease"))[:wanted]
+        claims = {each.node: claim_of(each.upgrade.node) for each in early}
+        turns = {name: each.turn for name, each in claims.items() if isinstance(each, Claim)}
+        wanted = max((canary.nodes or 0) - begun.up_to_date, 0)
+        early = sorted(
+            (each for each in early if turns.get(each.node, Turn.CANARY) == Turn.CANARY),
+            key=lambda each: (each.node not in begun.slots, each.age if begun.by_age else each.ease),
+        )[:wanted]
     return {each.node for each in early}
 
 
-def _why(each: PlannedNode, block: Upgrade) -> Iterator[str]:
+def _why(each: PlannedNode, block: Upgrade, *, by_age: bool) -> Iterator[str]:
     """Yield sentences: what decides first is the first."""
     if each.turn is Turn.OPERATOR:
         yield "The operator runs on it, so it is the last."
@@ -144,7 +170,9 @@ def _why(each: PlannedNode, block: Upgrade) -> Iterator[str]:
     if each.is_blocked:
         yield "Something keeps it from being upgraded now, so it follows the nodes that nothing keeps."
     workload = each.upgrade.workload
-    if workload is None:
+    if by_age:
+        yield "Once the first nodes are claimed, the older node comes first."
+    elif workload is None:
         yield "Its pods are not known."
     else:
         pods = workload.moving_pods
@@ -250,7 +278,13 @@ def upgrade_plan(
     allowed = max_unavailable(block.max_unavailable, nodes=len(nodes_of_pool))
     unavailable = sum(not is_available(node) for node in nodes_of_pool)
     size = max(allowed - unavailable, LEAST_BATCH) if allowed else 0
-    placed = in_order(overview.due, block, up_to_date=overview.up_to_date, operator_node=operator_node)
+    begun = Begun(
+        up_to_date=overview.up_to_date,
+        slots={each.node for each in overview.slots if each.state != SlotState.UNUSED},
+        by_age=overview.has_begun,
+        operator_node=operator_node,
+    )
+    placed = _placed(overview.due, block, begun, size=size or LEAST_BATCH)
     together = list(_together(placed, size)) if size else []
     batches = tuple(_batches(together, spec, block))
     of_batch = {each.node: number for number, batch in enumerate(together, start=1) for each in batch}
@@ -274,6 +308,17 @@ def upgrade_plan(
         likely_seconds=sum(each.likely_seconds for each in batches) if batches else None,
         worst_case_seconds=sum(each.worst_case_seconds for each in batches) if batches else None,
     )
+
+
+def _placed(due: Iterable[NodeUpgrade], block: Upgrade, begun: Begun, *, size: int) -> Sequence[PlannedNode]:
+    """Return the nodes in the order in which they come: the first ``size`` by their ease, others by age."""
+    placed = in_order(due, block, begun)
+    if begun.by_age or not block.is_ours:
+        return placed
+    first = next(_together(placed, size), [])
+    canaries = sum(each.turn is Turn.CANARY for each in first)
+    later = replace(begun, up_to_date=begun.up_to_date + canaries, by_age=True)
+    return [*first, *in_order((each.upgrade for each in placed[len(first) :]), block, later)]
 
 
 def _together(placed: Sequence[PlannedNode], size: int) -> Iterator[list[PlannedNode]]:

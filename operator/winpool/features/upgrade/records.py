@@ -206,7 +206,8 @@ class UpgradeOverview:
     ``in_force`` those that hold. ``target`` is what nodes are brought to, such as "2022.4052" or "2022".
     ``slots`` and ``control_plane`` are what the status is to remember: which nodes may be upgraded at the
     same time, and the version of the control plane. ``disruptions_left`` is how many more nodes may be
-    unavailable. ``rollout`` is None where the operator upgrades none.
+    unavailable. ``rollout`` is None where the operator upgrades none. ``has_begun`` says that it has claimed
+    a node for the target.
     """
 
     target: str
@@ -221,6 +222,7 @@ class UpgradeOverview:
     control_plane: ControlPlaneSeen | None = None
     disruptions_left: int = 0
     rollout: RolloutResult | None = None
+    has_begun: bool = False
 
     @property
     def closed(self) -> tuple[GateFinding, ...]:
