@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import pytest
 
+from harness.builders import edited
 from harness.restless_rollouts import Cluster, Operator, kernel, state_of
+from harness.rollout_world import rolling_pool
 from winpool.api.keys import UPGRADE_ANNOTATION, UPGRADE_RETRY_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.features.upgrade.claims import Claim, claim_of
 from winpool.model.pool import GuardState
@@ -77,18 +79,44 @@ def test_a_node_is_not_cordoned_before_its_slot_has_the_claim() -> None:
     run(cluster, operator, "Claimed", seconds=0)
     (slot,) = cluster.pool.status.slots
     assert slot.state == "Reserved"
+    for _ in range(10):
+        cluster.change_pool()  # someone else is faster, so that no status is written
+        operator.see_nodes()
+        operator.act()
+        operator.receive()
+        cluster.pass_time(1)
+        assert not cluster.nodes["w1"].unschedulable
     run(cluster, operator, "Draining", seconds=0)
     (slot,) = cluster.pool.status.slots
     assert slot.state == "Claimed"
 
 
+def test_of_nodes_that_are_claimed_no_more_are_cordoned_than_the_spec_permits_by_then() -> None:
+    cluster, operator = a_cluster(2, maxUnavailable=2)
+    run(cluster, operator, "Claimed", seconds=0)
+    assert state_of(cluster.nodes["w2"]) == "Claimed"
+    tighter = rolling_pool({**cluster.upgrade, "maxUnavailable": 1}, more={"validation": cluster.validation})
+    pool = edited(cluster.pool, tighter.spec)
+    cluster.change_pool(spec=pool.spec, generation=pool.generation)
+    operator.see()
+    operator.list_all()
+    for _ in range(20):
+        passes(cluster, operator, 1)
+        assert sum(each.unschedulable for each in cluster.nodes.values()) <= 1
+
+
 def test_a_second_uncordon_is_an_answer() -> None:
     cluster, operator = a_cluster()
     run(cluster, operator, "Draining")
+    deadline = a_claim(cluster).deadline
     cluster.turn("w1", unschedulable=False)
+    cluster.pass_time(5)
     passes(cluster, operator, 2)
     assert cluster.nodes["w1"].unschedulable
     cordoned_for = a_claim(cluster)
+    assert cordoned_for.deadline == deadline, "another cordon is no other drain"
+    cluster.pass_time(30)  # what others undo is repaired after a pause, which has passed
+    operator.see()
     cluster.turn("w1", unschedulable=False)
     for _ in range(6):
         passes(cluster, operator, 1)
@@ -120,6 +148,14 @@ def test_a_node_whose_volumes_detach_late_is_handed_over_then() -> None:
     cluster.pass_time(300)
     cluster.volumes.clear()
     run(cluster, operator, "Upgrading", seconds=5)
+
+
+def test_a_machine_that_says_less_of_itself_has_not_restarted() -> None:
+    cluster, operator = a_cluster()
+    run(cluster, operator, "Upgrading")
+    cluster.turn("w1", boot_id="")
+    passes(cluster, operator)
+    assert a_claim(cluster).state == "Upgrading"
 
 
 def test_a_node_in_validation_is_looked_at_again_once_it_is_ready_for_long_enough() -> None:
