@@ -20,16 +20,12 @@ from harness.evicting import a_pod
 from harness.rollout_world import CONDITIONS, goes, replace_pod, rolling_pool
 from harness.upgrade_feature import DAY, HOUR, settled_node
 from harness.writes import patched
-from winpool.api.keys import (
-    PREFIX,
-    UPGRADE_STATE_LABEL,
-)
+from winpool.api.keys import PREFIX, UPGRADE_DONE_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.node_keys import BORROWED_ANNOTATIONS
 from winpool.api.spec import Mode
-from winpool.api.status import SlotState
 from winpool.controllers.backoff import WriteBackoff
 from winpool.decide import Decision, decide
-from winpool.features.upgrade.claims import ENDED_BADLY, HANDED_OVER, IN_WORK, Claim, Done, claim_of
+from winpool.features.upgrade.claims import ENDED_BADLY, HANDED_OVER, IN_WORK, Claim, Done, claim_of, read
 from winpool.model.budgets import BudgetRoom
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch, NodeVersions, is_available, is_held
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods
@@ -121,6 +117,8 @@ class Cluster:
     """Whether pods come that tolerate a cordon."""
     machines: dict[str, tuple[datetime, int]] = field(default_factory=dict)
     """Of the machines that restart or are replaced: when they are Ready, and with which revision."""
+    leaving: dict[str, datetime] = field(default_factory=dict)
+    """When nodes are deleted whose machines have a successor of another name already."""
 
     def __post_init__(self) -> None:
         self.clock = Seconds()
@@ -182,6 +180,11 @@ class Cluster:
         rest = {each: text for each, text in self.nodes[name].annotations.items() if each != key}
         self.turn(name, annotations=rest if value is None else {**rest, key: value})
 
+    def new_name(self) -> str:
+        """Return a name that no node had before."""
+        self.made += 1
+        return f"w{100 + self.made}"
+
     def remove(self, name: str) -> None:
         """Delete a node, with its pods."""
         self.nodes.pop(name)
@@ -206,6 +209,15 @@ class Cluster:
             self.answer()  # the API server works on no request for longer
         self.absent = {uid: at for uid, at in self.absent.items() if at > self.now}
         self.volumes = {pv: at for pv, at in self.volumes.items() if at[1] in self.pods or self._stays()}
+        self._come_and_go()
+
+    def _come_and_go(self) -> None:
+        """Machines leave that have a successor, and others come back."""
+        for name, at in [*self.leaving.items()]:
+            if at <= self.now:
+                del self.leaving[name]
+                if name in self.nodes:
+                    self.remove(name)
         for name, (at, revision) in [*self.machines.items()]:
             if at > self.now:
                 continue
@@ -487,6 +499,9 @@ class Promises:
         """Each claim that has cordoned its node, by the UID of the node, and when."""
         self._deadlines: dict[tuple[str, str, str, datetime], datetime | None] = {}
         self._drains: dict[str, datetime | None] = {}
+        self._first: dict[str, str] = {}
+        """The node that each claim was made for."""
+        self.inherited = 0
         self.uncordoned = 0
 
     def written(self, operator: Operator, before: Node, after: Node, seen: Snapshot) -> None:
@@ -507,7 +522,10 @@ class Promises:
         """Someone may be at work on a machine: then even a release waits, until the deadline."""
         claim = claim_of(before)
         if isinstance(claim, Claim) and claim.state in HANDED_OVER and not isinstance(claim_of(after), Claim):
-            is_back = claim.state != "Upgrading" and before.ready == "True"
+            was = claim.before
+            has_restarted = (before.boot_id, before.versions.kernel) != (was.boot_id, was.kernel)
+            is_done = before.annotations.get(UPGRADE_DONE_ANNOTATION) == claim.claim
+            is_back = before.ready == "True" and (claim.state != "Upgrading" or has_restarted or is_done)
             assert is_back or claim.passed(seen.now), f"{before.name} was handed over and released: {claim}"
 
     def _foreign(self, before: Node, after: Node) -> None:
@@ -547,7 +565,10 @@ class Promises:
             assert old.claim == new.claim, f"another claim in mid-work: {old} {new}"
         if before_ == GONE and isinstance(new, Claim) and new.state in {*HANDED_OVER, "Failed"}:
             assert new.before.uid != after.uid, f"handed over out of nothing: {new}"
+            self._inherited(after, new, seen)
             return
+        if isinstance(new, Claim):
+            self._first.setdefault(new.claim, after.name)
         assert after_ in follows or self._may_end(before_, after_, seen), f"{before_} to {after_}: {old}"
         if before_ == "Draining" and after_ == "Drained":
             self._drained(after)
@@ -565,6 +586,29 @@ class Promises:
         is_refused = is_unguarded or (spec is not None and spec.os.version == REFUSED)
         stays = before.labels.get(key) == after.labels.get(key)
         return is_refused and stays and not isinstance(claim_of(before), Claim)
+
+    def _inherited(self, node: Node, claim: Claim, seen: Snapshot) -> None:
+        """A machine has the slot of the one that it replaces, and no other takes the same place."""
+        self.inherited += 1
+        slots = {each.node: each for each in seen.pool.status.slots if each.is_held}
+        assert claim.claim in slots[node.name].claim, f"P6: {node.name} has no slot for {claim.claim}"
+        assert node.unschedulable, f"{node.name} takes a place and is not cordoned"
+        assert claim.before.uid not in {each.uid for each in self.cluster.nodes.values()}, (
+            f"{node.name} takes the place of a node that is there"
+        )
+        others = [
+            each.name
+            for each in self.cluster.nodes.values()
+            if each.name != node.name
+            and isinstance(found := claim_of(each), Claim)
+            and found.claim == claim.claim
+        ]
+        assert not others, f"{node.name} takes a place that {others} has"
+        if self._first.get(claim.claim, node.name) != node.name:
+            assert claim.replaces, f"{node.name} has another name"
+            assert node.created is not None
+            assert claim.drained_at is not None
+            assert node.created >= claim.drained_at, f"{node.name} was there before the drain"
 
     def _may_end(self, before: str, after: str, seen: Snapshot) -> bool:
         """Whether what has failed may be forgotten: where the operator upgrades no nodes any more."""
@@ -614,7 +658,7 @@ class Promises:
 
     def _first_cordon(self, node: Node, seen: Snapshot) -> None:
         """P6: fewer others are unavailable, or have a slot, than may be, and the node has its slot."""
-        slots = {each.node for each in self.cluster.pool.status.slots if each.state != SlotState.UNUSED}
+        slots = {each.node for each in self.cluster.pool.status.slots if each.is_held}
         assert node.name in slots, f"P6: {node.name} was cordoned without a slot"
         known = {each.name for each in seen.nodes if is_selected(each) and not is_available(each)}
         ours = {
@@ -631,8 +675,10 @@ class Promises:
 
     def reported(self, decision: Decision) -> None:
         """P6: a slot is one of 64, and a node has one."""
-        held = [each.node for each in decision.status.slots if each.state != SlotState.UNUSED]
-        assert len(set(held)) == len(held) <= 64, f"P6: {held}"
+        held = [each for each in decision.status.slots if each.is_held]
+        assert len({each.node for each in held}) == len(held) <= 64, f"P6: {held}"
+        claims = [found.claim for each in held if isinstance(found := read(each.claim), Claim)]
+        assert len(set(claims)) == len(claims), f"P6: two slots for a claim: {held}"
 
     def asked(self, operator: Operator, eviction: Eviction, before: Answered | None, seen: Snapshot) -> None:
         """P5: one pod by its UID, one request at a time, within its budget, of a node that is drained."""

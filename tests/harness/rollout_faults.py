@@ -27,7 +27,6 @@ from winpool.api.keys import (
     UPGRADE_RETRY_ANNOTATION,
     UPGRADE_STATE_LABEL,
 )
-from winpool.api.status import SlotState
 from winpool.features.upgrade.claims import ENDED_BADLY, Claim, claim_of
 from winpool.model.node import Node, is_available
 from winpool.model.pool import GuardState
@@ -46,6 +45,7 @@ class Play:
     def __init__(self, chance: Random) -> None:
         self.chance = chance
         upgrade = {
+            "method": chance.choice(("InPlace", "Replace")),
             "maxUnavailable": chance.choice((1, 1, 2)),
             "maxFailedNodes": chance.choice((0, 1, 5)),
             "soakSeconds": chance.choice((0, 120)),
@@ -150,11 +150,20 @@ class Play:
         """Do what an actor does, or fails to do."""
         cluster, chance = self.cluster, self.chance
         target = claim.target.revision or self.target
-        how = "restarts" if is_patient else chance.choice(WAYS)
+        how = chance.choice(PATIENT if is_patient else WAYS)
         self.say(f"the actor: {name} {how}")
         if how == "is replaced":
             cluster.remove(name)
             cluster.machines[name] = (cluster.now + timedelta(seconds=chance.choice((30, 300))), target)
+        elif how == "gets another name":
+            cluster.remove(name)
+            revision = target if is_patient else chance.choice((target, target, 4052))
+            at = cluster.now + timedelta(seconds=chance.choice((30, 300)))
+            cluster.machines[cluster.new_name()] = (at, revision)
+        elif how == "surges":
+            at = cluster.now + timedelta(seconds=chance.choice((1, 60)))
+            cluster.machines[cluster.new_name()] = (at, target)
+            cluster.leaving[name] = at + timedelta(seconds=chance.choice((1, 60, 600)))
         elif how == "is said to be done":
             cluster.annotate(name, UPGRADE_DONE_ANNOTATION, claim.claim)
         elif how == "is patched hot":
@@ -259,7 +268,8 @@ class Play:
                 self.cluster.machines.pop(name, None)
                 if self.chance.random() < 0.8:
                     at = self.cluster.now + timedelta(seconds=self.chance.choice((0, 20, 300)))
-                    self.cluster.machines[name] = (at, self.chance.choice((4052, self.target)))
+                    new = self.cluster.new_name() if self.chance.random() < 0.2 else name
+                    self.cluster.machines[new] = (at, self.chance.choice((4052, self.target)))
 
         self.with_a_node(change)
 
@@ -334,6 +344,8 @@ class Play:
             more["os"]["version"] = REFUSED
         elif what in ("Manual", "OnRequest"):
             block = {**(block or {}), "strategy": what}
+        elif what in ("InPlace", "Replace"):
+            block = {**(block or {}), "method": what}
         self.respec(block, more, mode=what if what in ("Paused", "DryRun") else "Active")
 
     def respec(self, block: dict[str, Any] | None, more: dict[str, Any], *, mode: str = "Active") -> None:
@@ -433,6 +445,10 @@ class Play:
             if isinstance(claim, Claim) and claim.state in DEADLINED and RED.items() <= node.labels.items():
                 assert claim.deadline is not None, f"{claim.state} without a deadline"
                 assert self.cluster.now < claim.deadline, f"{node.name} stays in {claim.state}"
+        for slot in self.cluster.pool.status.slots:
+            if slot.node not in self.cluster.nodes:
+                assert slot.deadline is not None, f"the slot of {slot.node} has no deadline"
+                assert self.cluster.now < slot.deadline, f"the slot of {slot.node} stays"
 
     def advance(self, operator: Operator) -> None:
         """Let time pass until something may happen."""
@@ -442,6 +458,7 @@ class Play:
         moments = [
             operator.decision.look_again,
             *(at for at, _ in cluster.machines.values()),
+            *cluster.leaving.values(),
             *cluster.ends.values(),
             *cluster.absent.values(),
             operator.attachments_at,
@@ -455,7 +472,7 @@ class Play:
     def is_done(self) -> bool:
         """Whether the pool is as its spec says, and nothing is left of the way."""
         cluster = self.cluster
-        if cluster.machines:
+        if cluster.machines or cluster.leaving:
             return False
         nodes = cluster.nodes.values()
         if any(each.unschedulable for each in nodes):
@@ -464,18 +481,24 @@ class Play:
             return not cluster.pool.finalizers and not any(
                 "winpool.dev/pool" in each.labels for each in nodes
             )
-        slots = [each for each in cluster.pool.status.slots if each.state != SlotState.UNUSED]
+        slots = [each for each in cluster.pool.status.slots if each.is_held]
         if any(each.conditions for each in nodes):
             return False
         return not slots and all(each.labels.get(UPGRADE_STATE_LABEL) == "UpToDate" for each in nodes)
 
 
+PATIENT: Final = ("restarts", "restarts", "is replaced", "gets another name", "surges")
+"""What an actor does that comes to the target."""
 WAYS: Final = (
     *4 * ["restarts"],
     "comes back as it was",
     "never returns",
     "is replaced",
     "is replaced",
+    "gets another name",
+    "gets another name",
+    "surges",
+    "surges",
     "is said to be done",
     "is patched hot",
     "is forgotten",
@@ -489,6 +512,8 @@ EDITS: Final = (
     "not accepted",
     "Manual",
     "OnRequest",
+    "InPlace",
+    "Replace",
     "Paused",
     "DryRun",
 )

@@ -96,6 +96,22 @@ def unsettled() -> RolloutWorld:
     return world
 
 
+def replaced() -> RolloutWorld:
+    """The machine of a node is replaced: its Node is gone, and no other has come yet."""
+    world = a_rollout(method="Replace")
+    until(world, "w1", "Upgrading")
+    del world.nodes["w1"]
+    world.pass_time(MINUTE)
+    return world
+
+
+def lost() -> RolloutWorld:
+    """No machine has come in the place of one that was handed over."""
+    world = replaced()
+    world.pass_time(2 * HOUR)
+    return world
+
+
 def gated() -> RolloutWorld:
     """No node may begin: the budget is none."""
     return a_rollout(maxUnavailable=0)
@@ -107,6 +123,8 @@ SCENES: Final[Mapping[str, Callable[[], RolloutWorld]]] = {
     "an upgrade failed": failed,
     "upgraded nodes are not ready": unhealthy,
     "workloads are not back": unsettled,
+    "a machine is replaced": replaced,
+    "a machine is lost": lost,
     "no upgrade may begin": gated,
 }
 

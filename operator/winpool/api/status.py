@@ -105,9 +105,12 @@ class SlotState(StrEnum):
     """The permission was withdrawn. The slot is given to no other node before its deadline."""
     UNUSED = "Unused"
     """No slot any more: the node had one and did not use it. It is the last in line for another."""
+    LOST = "Lost"
+    """No slot any more: the node was handed over and deleted, and no new one came in time."""
 
 
-HELD_STATES: Final = tuple(each for each in SlotState if each is not SlotState.UNUSED)
+_POWERLESS: Final = (SlotState.UNUSED, SlotState.LOST)
+HELD_STATES: Final = tuple(each for each in SlotState if each not in _POWERLESS)
 """Those of slots that count for `maxUnavailable`."""
 
 
@@ -122,8 +125,10 @@ class Slot(ApiModel):
     """Reserved: the node may be upgraded. Begun: it is cordoned, not Ready or being deleted. Gone: it does
     not exist any more, and one of its name may come. Withdrawn: the node may not be upgraded any more, and
     `deadline` says when another one may be. Unused: the node had a slot and did not use it; this entry counts
-    for nothing. Where the operator drains nodes: Claimed, Draining, DrainBlocked, Drained, Upgrading,
-    Rejoining, Validating or Soaking, as the label of the node. A string, required."""
+    for nothing. Lost: it was deleted while its machine was replaced, and no new one came in time; until
+    `deadline` this entry counts for `maxFailedNodes` alone. Where the operator drains nodes: Claimed,
+    Draining, DrainBlocked, Drained, Upgrading, Rejoining, Validating or Soaking, as the label of the node. A
+    string, required."""
     since: Timestamp
     """When the node got the slot, or its upgrade began, or it was gone. An RFC 3339 time, required."""
     deadline: Timestamp | None = None
@@ -135,6 +140,11 @@ class Slot(ApiModel):
     claim: Annotated[str, Clipped(MAX_CLAIM)] = Field(default_factory=str, exclude_if=operator.not_)
     """From the hand-over on, what the annotation winpool.dev/upgrade of the node has, since a Node that is
     deleted and created again loses it. JSON in a string, absent before."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it counts for `maxUnavailable`."""
+        return self.state not in _POWERLESS
 
 
 MAX_TEMPLATE_LABELS: Final = 80

@@ -174,8 +174,8 @@ class ExternalActuator(ApiModel):
     """Another program that patches the machine."""
 
     timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(default_factory=lambda: 7200)
-    """How long a node that is handed over may take until its machine has restarted, or the program reports
-    that it is done. Seconds, an integer, 7200 if absent."""
+    """How long a node that is handed over may take until its machine has restarted, another machine has taken
+    its place, or the program reports that it is done. Seconds, an integer, 7200 if absent."""
 
 
 class Actuator(ApiModel):
@@ -223,7 +223,8 @@ class Upgrade(ApiModel):
     winpool.dev/upgrade-requested. These two need the overlay `rollout`. A string, default Manual."""
     method: Method = Method.IN_PLACE
     """How a node is upgraded. InPlace: the same machine is patched, and keeps its release. Replace: a new
-    machine takes its place, with any release. A string, default InPlace."""
+    machine takes its place, with any release, under the same name or another one. A string, default
+    InPlace."""
     triggers: Annotated[
         tuple[Trigger, ...],
         ATOMIC,
@@ -311,9 +312,15 @@ class Upgrade(ApiModel):
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
-            "self.strategy == 'Manual' || self.method == 'InPlace'",
-            "must be InPlace unless `strategy` is Manual: the operator does not replace machines yet",
-            lambda self: not self.is_ours or self.method is Method.IN_PLACE,
+            "self.strategy == 'Manual' || self.method == 'InPlace' || !has(self.actuator)"
+            " || self.actuator.type == 'External'",
+            "must be InPlace where the actuator has the type Job: a Job patches its machine, and brings no "
+            "new one",
+            lambda self: (
+                not self.is_ours
+                or self.method is Method.IN_PLACE
+                or self.actuator.type is ActuatorType.EXTERNAL
+            ),
             at=".method",
         ),
         Rule(

@@ -163,14 +163,15 @@ def rollout_of(cluster: Cluster, found: Judged) -> Rollout:
         raise EndError(f"the pool {name} {why}: see kubectl winpool status {name}")
     claimed = [each for node in found.nodes if (each := _of_claim(cluster, found, node)) is not None]
     claimed.sort(key=lambda each: (_PLACES[each.state], each.node))
-    names = {each.node for each in claimed}
+    missing = tuple(_of_missing(found.overview))
+    names = {each.node for each in (*claimed, *missing)}
     due = (
         _of_due(found, found.overview, each.upgrade) for each in found.plan.nodes if each.node not in names
     )
     return Rollout(
         judged=found,
         overview=found.overview,
-        lines=(*claimed, *due),
+        lines=(*claimed, *missing, *due),
         now=cluster.now,
         leader_problem=cluster.leader_problem,
         problems=cluster.evidence.problems,
@@ -203,6 +204,18 @@ def _of_claim(cluster: Cluster, found: Judged, node: Node) -> NodeLine | None:
         deadline=claim.deadline or claim.retry_at,
         progress=progress,
     )
+
+
+def _of_missing(overview: UpgradeOverview) -> Iterator[NodeLine]:
+    """Yield the lines of nodes that were handed over, and whose Node is gone."""
+    for name, claim in overview.rollout.missing.items() if overview.rollout else ():
+        yield NodeLine(
+            node=name,
+            state=claim.state,
+            waits_for="a machine in its place: its Node is gone from the pool",
+            since=claim.since,
+            deadline=claim.deadline,
+        )
 
 
 def _of_due(found: Judged, overview: UpgradeOverview, upgrade: NodeUpgrade) -> NodeLine:
@@ -309,9 +322,10 @@ def _counts(found: Rollout) -> Iterator[str]:
     failed = sum(claim.state in ENDED_BADLY for claim in claims.values())
     not_done = {each.node.name for each in overview.due} | set(overview.unknown)
     yield f"{overview.up_to_date - len(claims.keys() - not_done)} up to date"
-    yield f"{len(claims) - failed} in work"
+    missing = len(overview.rollout.missing) if overview.rollout else 0
+    yield f"{len(claims) - failed + missing} in work"
     yield f"{failed} failed"
-    yield f"{len(found.lines) - len(claims)} due"
+    yield f"{len(found.lines) - len(claims) - missing} due"
     if unknown := sorted(set(overview.unknown) - claims.keys()):
         yield f"{len(unknown)} unknown ({listed(unknown)})"
 

@@ -18,6 +18,7 @@ from winpool.api.text import grouped
 from winpool.api.upgrade import Strategy, Trigger, Upgrade, UpgradeState
 from winpool.features.upgrade.claims import BEFORE_HAND_OVER, DRAINING, ENDED_BADLY, IN_WORK, Claim
 from winpool.features.upgrade.gates.world import veto_of
+from winpool.features.upgrade.heirs import lost_nodes
 from winpool.features.upgrade.records import (
     MOST_UNHEALTHY,
     NodeStep,
@@ -85,9 +86,10 @@ def rollout_progress(
         return NO_ROLLOUT
     rolled = overview.rollout
     in_work = {name: each.state for name, each in rolled.steps.items() if each.state in IN_WORK}
+    in_work |= {name: each.state for name, each in rolled.missing.items()}
     ordered = sorted(in_work.items(), key=lambda each: (_ORDER[each[1] or UpgradeState.CLAIMED], each[0]))
     counts = [each.state for each in rolled.steps.values()]
-    moving = tuple(name for name, _ in ordered if _moves(rolled.steps[name], now=now))
+    moving = tuple(name for name, _ in ordered if _moves(rolled.steps.get(name), now=now))
     # Where no slot is free, others follow only once one of the nodes in work is done.
     may_follow = moving or not rolled.said
     return RolloutProgress(
@@ -105,8 +107,10 @@ def rollout_progress(
     )
 
 
-def _moves(step: NodeStep, *, now: datetime) -> bool:
-    """Whether a node in work goes on without a person."""
+def _moves(step: NodeStep | None, *, now: datetime) -> bool:
+    """Whether a node in work goes on without a person; one without a step awaits another machine."""
+    if step is None:
+        return True
     is_stuck = step.state is UpgradeState.DRAIN_BLOCKED or is_late(step, now=now)
     is_vetoed = step.state in BEFORE_HAND_OVER and bool(veto_of(step.node))
     return not is_stuck and not is_vetoed and not is_held(step.node, now=now)
@@ -137,6 +141,7 @@ def _begins_again(step: NodeStep, *, now: datetime) -> bool:
 def _stalls(rolled: RolloutResult, block: Upgrade, *, now: datetime) -> Iterator[Stall]:
     """Yield what needs a person: nodes past their own deadline, and the brakes."""
     failed = sorted(name for name, each in rolled.steps.items() if each.state in ENDED_BADLY)
+    failed += lost_nodes(rolled.slots, now=now)
     if failed:
         said = f"The upgrade of {counted_nodes(failed)} failed. {_see(IssueReason.UPGRADE_FAILED)}"
         yield Stall(Reason.UPGRADE_FAILED, said + _brake("maxFailedNodes", block.max_failed_nodes, failed))

@@ -69,6 +69,11 @@ def message(status: WindowsNodePoolStatus, kind: ConditionType) -> str:
             "workloads are not back",
             ("SettleTimedOut", "UpgradeDue", "UpgradeAllowed", "Settled", "SettleTimedOut"),
         ),
+        (
+            "a machine is replaced",
+            ("UpgradeInProgress", "UpgradeInProgress", "UpgradeAllowed", "UpgradeInProgress", "NotStalled"),
+        ),
+        ("a machine is lost", ("UpgradeFailed", "UpgradeDue", "PoolHealth", "Settled", "UpgradeFailed")),
         ("no upgrade may begin", ("UpgradeDue", "UpgradeDue", "ControlPlane", "Settled", "NotStalled")),
     ],
 )

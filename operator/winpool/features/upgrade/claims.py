@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from winpool.api.keys import UPGRADE_ANNOTATION, UPGRADE_STATE_LABEL
+from winpool.api.keys import UPGRADE_ANNOTATION, UPGRADE_DONE_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.selector import NodeValidation
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.status import MAX_CLAIM
@@ -84,7 +84,7 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     claims of this target that failed; ``reason`` says why this one did, or why the drain is blocked, and at
     ``retry_at`` the next one may begin. With ``is_retried`` someone has asked to try again, or for another
     target. ``request`` is a digest of the request that the claim serves, and ``baseline`` what was Ready
-    before the drain (``settle``).
+    before the drain (``settle``). With ``replaces`` another machine is to take the place of this one.
     """
 
     claim: str
@@ -109,6 +109,7 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     is_retried: bool = False
     request: str = ""
     baseline: str = ""
+    replaces: bool = False
 
     def moved(
         self, state: UpgradeState, *, now: datetime, deadline: datetime | None, **more: object
@@ -205,7 +206,10 @@ def is_with_actor(node: Node, *, now: datetime) -> bool:
     claim = claim_of(node) if UPGRADE_ANNOTATION in node.annotations else None
     if not isinstance(claim, Claim) or claim.state not in HANDED_OVER or claim.passed(now):
         return False
-    return claim.state is UpgradeState.UPGRADING or node.ready != "True"
+    is_done = node.annotations.get(UPGRADE_DONE_ANNOTATION) == claim.claim
+    is_begun = claim.state is UpgradeState.UPGRADING
+    has_restarted = is_done or not is_begun or claim.before.has_restarted(Machine.of(node))
+    return node.ready != "True" or not has_restarted
 
 
 def text_of(found: Claim | Done) -> str:

@@ -187,7 +187,7 @@ def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions
             spec=spec,
             block=None,
             nodes=claimed,
-            others={node.uid for node in snapshot.nodes},
+            others={node.uid: node for node in snapshot.nodes},
             # No node is claimed any more, also not one that has failed and had its turn.
             standing=[
                 each
@@ -368,7 +368,7 @@ class _Pass:
 
     def _left(self, slots: Iterable[Slot], *, allowed: int) -> int:
         """Return how many nodes may become unavailable beside those that are, or have a slot (P6)."""
-        taken = {each.node for each in slots if each.state != SlotState.UNUSED}
+        taken = {each.node for each in slots if each.is_held}
         taken.update(node.name for node in self._nodes if not is_available(node))
         return max(allowed - len(taken), 0)
 
@@ -385,11 +385,7 @@ class _Pass:
     def _in_rollout(self) -> frozenset[str]:
         """The names of the nodes that the operator takes through their upgrade, or has a slot for."""
         nodes = {node.name: node for node in self._nodes}
-        slots = {
-            each.node
-            for each in self._standing
-            if each.state != SlotState.UNUSED and self._is_of_rollout(each, nodes)
-        }
+        slots = {each.node for each in self._standing if each.is_held and self._is_of_rollout(each, nodes)}
         return frozenset(slots | {node.name for node in self._nodes if has_claim(node)})
 
     @cached_property
@@ -427,7 +423,7 @@ class _Pass:
                 spec=self.spec,
                 block=block,
                 nodes={node.name: node for node in self._nodes},
-                others={node.uid for node in self.snapshot.nodes} - {node.uid for node in self._nodes},
+                others=self._others,
                 standing=[each for each in self._standing if each.node in self._in_rollout or block.is_ours],
                 waiting=[
                     each
@@ -451,6 +447,12 @@ class _Pass:
                 now=self._now,
             )
         )
+
+    @cached_property
+    def _others(self) -> Mapping[str, Node]:
+        """The nodes that are not the pool's, by UID."""
+        ours = {node.uid for node in self._nodes}
+        return {node.uid: node for node in self.snapshot.nodes if node.uid not in ours}
 
     def _gives_up(self) -> str:
         """Return why claims end that were not handed over; empty where they continue."""
@@ -487,7 +489,7 @@ class _Pass:
         return held_slots(
             standing,
             {name: node for name, node in nodes.items() if name not in self._in_rollout},
-            others={node.uid for node in self.snapshot.nodes} - {node.uid for node in self._nodes},
+            others=self._others,
             rejoin_seconds=self.block.rejoin_timeout_seconds,
             now=self._now,
         )

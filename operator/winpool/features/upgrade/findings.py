@@ -14,6 +14,7 @@ from winpool.api.maintenance import Gate, Override
 from winpool.api.upgrade import UpgradeState
 from winpool.features.feature import Finding
 from winpool.features.upgrade.claims import ENDED_BADLY
+from winpool.features.upgrade.heirs import lost_nodes
 from winpool.features.upgrade.records import (
     VOLUMES,
     GateFinding,
@@ -89,6 +90,15 @@ _OF_ROLLOUT: Final = {
 }
 """How the message begins, and the fix."""
 
+_LOST: Final = (
+    "These nodes were handed over and deleted, and no machine has taken their place in time. For an hour "
+    "they count for spec.upgrade.maxFailedNodes."
+)
+_BRING: Final = (
+    "Find out what became of the machines, and add as many nodes as are missing. If new ones come later than "
+    "that, raise spec.upgrade.actuator.external.timeoutSeconds."
+)
+
 _DIFFERS: Final = "The rest differs from node to node."
 
 
@@ -127,6 +137,8 @@ def rollout_findings(rolled: RolloutResult, *, now: datetime) -> Iterator[Findin
         for each, names in _bounded(nodes, rest=_DIFFERS):
             said = causes[each].said if each in causes else each
             yield Finding(reason, names, f"{begin} {said}", fix, cause=each)
+    if lost := lost_nodes(rolled.slots, now=now):
+        yield Finding(IssueReason.UPGRADE_FAILED, lost, _LOST, _BRING, cause=_LOST)
 
 
 def _sentences(text: str) -> str:

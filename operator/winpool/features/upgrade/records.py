@@ -17,7 +17,7 @@ from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.features.feature import FeatureResult
 from winpool.features.upgrade.blockers import Blocker
 from winpool.features.upgrade.capacity import Fit
-from winpool.features.upgrade.claims import DRAINING, Claim
+from winpool.features.upgrade.claims import DRAINING, Claim, read
 from winpool.model.node import Eviction, Node
 from winpool.model.node_pods import PodListRequest
 from winpool.model.pods import Workload
@@ -164,6 +164,12 @@ class RolloutResult:
     def drains(self) -> bool:
         """Whether pods are evicted, or about to be."""
         return any(each.state in DRAINING for each in self.steps.values())
+
+    @property
+    def missing(self) -> Mapping[str, Claim]:
+        """The claims of nodes that were handed over and are not in the pool now, by the nodes' names."""
+        copies = ((each.node, read(each.claim)) for each in self.slots if each.node not in self.steps)
+        return {name: copy for name, copy in copies if isinstance(copy, Claim)}
 
     @property
     def unhealthy(self) -> tuple[str, ...]:

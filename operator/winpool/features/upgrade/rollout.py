@@ -23,6 +23,7 @@ from winpool.features.upgrade.claims import (
     read,
     text_of,
 )
+from winpool.features.upgrade.heirs import heirs_of, slot_of_gone, slot_of_left
 from winpool.features.upgrade.plan import PlannedNode
 from winpool.features.upgrade.records import MOST_UNHEALTHY, NodeStep, RolloutResult, unhealthy
 from winpool.features.upgrade.states import (
@@ -48,13 +49,15 @@ class _Pass:
         self._view = view
         self._now = view.now
         self._states = States(view)
-        self._states.passed_over = {each.node: each for each in view.standing if self._is_passed_over(each)}
+        self._states.passed_over = {each.node: each for each in view.standing if self._is_remembered(each)}
+        self._gone: list[Slot] = []
 
     def result(self) -> RolloutResult:
         """Follow the slots, then nodes that have a claim and no slot, and give slots away."""
         for slot in self._view.standing:
-            if slot.state != SlotState.UNUSED and slot.node not in self._states.slots:
+            if slot.is_held and slot.node not in self._states.slots:
                 self._follow(slot)
+        self._bequeath()
         for name, node in self._view.nodes.items():
             if name not in self._states.slots and name not in self._states.steps:
                 self._follow_without_slot(node)
@@ -75,10 +78,13 @@ class _Pass:
             again_at=min((each for each in moments if each and each > self._now), default=None),
         )
 
-    def _is_passed_over(self, slot: Slot) -> bool:
-        is_over = slot.deadline is None or slot.deadline <= self._now
+    def _is_remembered(self, slot: Slot) -> bool:
+        """Whether a node that had its turn is passed over, or has not come back until now."""
         node = self._view.nodes.get(slot.node)
-        return slot.state == SlotState.UNUSED and not is_over and node is not None and node.uid == slot.uid
+        if slot.is_held or slot.deadline is None or slot.deadline <= self._now:
+            return False
+        is_same = node is not None and node.uid == slot.uid
+        return node is None if slot.state == SlotState.LOST else is_same
 
     # What has a slot.
 
@@ -86,8 +92,7 @@ class _Pass:
         """Say what becomes of a slot, and of its node."""
         node, copy = self._view.nodes.get(slot.node), read(slot.claim)
         if node is None:
-            if slot.uid not in self._view.others and (left := self._of_gone(slot, copy)):
-                self._states.slots[slot.node] = left
+            self._follow_missing(slot)
             return
         found = claim_of(node)
         if isinstance(found, Unreadable):
@@ -95,7 +100,7 @@ class _Pass:
         elif isinstance(found, Claim) and found.state in IN_WORK:
             self._states.advance(node, found, slot)
         elif found is None and isinstance(copy, Claim) and is_handed_over(node, copy):
-            self._states.advance(node, copy, slot)
+            self._inherit(node, copy, slot)
         elif slot.state in BEFORE_HAND_OVER and self._now < later(slot.since, LATE_SECONDS):
             self._follow_without_slot(node)
             self._states.slots.setdefault(slot.node, slot)
@@ -112,20 +117,42 @@ class _Pass:
             attempts = failed.attempts if failed else 0
             self._states.reserved(node, slot, self._states.new_claim(node, slot.since, attempts=attempts))
 
-    def _of_gone(self, slot: Slot, copy: object) -> Slot | None:
-        """Return the slot of a node that does not exist: kept to the deadline once it was handed over.
+    def _follow_missing(self, slot: Slot) -> None:
+        """Say what becomes of the slot of a node that is gone, or that is no node of the pool any more."""
+        node, block = self._view.others.get(slot.uid), self._view.block
+        if node is not None:
+            kept = slot_of_left(slot, node, now=self._now)
+        else:
+            kept = slot_of_gone(slot, is_ours=block is not None and block.is_ours, now=self._now)
+        if kept is None:
+            return
+        if kept.is_held:
+            self._states.slots[slot.node] = kept
+        else:
+            self._states.passed_over[slot.node] = kept
+        if node is None:
+            self._gone.append(kept)
 
-        Before that its pods end within a minute or so, and then others may be drained.
-        https://github.com/kubernetes/kubernetes/blob/v1.37.1/pkg/controller/podgc/gc_controller.go
+    def _bequeath(self) -> None:
+        """Move the slots of nodes that are gone to the machines that take their place.
+
+        The status has it before a machine is touched: of two operators only one says which it is (P6).
         """
-        if isinstance(copy, Claim):
-            return None if copy.passed(self._now) else slot
-        if slot.state != SlotState.GONE:
-            end = later(self._now.replace(microsecond=0), RESERVED_SECONDS)
-            return slot.model_copy(
-                update={"state": SlotState.GONE, "since": self._now.replace(microsecond=0), "deadline": end}
-            )
-        return slot if slot.deadline is not None and slot.deadline > self._now else None
+        heirs = heirs_of(self._gone, self._view.nodes, taken=self._states.slots)
+        for name, heir in heirs.items():
+            moved = {"node": heir.name, "uid": heir.uid}
+            self._states.slots[heir.name] = self._states.slots.pop(name).model_copy(update=moved)
+            self._states.passed_over.pop(heir.name, None)
+
+    def _inherit(self, node: Node, copy: Claim, slot: Slot) -> None:
+        """Continue the claim of a slot on a node that does not have it.
+
+        Another operator may have found the machine back under its own name, with late news of the slot. Then
+        that one has the claim, and a slot by it.
+        """
+        claims = (claim_of(each) for each in self._view.nodes.values())
+        if not any(isinstance(each, Claim) and each.claim == copy.claim for each in claims):
+            self._states.inherit(node, copy, slot)
 
     def _is_same(self, slot: Slot, node: Node) -> bool:
         return slot.uid == node.uid and slot.deadline is not None and slot.deadline > self._now

@@ -33,9 +33,6 @@ REST_SECONDS: Final = 60.0
 has cordoned its node by then. So a gate that opens and closes all the time gives at most one permission for
 each slot in this time, too."""
 
-_POWERLESS: Final = frozenset({SlotState.UNUSED, SlotState.WITHDRAWN})
-"""Entries by which no node is permitted."""
-
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -58,7 +55,7 @@ class Line:
 
 def secured(standing: Iterable[Slot]) -> frozenset[str]:
     """Return the names of the nodes that may be permitted by the slots in a status that was written."""
-    return frozenset(each.node for each in standing if each.state not in _POWERLESS)
+    return frozenset(each.node for each in standing if each.is_held and each.state != SlotState.WITHDRAWN)
 
 
 def is_labelled(node: Node | None) -> bool:
@@ -81,7 +78,7 @@ def held_slots(
     """
     found: dict[str, Slot] = {}
     for slot in standing:
-        if slot.state == SlotState.UNUSED or slot.node in found:
+        if not slot.is_held or slot.node in found:
             continue
         node = nodes.get(slot.node)
         if node is not None:

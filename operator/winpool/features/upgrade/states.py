@@ -40,7 +40,7 @@ from winpool.api.keys import (
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.status import Slot, SlotState
 from winpool.api.text import later
-from winpool.api.upgrade import Trigger, Upgrade, UpgradeState
+from winpool.api.upgrade import Method, Trigger, Upgrade, UpgradeState
 from winpool.features.upgrade.blockers import FORESEEN
 from winpool.features.upgrade.claims import (
     BEFORE_HAND_OVER,
@@ -110,7 +110,7 @@ LAST_RETRY_SECONDS: Final = 86400.0
 class RolloutView:
     """What a pass knows of the upgrades that the operator makes.
 
-    ``nodes`` are those of the pool by name, ``others`` the UIDs of the nodes outside of it. ``waiting`` are
+    ``nodes`` are those of the pool by name, ``others`` the nodes outside of it by UID. ``waiting`` are
     those that may be claimed now but for a slot, in the order of the plan; ``due`` says why each node is due,
     ``unknown`` names those of which that is not known. ``allowed`` is how many nodes may be unavailable.
     ``open_nodes`` are those whose gates, and the pool's, are open. ``gives_up`` says why all claims before
@@ -122,7 +122,7 @@ class RolloutView:
     spec: WindowsNodePoolSpec
     block: Upgrade | None
     nodes: Mapping[str, Node]
-    others: Collection[str]
+    others: Mapping[str, Node]
     standing: Sequence[Slot]
     waiting: Sequence[PlannedNode]
     due: Mapping[str, tuple[Trigger, ...]]
@@ -185,6 +185,16 @@ class States:
                 self._validating(node, claim)
             case _:
                 self._soaking(node, claim)
+
+    def inherit(self, node: Node, copy: Claim, slot: Slot) -> None:
+        """Take one step with a node that has no claim, by the copy in its slot.
+
+        Another machine is cordoned at once, whatever the state, until it has passed validation.
+        """
+        self.advance(node, copy, slot)
+        step = self.steps[node.name]
+        if node.uid != copy.before.uid and step.state is not UpgradeState.SOAKING:
+            self.steps[node.name] = replace(step, desired=replace(step.desired, unschedulable=True))
 
     def quarantine(self, node: Node, slot: Slot, found: Unreadable) -> None:
         """Leave a node as it is whose claim can no longer be read: only a person can say what is right."""
@@ -329,7 +339,7 @@ class States:
     def _is_within_budget(self, name: str) -> bool:
         """Whether fewer of the other nodes are unavailable, or have a slot, than may be (P6)."""
         view = self._view
-        slots = {each.node for each in view.standing if each.state != SlotState.UNUSED}
+        slots = {each.node for each in view.standing if each.is_held}
         unavailable = {each for each, node in view.nodes.items() if not is_available(node)}
         return len((slots | unavailable) - {name}) < view.allowed
 
@@ -675,6 +685,7 @@ class States:
             zone=place.zone if place else "",
             attempts=attempts,
             request=digest(node.annotations.get(UPGRADE_REQUESTED_ANNOTATION)),
+            replaces=view.block is not None and view.block.method is Method.REPLACE,
         )
 
     def _in(self, seconds: float) -> datetime:

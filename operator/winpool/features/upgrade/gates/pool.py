@@ -14,6 +14,7 @@ from winpool.api.text import later
 from winpool.api.upgrade import UpgradeState
 from winpool.features.upgrade.claims import HANDED_OVER, Claim, Done, claim_of
 from winpool.features.upgrade.gates.world import FindingsOf, World
+from winpool.features.upgrade.heirs import lost_nodes
 from winpool.features.upgrade.records import GateFinding, at, because
 from winpool.features.upgrade.windows import UnusableWindowError, covers, opening, read_window
 from winpool.model.node import Node, is_available
@@ -131,12 +132,13 @@ def pool_health(world: World) -> GateFinding:
     """Judge how many nodes have failed, are blocked, or changed Ready lately."""
     gate, upgrade = FindingsOf(Gate.POOL_HEALTH), world.upgrade
     states = Counter(node.labels.get(UPGRADE_STATE_LABEL) for node in world.nodes)
-    if sum(states[each] for each in FAILED) > upgrade.max_failed_nodes:
+    failed = sum(states[each] for each in FAILED)
+    if failed + len(lost_nodes(world.slots, now=world.now)) > upgrade.max_failed_nodes:
         return gate.closed(
             "The upgrade of more nodes has failed than spec.upgrade.maxFailedNodes "
             f"({upgrade.max_failed_nodes}) permits.",
-            "Repair the nodes whose label winpool.dev/upgrade-state is Failed or Quarantined, or raise "
-            "spec.upgrade.maxFailedNodes.",
+            "Repair the nodes whose label winpool.dev/upgrade-state is Failed or Quarantined, bring those "
+            "back that were deleted, or raise spec.upgrade.maxFailedNodes.",
         )
     if sum(states[each] for each in BLOCKED) > upgrade.max_blocked_nodes:
         return gate.closed(

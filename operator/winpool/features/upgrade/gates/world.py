@@ -221,8 +221,9 @@ class World:
     """What the gates of a pool are judged by.
 
     ``release`` is what nodes are brought to, as the support matrix names it. ``minor`` is that of the control
-    plane, None where its version is not known. ``nodes`` are those of the pool, and ``in_slots`` the names of
-    those that have a slot. ``allowed`` is how many nodes may be unavailable, None where it cannot be read.
+    plane, None where its version is not known. ``nodes`` are those of the pool, ``slots`` what the status has
+    of them, and ``in_slots`` the names of those that have a slot. ``allowed`` is how many nodes may be
+    unavailable, None where it cannot be read.
     ``budgets_forbidden`` says which right is missing to list PodDisruptionBudgets,
     ``runtime_classes_forbidden`` which one to list RuntimeClasses; empty where none is known to be.
     """
@@ -247,6 +248,7 @@ class World:
         self.control_plane_since = seen.since if seen else None
         self.now = snapshot.now
         self.nodes = nodes
+        self.slots = snapshot.pool.status.slots
         self.in_slots = in_slots
         self.allowed = max_unavailable(upgrade.max_unavailable, nodes=len(nodes))
         self.budgets_forbidden = snapshot.pods.budgets_forbidden
