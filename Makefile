@@ -326,6 +326,7 @@ generate: $(INSTALLED) ## Write all generated files again: CRD, guard, fence, RB
 	@$(call generate,gen.rbac_file metrics-auth,deploy/components/metrics-tls/metrics-auth.yaml)
 	@$(call generate,gen.rbac_file memory,deploy/components/memory/memory-rights.yaml)
 	@$(call generate,gen.rbac_file rollout,deploy/components/rollout/rollout-rights.yaml)
+	@$(call generate,gen.rbac_file force,deploy/components/force/force-rights.yaml)
 	@$(call generate,gen.api_reference,docs/reference/api.md)
 	@$(call generate,gen.rbac_reference,docs/reference/rbac.md)
 	@$(call generate,gen.metrics_reference,docs/reference/metrics.md)

@@ -30,6 +30,11 @@ def refusal_of(snapshot: Snapshot, members: Members) -> Refusal:
             "Manual.",
             Reason.GUARD_MISSING,
         )
+    if spec.upgrade.forces and not snapshot.force.is_allowed:
+        return Refusal(
+            "spec.upgrade.drain.onTimeout is Force, and the operator was started without --allow-force, so "
+            "it deletes no pods. Start it with that flag, or set onTimeout to Wait, Restore or Quarantine."
+        )
     wrong = unusable(spec.upgrade, spec.os, layers=layers_of(snapshot, spec), now=snapshot.now)
     said = next(wrong, "")
     return Refusal(said) if said else ACCEPTABLE

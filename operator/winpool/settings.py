@@ -188,6 +188,14 @@ class Settings(BaseSettings):
             "protected without it. Default: none."
         ),
     ] = None
+    allow_force: Annotated[
+        bool,
+        Field(
+            description="Let pools delete the pods that are left on a node when its drain has taken too long "
+            "(drain.onTimeout: Force), whatever PodDisruptionBudgets allow. Needs the rights of "
+            "deploy/overlays/force too. Without it such pools are not accepted."
+        ),
+    ] = False
     unaudited_namespaces: Annotated[
         str | None,
         Field(

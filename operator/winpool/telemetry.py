@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Final, get_args
 
 from winpool import __version__
+from winpool.controllers.evictions import DrainResult
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import BUCKETS, Durations, EvictionResult
 from winpool.controllers.pod_pass import PodPassStats
@@ -168,11 +169,11 @@ def of_upgrades(surprises: Counter[SurpriseKind]) -> Mapping[Definition, Mapping
 
 
 def of_drains(
-    times: DrainTimes, evictions: Counter[EvictionResult]
+    times: DrainTimes, evictions: Counter[DrainResult]
 ) -> Mapping[Definition, Mapping[Labels, Value]]:
     """Return the metrics of drains; each result starts at 0, so that its first one shows."""
     return {
-        metric.DRAIN_EVICTIONS: {(each,): evictions[each] for each in get_args(EvictionResult)},
+        metric.DRAIN_EVICTIONS: {(each,): evictions[each] for each in get_args(DrainResult)},
         metric.DRAIN_SECONDS: {(): _distribution(times, DRAIN_BUCKETS)},
     }
 

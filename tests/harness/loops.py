@@ -316,6 +316,8 @@ class _NoRollout:
         """No pool wants anything."""
         assert not any(wants.values()), pool.name
 
+    deletions_forbidden = ""
+
     def known(self) -> KnownRollout:
         """Return that nothing is known."""
         return NOTHING_READ

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from harness.builders import NOON
 from harness.evicting import a_pod
 from harness.upgrade_feature import TARGET, upgrade_pool
 from harness.upgrade_world import UpgradeWorld
@@ -21,7 +22,7 @@ from winpool.model.node import Eviction, NodeVersions
 from winpool.model.node_pods import KnownEvictions, NodePods
 from winpool.model.pods import Pod
 from winpool.model.pool import Pool
-from winpool.model.rollout import Attachments, KnownRollout, Workloads
+from winpool.model.rollout import Attachments, ForceTerms, KnownRollout, Workloads
 from winpool.model.snapshot import Snapshot
 
 GRACE: Final = timedelta(seconds=10)
@@ -38,6 +39,10 @@ CLOSED: Final = BudgetRoom("shop/web", health=BudgetHealth(1, 1, 2, is_current=T
 """The budget of the pods that are blocked."""
 
 
+FORCES: Final = ForceTerms(is_allowed=True, acts_since=NOON - timedelta(hours=1))
+"""The operator may delete pods by force, and has run for long."""
+
+
 @dataclass
 class RolloutWorld(UpgradeWorld):
     """``pods`` are by the name of their node, ``volumes`` are attached there. ``trail`` has all states."""
@@ -47,6 +52,11 @@ class RolloutWorld(UpgradeWorld):
     blocked: set[str] = field(default_factory=set)
     """UIDs of pods of which a budget permits no eviction."""
     evicted: list[tuple[datetime, Eviction]] = field(default_factory=list)
+    forced: list[tuple[datetime, Eviction]] = field(default_factory=list)
+    """Pods that were deleted, and when."""
+    hangs: set[str] = field(default_factory=set)
+    """UIDs of pods that do not end."""
+    force: ForceTerms = FORCES
     trail: list[tuple[str, str]] = field(default_factory=list)
     can_list_nodes: bool = True
 
@@ -130,6 +140,7 @@ class RolloutWorld(UpgradeWorld):
             super().snapshot(),
             evictions=KnownEvictions(pods=dict(self._lists), read_at=self._clock.now),
             rollout=KnownRollout(attachments=self._attachments, workloads=self._workloads),
+            force=self.force,
         )
 
     def run(self) -> Decision:
@@ -184,14 +195,19 @@ class RolloutWorld(UpgradeWorld):
     def _evict(self, eviction: Eviction) -> None:
         for place, pod in enumerate(self.pods.get(eviction.node, ())):
             if pod.uid == eviction.uid and not pod.is_terminating:
-                assert pod.uid not in self.blocked, "asked for although a budget permits none"
-                self.evicted.append((self.now, eviction))
+                is_forced = eviction.deletion is not None
+                assert is_forced or pod.uid not in self.blocked, "asked for although a budget permits none"
+                (self.forced if is_forced else self.evicted).append((self.now, eviction))
                 self.pods[eviction.node][place] = replace_pod(pod, is_terminating=True)
                 self._ends[pod.uid] = self.now + GRACE
 
     def _end_pods(self) -> None:
         for name, there in self.pods.items():
-            self.pods[name] = [each for each in there if self._ends.get(each.uid, self.now) >= self.now]
+            self.pods[name] = [
+                each
+                for each in there
+                if each.uid in self.hangs or self._ends.get(each.uid, self.now) >= self.now
+            ]
 
 
 def replace_pod(pod: Pod, **changes: Any) -> Pod:

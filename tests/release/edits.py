@@ -29,6 +29,7 @@ WRAPPED: Final = {
     "podmonitor.yaml": ".Values.monitoring.prometheusOperator",
     "prometheusrule.yaml": ".Values.monitoring.prometheusOperator",
     "rollout-rights.yaml": ".Values.rollout.enabled",
+    "force-rights.yaml": "and .Values.rollout.enabled .Values.rollout.force",
     "resourcequota.yaml": "and .Values.resourceQuota.create .Values.priorityClassName",
 }
 """Files that are applied under a condition only."""

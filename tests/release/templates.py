@@ -26,6 +26,7 @@ ALWAYS: Final = (
         for name in ("memory-rights.yaml", "kubelet-reader.yaml", "kubelet-egress.yaml")
     ),
     DEPLOY / "components" / "rollout" / "rollout-rights.yaml",
+    DEPLOY / "components" / "force" / "force-rights.yaml",
     DEPLOY / "components" / "prometheus-operator" / "podmonitor.yaml",
     DEPLOY / "alerts" / "prometheusrule.yaml",
 )

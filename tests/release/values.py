@@ -80,6 +80,15 @@ def values() -> tuple[Value, ...]:
             "evict pods, also those of kube-system, to set conditions of nodes, and to list volume "
             "attachments and the controllers of pods.",
         ),
+        Value(
+            path="rollout.force",
+            default=False,
+            schema={"type": "boolean"},
+            text="Whether to give the operator the right to delete the pods that are left when the drain of "
+            "a node has taken too long, whatever PodDisruptionBudgets allow. It uses the right only with "
+            "--allow-force in extraArgs, and for pools with drain.onTimeout: Force. Has no effect without "
+            "rollout.enabled.",
+        ),
         *_monitoring(),
         Value(
             path="fence.allowNoExecute",

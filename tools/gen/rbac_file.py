@@ -1,7 +1,8 @@
 """The files that give the operator its rights: ``python -m gen.rbac_file``.
 
 ``deploy/operator`` holds what this prints. The components of ``deploy/components`` that need further rights
-hold what it prints with the argument ``metrics-auth``, ``memory`` or ``rollout``. A test compares them.
+hold what it prints with the argument ``metrics-auth``, ``memory``, ``rollout`` or ``force``. A test compares
+them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 import textwrap
 from typing import Any, Final
 
-from gen.rights import INSTALLED, METRICS, ROLLOUT, WITH_MEMORY, Right, Role, rights_of
+from gen.rights import FORCE, INSTALLED, METRICS, ROLLOUT, WITH_MEMORY, Right, Role, rights_of
 from winpool.api.crd import file_of, manifest, text_of
 from winpool.api.keys import NAMESPACE
 
@@ -61,6 +62,19 @@ ROLLOUT_HEADER: Final = f"""\
 # What an operator that drains nodes may do in addition: evict pods, and see whether workloads are back.
 # Generated from tools/gen/rights.py. Do not edit; run:
 # {ROLLOUT_COMMAND}
+"""
+
+FORCE_ARGUMENT: Final = "force"
+
+FORCE_FILE: Final = "deploy/components/force/force-rights.yaml"
+"""Where the right to delete pods by force is, from the root of the repository."""
+
+FORCE_COMMAND: Final = f"python -m gen.rbac_file {FORCE_ARGUMENT} > {FORCE_FILE}"
+
+FORCE_HEADER: Final = f"""\
+# What an operator may do in addition whose drains delete the pods that are left in the end.
+# Generated from tools/gen/rights.py. Do not edit; run:
+# {FORCE_COMMAND}
 """
 
 GROUP: Final = "rbac.authorization.k8s.io"
@@ -121,10 +135,16 @@ def render_rollout() -> str:
     return _file(ROLLOUT_HEADER, ROLLOUT)
 
 
+def render_force() -> str:
+    """Return the file of the right to delete pods by force, as ``render`` does."""
+    return _file(FORCE_HEADER, FORCE)
+
+
 _RENDER: Final = {
     METRICS_ARGUMENT: render_metrics,
     MEMORY_ARGUMENT: render_memory,
     ROLLOUT_ARGUMENT: render_rollout,
+    FORCE_ARGUMENT: render_force,
 }
 
 

@@ -9,8 +9,15 @@ import sys
 from typing import Final
 
 from gen.rbac_file import METRICS_FILE
-from gen.rights import METRICS, READER, RIGHTS, ROLLOUT, WITH_MEMORY, Right, Role
-from winpool.api.keys import MEMORY_OVERLAY, NAMESPACE, READER_ACCOUNT, ROLLOUT_OVERLAY, SERVICE_ACCOUNT
+from gen.rights import FORCE, METRICS, READER, RIGHTS, ROLLOUT, WITH_MEMORY, Right, Role
+from winpool.api.keys import (
+    FORCE_OVERLAY,
+    MEMORY_OVERLAY,
+    NAMESPACE,
+    READER_ACCOUNT,
+    ROLLOUT_OVERLAY,
+    SERVICE_ACCOUNT,
+)
 from winpool.api.text import table
 
 FILE: Final = "docs/reference/rbac.md"
@@ -29,9 +36,10 @@ operator's account, the ServiceAccount `{NAMESPACE}/{SERVICE_ACCOUNT}`; those of
 `{METRICS.name}` only with `--metrics-auth=token`, and those of
 {_BY_OVERLAY} only with
 [{MEMORY_OVERLAY}](../operator.md#memory-pressure), those of `{ROLLOUT.name}` only with
-[{ROLLOUT_OVERLAY}](../operator.md#rollouts). There is no wildcard, no right to read Secrets or
-ConfigMaps, and no right to create, change or delete a pod. Without one of these overlays there is none to
-evict one.
+[{ROLLOUT_OVERLAY}](../operator.md#rollouts), and that of `{FORCE.name}` only with
+[{FORCE_OVERLAY}](../operator.md#force). There is no wildcard, no right to read Secrets or ConfigMaps, and no
+right to create or change a pod. Without one of these overlays there is none to evict one, and without the
+last there is none to delete one.
 
 """
 
@@ -47,7 +55,8 @@ The ClusterRole `{READER.name}` is that of another account, the ServiceAccount
 brings it, with the rights for memory pressure, and so does `memory.enabled=true` in the chart.
 
 The ClusterRole `{ROLLOUT.name}` and its binding come with `{ROLLOUT_OVERLAY}`, or with
-`rollout.enabled=true` in the chart.
+`rollout.enabled=true` in the chart. The ClusterRole `{FORCE.name}` and its binding come with
+`{FORCE_OVERLAY}`, or with `rollout.force=true` in addition.
 
 RBAC cannot say which fields of a node or of a pool the operator may change.
 [The fence](../fence.md) does, for the same account.

@@ -68,6 +68,9 @@ ROLLOUT: Final = Role("winpool-rollout")
 """For pools whose nodes the operator drains only. It repeats rows of ``MEMORY``, since an installation may
 have one without the other."""
 
+FORCE: Final = Role("winpool-force")
+"""For pools with ``drain.onTimeout: Force`` only: the one right that no PodDisruptionBudget can refuse."""
+
 INSTALLED: Final = (CLUSTER, EVENTS, LEADER)
 """What every installation has."""
 
@@ -279,10 +282,7 @@ RIGHTS: Final = (
         group="",
         resources=("pods/eviction",),
         verbs=("create",),
-        reason=(
-            "Drain a node that is to be upgraded: evict its pods, which PodDisruptionBudgets can refuse; no"
-            " pod is deleted."
-        ),
+        reason="Drain a node that is to be upgraded: evict its pods, which PodDisruptionBudgets can refuse.",
         used_by=("kube/writer.py",),
     ),
     Right(
@@ -354,6 +354,18 @@ RIGHTS: Final = (
         verbs=("list",),
         reason="The same for pods that a Job owns, which may be complete or suspended by then.",
         used_by=("kube/workloads.py",),
+    ),
+    Right(
+        role=FORCE,
+        group="",
+        resources=("pods",),
+        verbs=("delete",),
+        reason=(
+            "Delete the pods that are left on a node when its drain has taken too long, which no"
+            " PodDisruptionBudget can refuse; only with `--allow-force`, for pools with `onTimeout: Force`,"
+            " and within the limits of the fence."
+        ),
+        used_by=("kube/writer.py",),
     ),
 )
 """All of it. In the order in which the manifest and the page have it."""

@@ -97,16 +97,18 @@ class Drain(ApiModel):
     plan uses it. Seconds, an integer, 3600 if absent."""
     on_timeout: OnTimeout = Field(default_factory=lambda: OnTimeout.WAIT)
     """What to do if a node is not drained in time. Wait: continue to evict. Restore: uncordon the node and
-    retry later. Quarantine: leave it cordoned and count it in `maxFailedNodes`. Force: delete the pods
-    that are left, which no strategy does yet. Has no effect under the strategy Manual. A string, Wait if
-    absent."""
+    retry later. Quarantine: leave it cordoned and count it in `maxFailedNodes`. Force: delete the pods that
+    are left, whatever PodDisruptionBudgets allow, each with its own grace period; `timeoutSeconds` is at
+    least 600, and the operator needs the flag --allow-force and the rights of deploy/overlays/force. Has no
+    effect under the strategy Manual. A string, Wait if absent."""
     empty_dir_pods: EmptyDirPods = Field(default_factory=lambda: EmptyDirPods.EVICT)
     """Pods with an emptyDir volume, which lose its data. Evict: they are evicted like others. Block: they
-    keep the node from being drained. Has no effect under the strategy Manual. A string, Evict if absent."""
+    keep the node from being drained, until its time is over where `onTimeout` is Force. Has no effect under
+    the strategy Manual. A string, Evict if absent."""
     unmanaged_pods: UnmanagedPods = Field(default_factory=lambda: UnmanagedPods.BLOCK)
-    """Pods without a controller, which nothing creates again. Block: they keep the node from being drained.
-    Evict: they are evicted like others. Has no effect under the strategy Manual. A string, Block if
-    absent."""
+    """Pods without a controller, which nothing creates again. Block: they keep the node from being drained,
+    until its time is over where `onTimeout` is Force. Evict: they are evicted like others. Has no effect
+    under the strategy Manual. A string, Block if absent."""
     volume_detach_timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
         default_factory=lambda: 600
     )

@@ -81,6 +81,7 @@ class EventReason(StrEnum):
     OVERRIDE_EXPIRED = "OverrideExpired"
     DRAIN_STARTED = "DrainStarted"
     DRAIN_BLOCKED = "DrainBlocked"
+    PODS_FORCED = "PodsForced"
     NODE_HANDED_OVER = "NodeHandedOver"
     NODE_UPGRADED = "NodeUpgraded"
     UPGRADE_FAILED = "UpgradeFailed"
@@ -242,6 +243,8 @@ _TABLE: Final[Mapping[tuple[str, EventType, Regarding], Mapping[EventReason, str
     ("UpgradeNode", EventType.WARNING, Regarding.NODE): {
         EventReason.DRAIN_BLOCKED: "The node was not drained within `drain.timeoutSeconds`. The event has "
         "the first pods and what keeps them.",
+        EventReason.PODS_FORCED: "The operator deleted pods that had not left the node by the deadline of "
+        "its drain, by `drain.onTimeout: Force`. The event has the first pods and what had kept them.",
         EventReason.UPGRADE_FAILED: "The node did not reach its target in time, and stays cordoned. The "
         "event says why.",
         EventReason.SETTLE_TIMED_OUT: "The node is upgraded, and what was evicted from it is not Ready "

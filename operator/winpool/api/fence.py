@@ -23,15 +23,18 @@ None of them can fail, since one that fails refuses the request: any field may b
 
 Source: https://kubernetes.io/docs/reference/using-api/cel/.
 
-The part of the fence about requests that change no field: evictions, and tokens of other accounts.
+The part of the fence about requests that change no field: evictions, deletions, and tokens of other accounts.
 
-RBAC gives these rights with ``deploy/overlays/memory`` and ``deploy/overlays/rollout`` only. Without them the
+RBAC gives these rights with ``deploy/overlays/memory``, ``rollout`` and ``force`` only. Without them the
 policies are never asked: they are in every installation all the same, so that no right can be there without
 its fence.
 
 An eviction is a request about a pod that an expression cannot read. So what is protected here is what the
 request itself says: the namespace, and how the pod is to end. A drain has to evict pods of the system too,
 memory pressure never does. Which of the two an installation has, a right says that the policy asks for.
+
+A deletion is about a pod that an expression can read, though not its node. So what a drain never deletes is
+refused: pods of DaemonSets and static pods, and those that are for other nodes than Windows nodes.
 
 Source: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/.
 """
@@ -173,6 +176,8 @@ def no_new_entries(name: str, may_change: str) -> str:
 
 EVICTION_FENCE: Final = "winpool-fence-evictions"
 """Name of the policy about evictions, and of its binding."""
+POD_FENCE: Final = "winpool-fence-pods"
+"""Name of the policy about deletions of pods, and of its binding."""
 EVENT_FENCE: Final = "winpool-fence-events"
 """Name of the policy about events, and of its binding."""
 TOKEN_FENCE: Final = "winpool-fence-tokens"  # noqa: S105 - a name
@@ -223,6 +228,62 @@ def eviction_policy() -> dict[str, Any]:
             ),
         ),
     )
+
+
+_MIRROR: Final = "kubernetes.io/config.mirror"
+"""Annotation of the pods that the API server shows in place of static ones."""
+
+
+def pod_policy() -> dict[str, Any]:
+    """Return the policy that says which pods the operator may delete, and how.
+
+    A request to delete a collection names no UID.
+    """
+    pod, options = "dyn(oldObject)", "dyn(request.options)"
+    spec, grace = f"{pod}.?spec", "variables.grace"
+    own = f"{spec}.?terminationGracePeriodSeconds.orValue(0)"
+    return make_fence(
+        resources=("pods",),
+        variables=(named("grace", f"{options}.?gracePeriodSeconds.orValue(0)"),),
+        validations=(
+            validation(
+                "request.operation == 'DELETE'", message="the operator neither creates nor changes pods"
+            ),
+            _of_deletions(
+                f"{options}.?preconditions.?uid.orValue('') != ''"
+                f" && {options}.?preconditions.?resourceVersion.orValue('') != ''",
+                "a deletion of the operator names the UID and the resourceVersion of the pod",
+            ),
+            _of_deletions(
+                f"{grace} == 1 || ({grace} > 1 && {grace} <= {own})",
+                "a deletion of the operator gives the pod at least a second, and no more than its own grace"
+                " period",
+            ),
+            _of_deletions(
+                _EVICTS_HERE,
+                f"the operator deletes no pod of {NAMESPACE}, and those of a namespace that begins"
+                f" with {' or '.join(SYSTEM_NAMESPACE_PREFIXES)} only with the right to"
+                f" {EVICT} {SYSTEM_PODS}.{GROUP}: ClusterRole winpool-rollout",
+            ),
+            _of_deletions(
+                f"{spec}.?nodeName.orValue('') != ''"
+                f" && !({pod}.?metadata.?annotations[?'{_MIRROR}'].hasValue())"
+                f" && !{pod}.?metadata.?ownerReferences.orValue([]).exists(owner,"
+                " owner.?controller.orValue(false) && owner.kind in ['DaemonSet', 'Node'])",
+                "the operator deletes only pods on a node, and none that is static or of a DaemonSet",
+            ),
+            _of_deletions(
+                f"{spec}.?os.?name.orValue('windows') == 'windows'"
+                f" && {spec}.?nodeSelector[?'{OS_LABEL}'].orValue('windows') == 'windows'",
+                "the operator deletes no pod that is for another system than Windows",
+            ),
+        ),
+    )
+
+
+def _of_deletions(expression: str, message: str) -> dict[str, str]:
+    """Return a rule about deletions; the first rule of the policy refuses all other requests."""
+    return validation(f"request.operation != 'DELETE' || ({expression})", message=message)
 
 
 def event_policy() -> dict[str, Any]:
@@ -303,6 +364,7 @@ def policies() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     binding = make_binding_spec(NO_EXECUTE_FENCE) | {"paramRef": parameters}
     yield NO_EXECUTE_FENCE, no_execute_policy(), binding
     yield EVICTION_FENCE, eviction_policy(), make_binding_spec(EVICTION_FENCE)
+    yield POD_FENCE, pod_policy(), make_binding_spec(POD_FENCE)
     yield EVENT_FENCE, event_policy(), make_binding_spec(EVENT_FENCE)
     yield TOKEN_FENCE, token_policy(), make_binding_spec(TOKEN_FENCE)
 

@@ -88,6 +88,8 @@ MEMORY_OVERLAY: Final = "deploy/overlays/memory"
 """What brings that account, and the rights that only memory pressure needs."""
 ROLLOUT_OVERLAY: Final = "deploy/overlays/rollout"
 """What brings the rights that only a rollout needs."""
+FORCE_OVERLAY: Final = "deploy/overlays/force"
+"""What brings these, and the right to delete pods that could not be evicted in time."""
 
 FIELD_MANAGER: Final = "winpool"
 """Field manager of every write, so that managedFields and the audit log name winpool."""

@@ -310,6 +310,11 @@ class Upgrade(ApiModel):
         """Whether the operator drains the nodes and hands them over."""
         return self.strategy is not Strategy.MANUAL
 
+    @property
+    def forces(self) -> bool:
+        """Whether the operator deletes pods that it could not evict in time."""
+        return self.is_ours and self.drain.on_timeout is OnTimeout.FORCE
+
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
             "self.strategy == 'Manual' || self.method == 'InPlace' || !has(self.actuator)"
@@ -328,13 +333,5 @@ class Upgrade(ApiModel):
             "must have the type External unless `strategy` is Manual: the operator runs no Jobs yet",
             lambda self: not self.is_ours or self.actuator.type is ActuatorType.EXTERNAL,
             at=".actuator",
-        ),
-        Rule(
-            "self.strategy == 'Manual' || !has(self.drain) || !has(self.drain.onTimeout)"
-            " || self.drain.onTimeout != 'Force'",
-            "must have another `onTimeout` than Force unless `strategy` is Manual: the operator deletes no "
-            "pods yet",
-            lambda self: not self.is_ours or self.drain.on_timeout is not OnTimeout.FORCE,
-            at=".drain",
         ),
     )

@@ -20,6 +20,7 @@ from winpool.api.upgrade import Strategy, Trigger, UpgradeState
 from winpool.cli.counts import counted, listed
 from winpool.cli.kubectl import NotAskedError, decoded
 from winpool.cli.upgrades import Cluster, Evidence, Judged, read_budgets
+from winpool.features.upgrade.blockers import NEVER_FORCED, STUCK
 from winpool.features.upgrade.claims import BEFORE_HAND_OVER, ENDED_BADLY, Claim, claim_of
 from winpool.features.upgrade.drain import DrainProgress, DrainView, drain, preflight
 from winpool.features.upgrade.gates.world import veto_of
@@ -30,12 +31,13 @@ from winpool.kube.workloads import LISTINGS
 from winpool.model.node import is_held
 from winpool.model.node_pods import NodePods
 from winpool.model.pods import BlockedBy
-from winpool.model.rollout import Attachments, KnownRollout, Workloads, mark_of
+from winpool.model.rollout import FORCE_WAITS_SECONDS, Attachments, KnownRollout, Workloads, mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from winpool.api.status import Slot
+    from winpool.api.upgrade import Upgrade
     from winpool.cli.kubectl import Kubectl
     from winpool.features.upgrade.blockers import Blocker
     from winpool.features.upgrade.records import NodeStep
@@ -224,6 +226,10 @@ def next_of_claim(progress: Progress, judged: Judged) -> Iterator[str]:
     block = spec.upgrade if spec is not None else None
     if claim.state is UpgradeState.DRAINING and block is not None:
         yield _ON_TIMEOUT[block.drain.on_timeout].format(at=_at(claim.deadline))
+        yield from _not_forced(progress, block)
+    elif claim.state is UpgradeState.DRAIN_BLOCKED and claim.reason != VOLUMES and block and block.forces:
+        yield _FORCES
+        yield from _not_forced(progress, block)
     elif claim.state in ENDED_BADLY:
         yield (
             f"The operator tries again by itself at {_at(claim.retry_at)}."
@@ -240,6 +246,20 @@ _ON_TIMEOUT: Final = {
     OnTimeout.QUARANTINE: "At {at} its upgrade fails, and it stays cordoned (onTimeout: Quarantine).",
     OnTimeout.FORCE: "At {at} the pods that are left are deleted (onTimeout: Force).",
 }
+
+_FORCES: Final = (
+    "The operator deletes the pods that are left, each with its own grace period (onTimeout: Force). After a "
+    f"start of its own, a pause or a hold it waits {FORCE_WAITS_SECONDS // 60} minutes."
+)
+
+
+def _not_forced(progress: Progress, block: Upgrade) -> Iterator[str]:
+    """Yield which pods stay although others are deleted by force."""
+    kept = [each for each in progress.blockers if each.why in NEVER_FORCED | STUCK]
+    if block.forces and kept:
+        names = listed([f"{each.pod} ({each.why})" for each in kept])
+        yield f"It does not delete what that would not end: {names}."
+
 
 _NEXT: Final = {
     UpgradeState.CLAIMED: (

@@ -37,7 +37,7 @@ from winpool.kube.runtime_classes import RUNTIME_CLASSES_PATH, decode_runtime_cl
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node_pods import KnownEvictions, NodePods
 from winpool.model.pool import GuardState, KnownUpgrades, OtherPools, Pool, read_pool
-from winpool.model.rollout import NOTHING_READ, KnownRollout
+from winpool.model.rollout import NOTHING_READ, ForceTerms, KnownRollout
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import KnownPods, PoolQuestion, Survey
 from winpool.model.surveyor import Surveyor, work_nodes
@@ -270,6 +270,8 @@ def snapshot_of(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> 
         upgrades=KnownUpgrades(control_plane_since=cluster.control_plane_since),
         evictions=KnownEvictions(pods=cluster.evidence.pods),
         rollout=cluster.evidence.facts,
+        # Where the operator does not allow it, it reports that it does not accept the spec.
+        force=ForceTerms(is_allowed=True),
     )
 
 

@@ -38,6 +38,7 @@ from winpool.kube.leader_election import Elector
 from winpool.kube.nodes import WINDOWS_NODES, list_labelled, list_strays
 from winpool.kube.pods import PodLister
 from winpool.kube.pools import PoolKind
+from winpool.kube.reviews import review_deletions
 from winpool.kube.runtime_classes import RuntimeClassLister
 from winpool.kube.volume_attachments import AttachmentLister
 from winpool.kube.watch import ListWatch
@@ -122,6 +123,7 @@ class Controller:
             list_workloads=WorkloadLister(transport.request).list,
             list_attachments=AttachmentLister(transport.request).list,
             list_budgets=budgets.get,
+            review_deletions=lambda: review_deletions(transport.request),
             open_watch=lambda changed: BudgetWatch(transport, on_change=changed, monotonic=monotonic),
             pools=pools,
             on_read=self._wake_pool,
@@ -187,6 +189,7 @@ class Controller:
                 clock=clock,
             ),
             taint_absent_since=TaintAbsentSince(monotonic=monotonic),
+            allows_force=settings.allow_force,
             features=self.features,
             cluster_rows=self.cluster_rows,
             operator_node=settings.node_name or "",

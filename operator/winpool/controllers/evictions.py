@@ -22,7 +22,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import EvictionResult, MemoryStats
@@ -130,6 +130,9 @@ permits the next eviction as soon as a replacement is ready, usually within a mi
 ANSWERS_KEPT_SECONDS: Final = 3600.0
 """How long other answers are kept. Where one is forgotten, a list of the pods shows the same."""
 
+DrainResult = Literal["Evicted", "Refused", "Gone", "Failed", "Unanswered", "Forced"]
+"""Forced: the pod is being deleted, since it was not evicted in time."""
+
 EVICTION: Final = "pods/eviction"
 """The resource that requests to evict create."""
 
@@ -167,7 +170,7 @@ class Answers:
     results: Counter[EvictionResult]
     monotonic: Callable[[], float]
     protected: frozenset[str] = frozenset()
-    drains: Counter[EvictionResult] = field(default_factory=Counter, init=False)
+    drains: Counter[DrainResult] = field(default_factory=Counter, init=False)
     rights: MissingRights = field(init=False)
     _answers: dict[str, Answered] = field(default_factory=dict, init=False)
     """In the order of their times."""
@@ -195,8 +198,11 @@ class Answers:
 
     def accepted(self, eviction: Eviction) -> None:
         """Note that the pod is being deleted."""
-        self._count(eviction, "Evicted")
-        self.rights.granted(EVICTION)
+        if eviction.deletion is None:
+            self._count(eviction, "Evicted")
+            self.rights.granted(EVICTION)
+        else:
+            self.drains["Forced"] += 1
         self._note(eviction, Answer.ACCEPTED)
         if eviction.node_uid and self.detectors:
             self.detectors.eviction_begun(eviction.node_uid, eviction.uid, eviction.share)
@@ -204,7 +210,8 @@ class Answers:
     def refused(self, eviction: Eviction, said: str) -> None:
         """Note that the pod is not evicted now, and why."""
         self._count(eviction, "Refused")
-        self.rights.granted(EVICTION)
+        if eviction.deletion is None:
+            self.rights.granted(EVICTION)
         before = self._answers.get(eviction.uid)
         self._note(eviction, Answer.REFUSED, said, times=1 + (before.times if before else 0))
         if eviction.node_uid and self.detectors:
@@ -215,13 +222,14 @@ class Answers:
 
         A 429 of flow control says nothing about the pod, and neither does a missing permission. A budget
         whose status is invalid answers 403, two budgets answer 500, and so does a webhook that fails. A 500
-        of etcd says as little as no answer.
+        of etcd says as little as no answer. The right to delete pods is reviewed before it is needed
+        (``RolloutFacts``), and only some pools need it.
         """
         lacks_right = isinstance(error, Forbidden) and error.permission is not None
         is_verdict = isinstance(error, DisruptionBudget | Invalid | Forbidden) or (
             error.status == _INTERNAL_ERROR and _OF_ETCD.search(error.message) is None
         )
-        if isinstance(error, Forbidden) and lacks_right:
+        if isinstance(error, Forbidden) and lacks_right and eviction.deletion is None:
             self.rights.refused(EVICTION, error)
         if isinstance(error, NotWanted):
             self._answers.pop(eviction.uid, None)
@@ -271,8 +279,10 @@ class Answers:
         self._keep(pod_uid, found)
 
     def _count(self, eviction: Eviction, result: EvictionResult) -> None:
-        counter = self.results if eviction.node_uid else self.drains
-        counter[result] += 1
+        if eviction.node_uid:
+            self.results[result] += 1
+        else:
+            self.drains[result] += 1
 
     def _note(self, eviction: Eviction, answer: Answer, said: str = "", *, times: int = 0) -> None:
         node_uid, budget = eviction.node_uid, eviction.budget
@@ -391,8 +401,9 @@ class Evictor:
         else:
             self._settle(eviction.uid)
             self.answers.accepted(eviction)
+            done = "evicted" if eviction.deletion is None else "deleted"
             log.info(
-                "the operator evicted pod %s on node %s: %s", eviction.full_name, eviction.node, eviction.why
+                "the operator %s pod %s on node %s: %s", done, eviction.full_name, eviction.node, eviction.why
             )
         finally:
             self._outstanding.discard(eviction.uid)
@@ -452,8 +463,9 @@ def make_evictor(
 
     def still(eviction: Eviction) -> str:
         node, pool = known.get(eviction.node), {} if memory is None else memory.beside(eviction.node_uid)
-        return drain_objection(eviction, node=node) or objection(
-            eviction, node=node, pool=pool, now=clock.now()
+        now = clock.now()
+        return drain_objection(eviction, node=node, now=now) or objection(
+            eviction, node=node, pool=pool, now=now
         )
 
     return Evictor(writer=Writer(transport), monotonic=clock.monotonic, answers=answers, objection=still)

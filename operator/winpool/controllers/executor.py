@@ -12,8 +12,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from winpool.api.events import EventReason, Regarding
+from winpool.api.text import grouped
 from winpool.controllers.backoff import Advice, WriteBackoff
 from winpool.controllers.services import Services
 from winpool.controllers.status import Announcer
@@ -27,6 +29,10 @@ from winpool.plan_writes import Writes
 from winpool.status.events import Announcement
 
 log = logging.getLogger(__name__)
+
+
+FORCED_SHOWN: Final = 5
+"""Pods that an event names, usually some 40 characters each: a note has 1,024 bytes. The log names all."""
 
 
 @dataclass(slots=True)
@@ -110,6 +116,7 @@ class Executor:
             self._waiting.difference_update(each.uid for each in evictions)
         self._eviction_error = outcome.error or self._eviction_error
         self.announcer.announce(evicted_pods(self.pool_name, outcome.done))
+        self.announcer.announce(forced_pods(self.pool_name, outcome.done))
         if outcome.done or outcome.stopped or outcome.remaining or outcome.error:
             self.services.wake(self.pool_name)
 
@@ -157,3 +164,21 @@ def evicted_pods(pool_name: str, evictions: Iterable[Eviction]) -> Iterator[Anno
             yield Announcement(reason, note, each.node, each.node_uid, Regarding.NODE)
             note = f"The operator evicted this pod from node {each.node} of the pool {pool_name}. {each.why}"
             yield Announcement(reason, note, each.name, each.uid, Regarding.POD, each.namespace)
+
+
+def forced_pods(pool_name: str, evictions: Iterable[Eviction]) -> Iterator[Announcement]:
+    """Yield one event for each node and cause of which pods were deleted that had not left in time."""
+    found = grouped(
+        ((each.node, each.drained_uid, each.deletion.kept_by), each.full_name)
+        for each in evictions
+        if each.deletion is not None
+    )
+    for (node, uid, kept_by), pods in found.items():
+        names = ", ".join(sorted(pods)[:FORCED_SHOWN])
+        more = f" and {len(pods) - FORCED_SHOWN} more" if len(pods) > FORCED_SHOWN else ""
+        why = f" What had kept them: {kept_by}." if kept_by else ""
+        note = (
+            f"Pool {pool_name}: the operator deleted pods that had not left this node by the deadline of its "
+            f"drain (onTimeout: Force): {names}{more}.{why}"
+        )
+        yield Announcement(EventReason.PODS_FORCED, note, node, uid, Regarding.NODE)

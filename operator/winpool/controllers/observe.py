@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Final
 
 from winpool.api.issues import IssueReason
-from winpool.api.keys import APPLIED_ANNOTATION
+from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_ANNOTATION
+from winpool.api.spec import Mode
 from winpool.controllers.services import Services
-from winpool.model.node import Keys, Node
+from winpool.model.node import Keys, Node, is_held
 from winpool.model.pool import Attempts, GuardState, KnownIssue, OtherPools, Pool
 from winpool.model.pressure import NOTHING_KNOWN
+from winpool.model.rollout import FORCE_WAITS_SECONDS, NO_FORCE, ForceTerms
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import KnownPods
 from winpool.ownership.leftovers import strays_of
@@ -41,6 +44,56 @@ def is_complete(services: Services) -> bool:
 
 
 @dataclass(slots=True)
+class Interruptions:
+    """Knows since when this process acts on pools, and on nodes that someone has held (``onTimeout: Force``).
+
+    It knows of what its passes have seen, as long as that matters.
+    """
+
+    monotonic: Callable[[], float]
+    _began: float | None = field(default=None, init=False)
+    _standing: set[str] = field(default_factory=set, init=False)
+    """UIDs of pools that are paused or in a dry run, and of nodes that are held."""
+    _ended: dict[str, float] = field(default_factory=dict, init=False)
+    """When that ended, by UID."""
+
+    def terms(self, pool: Pool, nodes: Collection[Node], *, now: datetime) -> ForceTerms:
+        """Return since when it acts on ``pool``, and on those of ``nodes`` that were held; all else as usual.
+
+        Call it with each snapshot, so that no end is missed. Holds of nodes without a claim do not matter.
+        """
+        read_at, spec = self.monotonic(), pool.spec
+        if self._began is None:
+            self._began = read_at
+        self._ended = {uid: at for uid, at in self._ended.items() if read_at - at < FORCE_WAITS_SECONDS}
+        if spec is not None and (spec.upgrade is None or not spec.upgrade.is_ours):
+            return NO_FORCE
+        self._note(pool.uid, stands=spec is None or spec.mode is not Mode.ACTIVE, read_at=read_at)
+        claimed = [each for each in nodes if UPGRADE_ANNOTATION in each.annotations]
+        for node in claimed:
+            self._note(node.uid, stands=is_held(node, now=now), read_at=read_at)
+
+        def moment(at: float) -> datetime:
+            return now - timedelta(seconds=read_at - at)
+
+        since = None if pool.uid in self._standing else moment(self._ended.get(pool.uid, self._began))
+        freed = {each.uid: moment(self._ended[each.uid]) for each in claimed if each.uid in self._ended}
+        return ForceTerms(acts_since=since, freed=freed)
+
+    def keep(self, known: Callable[[], Iterable[str]]) -> None:
+        """Forget all UIDs but those that are ``known``."""
+        if self._standing:
+            self._standing.intersection_update(known())
+
+    def _note(self, uid: str, *, stands: bool, read_at: float) -> None:
+        if stands:
+            self._standing.add(uid)
+        elif uid in self._standing:
+            self._standing.remove(uid)
+            self._ended[uid] = read_at
+
+
+@dataclass(slots=True)
 class Observer:
     """Takes the snapshots of all pools."""
 
@@ -48,6 +101,11 @@ class Observer:
     selections: Selections = field(default_factory=Selections)
     _reported_since: dict[str, float] = field(default_factory=dict, init=False)
     """Since when the status of a pool, by UID, names another operator that this one does not know."""
+    _interruptions: Interruptions = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with no pass."""
+        self._interruptions = Interruptions(self.services.clock.monotonic)
 
     def snapshot(
         self,
@@ -59,13 +117,14 @@ class Observer:
     ) -> Snapshot:
         """Return the snapshot for a pass of ``pool``; ``attempts`` are its earlier writes."""
         services, pools = self.services, self.services.pools
-        nodes = tuple(services.nodes.objects.values())
+        nodes, now = tuple(services.nodes.objects.values()), services.clock.now()
+        self._interruptions.keep(lambda: (each.uid for each in (*nodes, *pools.all())))
         owners = owners_of(nodes)
         survey = services.pod_pass.survey_of(pool.uid)
         return Snapshot(
             pool=pool,
             nodes=nodes,
-            now=services.clock.now(),
+            now=now,
             selected_by=self.selections.of_all(nodes, pools.all()),
             others=OtherPools(
                 rivals=tuple(other for other in pools.all() if other.uid != pool.uid),
@@ -95,6 +154,11 @@ class Observer:
             memory=NOTHING_KNOWN if services.memory is None else services.memory.known(pool),
             evictions=services.node_pods.evictions_of(pool),
             rollout=services.rollout_facts.known(),
+            force=replace(
+                self._interruptions.terms(pool, nodes, now=now),
+                is_allowed=services.allows_force,
+                forbidden=services.rollout_facts.deletions_forbidden,
+            ),
             upgrades=services.upgrades.known(pool),
             strays=None if services.strays is None else strays_of(pool, services.strays),
             attempts=attempts,

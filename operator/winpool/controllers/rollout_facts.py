@@ -34,6 +34,9 @@ ATTACHMENTS_SECONDS: Final = 10.0
 """Between the begins of two lists of VolumeAttachments. A detach takes from seconds to six minutes, and the
 node waits for it without its pods."""
 
+REVIEW_SECONDS: Final = 60.0
+"""Between two reviews of the right to delete pods: people who have just granted it see that soon."""
+
 KEPT_SECONDS: Final = 120.0
 """How long a list is kept that no pass asks for any more. It permits nothing after a minute
 (``upgrade.settle``)."""
@@ -275,14 +278,15 @@ class WatchedBudgets:
 class RolloutFacts:
     """What a rollout reads, until cancelled.
 
-    ``list_budgets`` returns all PodDisruptionBudgets by a list, and raises ApiErrors. ``on_read`` is called
-    with the name of a pool that has a new answer, or a new problem, and ``on_budgets`` where that is of the
-    budgets that are watched.
+    ``list_budgets`` returns all PodDisruptionBudgets by a list, and raises ApiErrors. ``review_deletions``
+    raises Forbidden where the operator may not delete pods. ``on_read`` is called with the name of a pool
+    that has a new answer, or a new problem, and ``on_budgets`` where that is of the budgets that are watched.
     """
 
     list_workloads: ListAll[Workloads]
     list_attachments: ListAll[Attachments]
     list_budgets: Callable[[], Awaitable[BudgetIndex]]
+    review_deletions: Callable[[], Awaitable[None]]
     open_watch: Callable[[Callable[[], None]], BudgetWatch]
     pools: Pools
     on_read: Callable[[str], None]
@@ -308,6 +312,14 @@ class RolloutFacts:
             on_read=on_read,
             clock=clock,
         )
+        self._deletions = OnDemand(
+            what="the right to delete pods",
+            list_all=self._reviewed,
+            seconds=REVIEW_SECONDS,
+            pools=pools,
+            on_read=on_read,
+            clock=clock,
+        )
         self._budgets = WatchedBudgets(
             open_watch=self.open_watch, pools=pools, on_read=self.on_budgets, clock=clock
         )
@@ -315,8 +327,11 @@ class RolloutFacts:
     def want(self, pool: Pool, *, workloads: bool, attachments: bool, budgets: bool) -> None:
         """Set what ``pool`` wants, in each of its passes: a list of each kind that begins from now on.
 
-        ``budgets``: that they are watched, until a pass of it no longer wants that, or it is gone.
+        ``budgets``: that they are watched, until a pass of it no longer wants that, or it is gone. As long,
+        and while it is missing, the right is reviewed that a pool with ``onTimeout: Force`` needs.
         """
+        forces = pool.spec is not None and pool.spec.upgrade is not None and pool.spec.upgrade.forces
+        self._deletions.want(pool, wants=forces and (budgets or bool(self.deletions_forbidden)))
         self._workloads.want(pool, wants=workloads)
         self._attachments.want(pool, wants=attachments)
         self._budgets.want(pool, wants=budgets)
@@ -333,6 +348,18 @@ class RolloutFacts:
             forbidden=_sentences(each for each in problems if isinstance(each, Forbidden)),
         )
 
+    @property
+    def deletions_forbidden(self) -> str:
+        """Which right is missing to delete pods, for people; empty where none is known to be."""
+        problem = self._deletions.problem
+        return problem.message if isinstance(problem, Forbidden) else ""
+
+    async def _reviewed(self, *, started: datetime, began: float) -> bool:
+        """Review the right, and return that it is there. Raises ApiErrors."""
+        del started, began  # of no use in two minutes' time: only what is missing is kept
+        await self.review_deletions()
+        return True
+
     def watched_budgets(self) -> BudgetIndex | None:
         """Return all PodDisruptionBudgets as they are watched; None where they are not, or not in step."""
         return self._budgets.newest()
@@ -347,6 +374,7 @@ class RolloutFacts:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._workloads.run(), name="lists of workloads")
             group.create_task(self._attachments.run(), name="lists of VolumeAttachments")
+            group.create_task(self._deletions.run(), name="reviews of the right to delete pods")
             group.create_task(self._budgets.run(), name="budgets that are watched")
 
 

@@ -85,6 +85,7 @@ class Services:
     ``list_labelled`` asks the API server which Windows nodes have the label of a pool, ``list_strays`` which
     nodes with our label have no Windows. ``memory`` is None where no source of samples is set.
     ``operator_node`` is as in ``Snapshot``.
+    ``allows_force``: pods may be deleted that a drain could not evict in time.
     """
 
     clock: Clock
@@ -109,6 +110,7 @@ class Services:
     rollout_facts: RolloutFacts
     upgrades: ObservedMachines
     taint_absent_since: TaintAbsentSince
+    allows_force: bool = False
     features: Sequence[Feature] = FEATURES
     cluster_rows: tuple[Row, ...] = ()
     operator_node: str = ""

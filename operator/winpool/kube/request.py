@@ -91,6 +91,7 @@ _METHODS: Final = {
     "watch": "GET",
     "create": "POST",
     "patch": "PATCH",
+    "delete": "DELETE",
 }
 
 

@@ -5,6 +5,8 @@ anything. The TokenReview names no audience, so a token must be one for the API 
 
 Anyone who reaches our port can send tokens, so the number of reviews is limited (P7). A token is never part
 of a message, and is not kept.
+
+Apart from that, ``review_deletions`` asks whether the operator itself may delete pods.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from typing import Final, Literal
 
 import msgspec
 
+from winpool.api.keys import OPERATOR_USER
 from winpool.kube.backoff import Budgets, Outage
 from winpool.kube.client import Transport
-from winpool.kube.errors import ApiError, NoAnswer, StreamGarbled, explained
-from winpool.kube.request import Request
+from winpool.kube.errors import ApiError, Forbidden, NoAnswer, Permission, StreamGarbled, explained
+from winpool.kube.request import Request, Send
 from winpool.kube.wire import BROKEN, Base
 
 log = logging.getLogger(__name__)
@@ -90,7 +93,7 @@ class _AccessStatus(Base):
 
 
 class _AccessReview(Base):
-    kind: Literal["SubjectAccessReview"]
+    kind: Literal["SubjectAccessReview", "SelfSubjectAccessReview"]
     api_version: Literal["authorization.k8s.io/v1"]
     status: _AccessStatus
 
@@ -116,6 +119,34 @@ def access_request(user: _User, *, path: str) -> Request:
     }
     body = {"apiVersion": AUTHORIZATION, "kind": "SubjectAccessReview", "spec": spec}
     return _create("subjectaccessreviews", group_version=AUTHORIZATION, body=body)
+
+
+_OWN_REVIEW: Final = "selfsubjectaccessreviews"
+
+
+async def review_deletions(send: Send) -> None:
+    """Raise Forbidden, with the permission, where the operator may not delete pods of all namespaces.
+
+    Of other rights a refusal shows that they are missing (``errors``). This one is used at the end of a
+    drain, an hour after the cordon. Raises other ApiErrors where the API server does not say it.
+    """
+    asked = {"verb": "delete", "resource": "pods"}
+    body = {
+        "apiVersion": AUTHORIZATION,
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": asked},
+    }
+    answer = await send(_create(_OWN_REVIEW, group_version=AUTHORIZATION, body=body))
+    try:
+        may = _access_review.decode(answer).status
+    except BROKEN as error:
+        raise StreamGarbled(f"create {_OWN_REVIEW}: unreadable answer: {error}") from None
+    if not may.allowed:
+        refusal = Forbidden("the operator may not delete pods")
+        refusal.permission = Permission(
+            verb="delete", resource="pods", group="", namespace=None, user=OPERATOR_USER
+        )
+        raise refusal
 
 
 def _create(resource: str, *, group_version: str, body: Mapping[str, object]) -> Request:

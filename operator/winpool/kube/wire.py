@@ -237,6 +237,7 @@ class PodMetadata(Base):
     owner_references: list[OwnerReference] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    resource_version: str = ""
     finalizers: msgspec.Raw = ABSENT
 
 

@@ -7,7 +7,7 @@
   not touch what is not ours, removes what we applied before and leave out now, and writes nothing where
   nothing differs. ``force`` takes over what another manager wrote there. The pool object itself is never
   applied: that could create a deleted one again.
-- Pods: through the Eviction API.
+- Pods: through the Eviction API; by a deletion only where a drain is forced.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from winpool.kube.lists import ItemT, ListPage, Pager
 from winpool.kube.nodes import NODES_PATH, decode_node, decode_written
 from winpool.kube.pools import LISTING, POOLS_PATH
 from winpool.kube.request import APPLY_PATCH, JSON, MERGE_PATCH, Request
-from winpool.kube.wire import BROKEN, is_success
+from winpool.kube.wire import BROKEN, Base, PodMetadata, is_success
 from winpool.model.node import (
     MESSAGE_LENGTH,
     REASON_LENGTH,
     ConditionsPatch,
+    Deletion,
     Eviction,
     Node,
     NodeCondition,
@@ -78,8 +79,40 @@ def eviction_request(eviction: Eviction) -> Request:
     )
 
 
+class _Answer(Base):
+    """What is read of the pod that a deletion answers with."""
+
+    metadata: PodMetadata
+
+
+_answer: Final = msgspec.json.Decoder(_Answer)
+
+
+def deletion_request(eviction: Eviction, deletion: Deletion) -> Request:
+    """Return the request that deletes the pod as it was read, which the transport sends once.
+
+    The grace is named, although it is the pod's own: with one of 0 the API server would remove the pod at
+    once.
+    """
+    namespace, name = quote(eviction.namespace, safe=""), quote(eviction.name, safe="")
+    body = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "gracePeriodSeconds": deletion.grace_seconds,
+        "preconditions": {"uid": eviction.uid, "resourceVersion": deletion.resource_version},
+    }
+    return Request(
+        verb="delete",
+        resource="pods",
+        name=eviction.full_name,
+        path=f"/api/v1/namespaces/{namespace}/pods/{name}",
+        body=_encode(body),
+        accept=METADATA_ONLY,
+    )
+
+
 def eviction_error(error: ApiError, eviction: Eviction) -> ApiError:
-    """Return the error whose type says what the answer ``error`` to an eviction means for the pod.
+    """Return the error whose type says what the answer ``error`` means for the pod, evicted or deleted.
 
     NotFound only where the pod, or its namespace, is gone; Forbidden for each denial by admission. The
     answers, as pkg/registry/core/pod/storage/eviction.go of Kubernetes gives them:
@@ -88,7 +121,7 @@ def eviction_error(error: ApiError, eviction: Eviction) -> ApiError:
       harm: the server checks the UID after it has counted the eviction against the disruption budget, and
       only after two minutes does it undo that. Where the budget refuses, the server never checks the UID.
     - 409 without it, or 504 about the budget: the pod or its budget changed again and again while the server
-      tried, up to 10 s. The pod was not evicted.
+      tried, up to 10 s. The pod was not evicted. A pod that was to be deleted is not as it was read.
     - 429 with the cause DisruptionBudget: not now. Without it the server is overloaded.
     - 403 without a message of RBAC: the budget's own status is invalid. 500: the pod has more than one
       budget.
@@ -193,16 +226,17 @@ class Writer:
 
         Raises NotFound where the pod is gone, also where another has its name; DisruptionBudget where its
         budget does not permit it now, with ``retry_after`` where the server sends it; Forbidden where
-        admission denies it, whatever its status; and other ApiErrors. StreamGarbled where the answer is not
-        the Success of the API server.
+        admission denies it, whatever its status; Conflict where it is to be deleted and is not as it was
+        read; and other ApiErrors. StreamGarbled where the answer is not that of the API server.
         """
-        request = eviction_request(eviction)
+        deletion = eviction.deletion
+        request = deletion_request(eviction, deletion) if deletion else eviction_request(eviction)
         try:
             answer = await self._transport.request(request)
         except ApiError as error:
             raise eviction_error(error, eviction) from None
-        if not is_success(answer):
-            raise StreamGarbled(f"{request.label}: the answer does not say that the pod is evicted")
+        if not (is_success(answer) or (deletion and _has_uid(answer, eviction.uid))):
+            raise StreamGarbled(f"{request.label}: the answer does not say that the pod ends")
 
     async def patch_pool_finalizers(
         self, *, name: str, resource_version: str, finalizers: Sequence[str]
@@ -279,6 +313,14 @@ class Writer:
                 guarded=True,
             )
         )
+
+
+def _has_uid(answer: bytes | bytearray, uid: str) -> bool:
+    """Whether ``answer`` is the object of that UID."""
+    try:
+        return _answer.decode(answer).metadata.uid == uid
+    except BROKEN:
+        return False
 
 
 def encode_node_patch(patch: NodePatch) -> bytes:

@@ -270,6 +270,19 @@ class Premise:
 
 
 @dataclass(frozen=True, slots=True)
+class Deletion:
+    """How a pod is deleted that has not left in time.
+
+    Only as it was read, with ``resource_version``, and with ``grace_seconds`` to end: what the pod itself
+    asks for, and at least 1. ``kept_by`` is what kept it, a ``DrainBlock``; empty where nothing is known.
+    """
+
+    resource_version: str
+    grace_seconds: int
+    kept_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Eviction:
     """One pod to be evicted, through the Eviction API, with its UID as precondition (P5).
 
@@ -277,7 +290,8 @@ class Eviction:
     returns, ``node_uid`` is the UID of the node, and ``share`` what the pod was measured to have, in bytes;
     ``premise`` is then checked again right before the request. ``budget`` is the PodDisruptionBudget that it
     takes a disruption of, as "namespace/name"; empty where it takes none, or that was not counted.
-    ``drained_uid`` is the UID of a node that is drained: then it is checked that it still is.
+    ``drained_uid`` is the UID of a node that is drained: then it is checked that it still is. With
+    ``deletion`` the pod is deleted, and no PodDisruptionBudget is asked.
     """
 
     namespace: str
@@ -290,6 +304,7 @@ class Eviction:
     premise: Premise | None = None
     budget: str = ""
     drained_uid: str = ""
+    deletion: Deletion | None = None
 
     @property
     def full_name(self) -> str:

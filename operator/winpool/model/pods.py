@@ -186,7 +186,8 @@ class EvictionFacts:
     which its grace is over, None where it is not being deleted. ``finalizers`` are the first few. ``group``
     is the PodGroup of its ``schedulingGroup``, empty where it has none. ``controller_uid`` is the UID of the
     owner that manages it. ``tolerates_cordon``: the scheduler may bind it to a node that is cordoned.
-    ``sandboxed`` is since when it has a sandbox with a network, None where it has none.
+    ``sandboxed`` is since when it has a sandbox with a network, None where it has none. ``resource_version``
+    is that of the pod.
     """
 
     priority: int = 0
@@ -204,6 +205,7 @@ class EvictionFacts:
     controller_uid: str = ""
     tolerates_cordon: bool = False
     sandboxed: datetime | None = None
+    resource_version: str = ""
 
 
 FINALIZERS_KEPT: Final = 3

@@ -10,7 +10,7 @@ import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from winpool.model.budgets import BudgetIndex
@@ -117,3 +117,34 @@ class KnownRollout:
 
 
 NOTHING_READ: Final = KnownRollout()
+
+
+FORCE_WAITS_SECONDS: Final = 600
+"""How long no pod is deleted by force after a start of the operator, or after a pause or a hold ends. What
+the pods waited for was not followed meanwhile, and who has ended a hold has time to set it again. As long as
+the shortest drain that is forced (``api.drain``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForceTerms:
+    """Whether pods may be deleted that could not be evicted in time (``onTimeout: Force``).
+
+    ``is_allowed``: by the settings of the operator. ``acts_since`` is since when this process acts on the
+    pool without a pause; None where it does not. ``freed`` is when it saw the holds of nodes end, by their
+    UIDs. ``forbidden`` names the right that is missing, empty where none is known to be.
+    """
+
+    is_allowed: bool = False
+    acts_since: datetime | None = None
+    freed: Mapping[str, datetime] = field(default_factory=dict)
+    forbidden: str = ""
+
+    def begins_on(self, node_uid: str) -> datetime | None:
+        """Return from when on pods of that node may be deleted; None for never, as it is now."""
+        if not self.is_allowed or self.acts_since is None:
+            return None
+        since = max(self.acts_since, self.freed.get(node_uid, self.acts_since))
+        return since + timedelta(seconds=FORCE_WAITS_SECONDS)
+
+
+NO_FORCE: Final = ForceTerms()

@@ -11,7 +11,7 @@ from winpool.model.node import Node, NodeCondition
 from winpool.model.node_pods import NOTHING_EVICTED, KnownEvictions
 from winpool.model.pool import Attempts, GuardState, KnownIssue, KnownUpgrades, OtherPools, Pool
 from winpool.model.pressure import NOTHING_KNOWN, KnownMemory
-from winpool.model.rollout import NOTHING_READ, KnownRollout
+from winpool.model.rollout import NO_FORCE, NOTHING_READ, ForceTerms, KnownRollout
 from winpool.model.survey import KnownPods
 from winpool.support.judge import Basis
 
@@ -45,6 +45,7 @@ class Snapshot:
     memory: KnownMemory = NOTHING_KNOWN
     evictions: KnownEvictions = NOTHING_EVICTED
     rollout: KnownRollout = NOTHING_READ
+    force: ForceTerms = NO_FORCE
     upgrades: KnownUpgrades = field(default_factory=KnownUpgrades)
     attempts: Attempts = field(default_factory=Attempts)
     strays: tuple[Node, ...] | None = ()

@@ -186,8 +186,9 @@ DISRUPTIONS_LEFT: Final = _gauge(
 )
 DRAIN_EVICTIONS: Final = _counter(
     "winpool_upgrade_drain_evictions{result}",
-    "Requests to evict a pod to drain its node for an upgrade, by result, as of winpool_memory_evictions.",
-    result=("Evicted", "Refused", "Gone", "Failed", "Unanswered"),
+    "Requests to evict a pod to drain its node for an upgrade, by result, as of winpool_memory_evictions; "
+    "Forced: the pod was deleted, since it was not evicted in time (onTimeout: Force).",
+    result=("Evicted", "Refused", "Gone", "Failed", "Unanswered", "Forced"),
 )
 DRAIN_SECONDS: Final = _histogram(
     "winpool_upgrade_drain_seconds",

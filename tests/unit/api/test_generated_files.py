@@ -23,12 +23,15 @@ from gen.guard_file import render as guard_file_render
 from gen.rbac_file import COMMAND as RBAC_FILE_COMMAND
 from gen.rbac_file import FILE as RBAC_FILE_FILE
 from gen.rbac_file import (
+    FORCE_COMMAND,
+    FORCE_FILE,
     MEMORY_COMMAND,
     MEMORY_FILE,
     METRICS_COMMAND,
     METRICS_FILE,
     ROLLOUT_COMMAND,
     ROLLOUT_FILE,
+    render_force,
     render_memory,
     render_metrics,
     render_rollout,
@@ -38,7 +41,7 @@ from gen.rbac_file import render as rbac_file_render
 from gen.rbac_reference import COMMAND as RBAC_REFERENCE_COMMAND
 from gen.rbac_reference import FILE as RBAC_REFERENCE_FILE
 from gen.rbac_reference import render as rbac_reference_render
-from gen.rights import INSTALLED, METRICS, ROLLOUT, WITH_MEMORY
+from gen.rights import FORCE, INSTALLED, METRICS, ROLLOUT, WITH_MEMORY
 from winpool.api.crd import COMMAND, FILE, definition
 from winpool.api.crd import render as crd_render
 from winpool.api.v1alpha1 import WindowsNodePool
@@ -59,6 +62,7 @@ ROOT = Path(__file__).parents[3]
         pytest.param(METRICS_FILE, METRICS_COMMAND, render_metrics, id="rbac of metrics"),
         pytest.param(MEMORY_FILE, MEMORY_COMMAND, render_memory, id="rbac of memory"),
         pytest.param(ROLLOUT_FILE, ROLLOUT_COMMAND, render_rollout, id="rbac of a rollout"),
+        pytest.param(FORCE_FILE, FORCE_COMMAND, render_force, id="rbac of force"),
         pytest.param(RBAC_REFERENCE_FILE, RBAC_REFERENCE_COMMAND, rbac_reference_render, id="rbac page"),
         pytest.param(REFERENCE_FILE, REFERENCE_COMMAND, reference_render, id="reference"),
     ],
@@ -77,6 +81,7 @@ def test_yaml_reads_back_as_the_definition() -> None:
     assert list(yaml.safe_load_all(render_metrics())) == rbac_file_documents(METRICS)
     assert list(yaml.safe_load_all(render_memory())) == rbac_file_documents(*WITH_MEMORY)
     assert list(yaml.safe_load_all(render_rollout())) == rbac_file_documents(ROLLOUT)
+    assert list(yaml.safe_load_all(render_force())) == rbac_file_documents(FORCE)
 
 
 GUARDED_ANNOTATIONS = {"applied", "upgrade", "memory"}

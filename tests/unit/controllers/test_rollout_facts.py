@@ -82,6 +82,7 @@ class Scene:
             list_workloads=self._list_workloads,
             list_attachments=self._list_attachments,
             list_budgets=self._list_budgets,
+            review_deletions=self._review_deletions,
             open_watch=lambda on_change: BudgetWatch(self.server, on_change=on_change, monotonic=loop.time),
             pools=self.pools,
             on_read=lambda name: self.woken.append((name, self.time)),
@@ -106,6 +107,9 @@ class Scene:
         await asyncio.sleep(1)
         if self.error is not None:
             raise self.error
+
+    async def _review_deletions(self) -> None:
+        await self._list("deletions")
 
     async def _list_workloads(self, *, started: datetime, began: float) -> Workloads:
         await self._list("workloads")

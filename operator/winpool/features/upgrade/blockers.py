@@ -64,6 +64,15 @@ CLASSIFIED: Final = frozenset({DrainBlock.UNMANAGED, DrainBlock.EMPTY_DIR, Drain
 """With one of these no pod of the node is evicted, as by ``kubectl drain``: the drain cannot end, and would
 disrupt the others for nothing."""
 
+FORCED_IN_TIME: Final = frozenset({DrainBlock.UNMANAGED, DrainBlock.EMPTY_DIR})
+"""With ``onTimeout: Force`` these keep no node from being claimed: the deadline of the drain ends them."""
+
+NEVER_FORCED: Final = frozenset({DrainBlock.OWN_NAMESPACE, DrainBlock.TOLERATES_CORDON})
+"""Pods that no deadline ends: the fence refuses to delete them, or they come back."""
+
+STUCK: Final = frozenset({DrainBlock.TERMINATING, DrainBlock.FINALIZER})
+"""Pods that are deleted already, and do not end."""
+
 FORESEEN: Final = frozenset({DrainBlock.GANG, DrainBlock.SUB_PATHS, DrainBlock.TOLERATES_CORDON})
 """What only warns of a drain that has not begun: the pods may still leave."""
 
@@ -88,7 +97,8 @@ _BUDGET: Final = re.compile(r"disruption budget|pdb disruptions allowed|Disrupte
 _NOT_COUNTED_YET: Final = "still being processed"
 _TWO_BUDGETS: Final = "more than one PodDisruptionBudget"
 _NAMESPACE_ENDS: Final = "because it is being terminated"
-_REQUEST: Final = re.compile(r"^create pods/eviction \S+: (?:\d{3} )?")
+_REQUEST: Final = re.compile(r"^(?:create pods/eviction|delete pods) \S+: (?:\d{3} )?")
+_DELETION: Final = "delete pods "
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +205,11 @@ def by_answer(pod: Pod, answered: Answered | None) -> Blocker | None:
     if answered is None or not answered.said or _NOT_COUNTED_YET in answered.said:
         return None
     words = _shown(answered.said)
+    verb = "delete" if answered.said.startswith(_DELETION) else "evict"
     if found := _ADMISSION.search(answered.said):
         webhook = found["webhook"]
         name = f"admission webhook {webhook}" if webhook else f"admission policy {found['policy']}"
-        said = f"The {name} does not let it be evicted, and the operator tries again: {words}"
+        said = f"The {name} does not let it be {verb.rstrip('e')}ed, and the operator tries again: {words}"
         return Blocker(pod.full_name, DrainBlock.WEBHOOK, said)
     if _TWO_BUDGETS in answered.said:
         said = (
@@ -212,7 +223,7 @@ def by_answer(pod: Pod, answered: Answered | None) -> Blocker | None:
     if _NAMESPACE_ENDS in answered.said:
         said = f"The namespace {pod.namespace} is being deleted with its pods, which the operator waits for."
         return Blocker(pod.full_name, DrainBlock.NAMESPACE_TERMINATING, said)
-    said = f"The API server does not evict it, and the operator tries again: {words}"
+    said = f"The API server does not {verb} it, and the operator tries again: {words}"
     return Blocker(pod.full_name, DrainBlock.REFUSED, said)
 
 

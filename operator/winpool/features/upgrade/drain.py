@@ -10,6 +10,11 @@ Pods that are being deleted are waited for. Where a pod keeps the drain from end
 (``blockers.CLASSIFIED``), none is evicted; only with ``onTimeout: Force`` the others leave in time, which
 would be deleted with it.
 
+After the deadline, with ``onTimeout: Force``, all pods that are left are deleted at once, whatever their
+order and their budgets. Each has the grace that it asks for, and 1 s at least: with less, the API server
+would forget a pod whose containers still run. So a pod that hangs in Terminating is not deleted again.
+Neither is one deleted that would come back, or that came too late to be given the time to leave.
+
 Where a PodDisruptionBudget allows some evictions, no more are asked for until there are newer budgets, by all
 drains together: each answer names the budget that it took from. So a drain is refused only what others took
 meanwhile.
@@ -21,18 +26,20 @@ began too soon after the cordon, or on a node that is not cordoned.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import inf
 from types import MappingProxyType
 from typing import Final
 
-from winpool.api.drain import Drain, DrainBehavior, DrainRule, OnTimeout
+from winpool.api.drain import LEAST_SECONDS_TO_FORCE, Drain, DrainBehavior, DrainRule, OnTimeout
 from winpool.api.keys import NAMESPACE
 from winpool.api.upgrade import UpgradeState
 from winpool.features.upgrade.blockers import (
     CLASSIFIED,
+    FORCED_IN_TIME,
+    NEVER_FORCED,
     Blocker,
     DrainBlock,
     by_answer,
@@ -46,9 +53,9 @@ from winpool.features.upgrade.blockers import (
 )
 from winpool.features.upgrade.claims import Claim, claim_of
 from winpool.model.budgets import BudgetRoom
-from winpool.model.node import Eviction, Node
+from winpool.model.node import Deletion, Eviction, Node, is_held
 from winpool.model.node_pods import Answer, Answered, NodePods
-from winpool.model.pods import Pod
+from winpool.model.pods import EvictionFacts, Pod
 from winpool.ownership.selection import selects
 
 CORDONED_SECONDS: Final = 5
@@ -85,7 +92,11 @@ then. A node that is passed over waits as long (``states.RESERVED_SECONDS``)."""
 _DRAINS: Final = frozenset({UpgradeState.DRAINING, UpgradeState.DRAIN_BLOCKED})
 """The states of a claim in which pods are evicted."""
 
+LEAST_GRACE_SECONDS: Final = 1
+"""With a grace of 0 the API server removes a pod at once, whether its containers have ended or not."""
+
 WHY: Final = "its node is drained for an upgrade"
+FORCED: Final = "its node was to be drained by now (onTimeout: Force)"
 
 NOTHING_ASKED: Final[Mapping[str, int]] = MappingProxyType({})
 
@@ -112,9 +123,9 @@ class DrainProgress:
     """How far the drain of a node is.
 
     ``leaving`` are the pods that have to go and are still there, ``evictions`` those to ask for now, in
-    order, and ``blockers`` what keeps pods from going, permanent ones first. ``is_drained``: a list that
-    began late enough after the cordon has nothing left that has to go. ``list_at`` is when the pods have to
-    be listed again; None where no list would help.
+    order, deletions by force first, and ``blockers`` what keeps pods from going, permanent ones first.
+    ``is_drained``: a list that began late enough after the cordon has nothing left that has to go.
+    ``list_at`` is when the pods have to be listed again; None where no list would help.
     """
 
     leaving: tuple[Pod, ...] = ()
@@ -144,11 +155,13 @@ def drain(
     *,
     own_namespace: str = NAMESPACE,
     asked: Mapping[str, int] = NOTHING_ASKED,
+    forces: bool = False,
 ) -> DrainProgress:
     """Return how far the drain of a node is, and what to do next.
 
     ``asked`` counts, by ``Eviction.budget``, the evictions that the drains of other nodes ask for in the same
-    pass: their answers are not known yet.
+    pass: their answers are not known yet. ``forces``: the deadline has passed, and pods that are left may be
+    deleted.
     """
     pods = view.pods
     if pods is None:
@@ -160,9 +173,12 @@ def drain(
     is_drained = may_conclude and is_late_enough and not leavers
     is_held = spec.on_timeout is not OnTimeout.FORCE and any(each.why in CLASSIFIED for each in blockers)
     may_evict = may_conclude and pods.has_budgets and not is_held
+    forced = tuple(_forced(view, pods, leavers, own_namespace)) if forces and may_conclude else ()
+    left = [each for each in leavers if all(each.pod.uid != one.uid for one in forced)]
+    evictions = _evictions(view, pods, left, asked) if may_evict else ()
     return DrainProgress(
         leaving=tuple([each.pod for each in leavers]),
-        evictions=tuple(_evictions(view, pods, leavers, asked)) if may_evict else (),
+        evictions=(*forced, *evictions),
         blockers=in_order(blockers),
         is_drained=is_drained,
         list_at=None if is_drained or not view.node.unschedulable else _list_at(view, pods, leavers),
@@ -173,16 +189,20 @@ def preflight(view: DrainView, spec: Drain, *, own_namespace: str = NAMESPACE) -
     """Return what would keep the node from being drained, before it is claimed, permanent ones first.
 
     What can only be foreseen is among it. A budget that other drains of ours use up now is not: it opens
-    again as soon as their pods are Ready elsewhere, and meanwhile the other pods can leave. Without a list of
-    the pods nothing is known and returned, and without budgets in it nothing of them: claim no node by that.
+    again as soon as their pods are Ready elsewhere, and meanwhile the other pods can leave. Nor is what the
+    spec blocks until the deadline, with ``onTimeout: Force``; a closed budget is, since others go first then.
+    Without a list of the pods nothing is known and returned, and without budgets in it nothing of them: claim
+    no node by that.
     """
     if view.pods is None:
         return ()
     found: list[Blocker] = []
+    ends = FORCED_IN_TIME if spec.on_timeout is OnTimeout.FORCE else ()
     shared = {each.budget for each in view.answers.values() if each.taken_at > view.read_at - SHARED_SECONDS}
     for each in _leavers(view, view.pods, spec, own_namespace):
-        if each.blocker is not None and not _waits_for(shared, each.blocker, each.pod, view.pods):
-            found.append(each.blocker)
+        block = each.blocker
+        if block and block.why not in ends and not _waits_for(shared, block, each.pod, view.pods):
+            found.append(block)
         if each.pod.eviction is not None and not each.pod.is_terminating:
             found += warnings_of(each.pod, each.pod.eviction, view.node)
     return in_order(found)
@@ -195,7 +215,7 @@ def _waits_for(budgets: set[str], blocker: Blocker, pod: Pod, pods: NodePods) ->
     return is_closed and room is not None and room.name in budgets
 
 
-def objection(eviction: Eviction, *, node: Node | None) -> str:
+def objection(eviction: Eviction, *, node: Node | None, now: datetime) -> str:
     """Return why an eviction of a drain is not right any more, for the log; empty where it is.
 
     It is asked right before the request, as that of memory (``memory.eviction``): the node may have been
@@ -213,6 +233,10 @@ def objection(eviction: Eviction, *, node: Node | None) -> str:
     found = claim_of(node)
     if not isinstance(found, Claim) or found.state not in _DRAINS:
         return "the node is not drained any more"
+    if is_held(node, now=now):
+        return "someone holds the node"
+    if eviction.deletion is not None and found.state is not UpgradeState.DRAIN_BLOCKED:
+        return "the drain of the node is not past its deadline any more"
     return ""
 
 
@@ -294,6 +318,44 @@ def _due(answered: Answered, pods: NodePods) -> float:
         return answered.at if pods.budgets_began > answered.at else inf
     doublings = min(max(0, answered.times - 1), _MOST_DOUBLINGS)
     return answered.at + min(FIRST_PAUSE_SECONDS * 2.0**doublings, LONGEST_PAUSE_SECONDS)
+
+
+def _forced(
+    view: DrainView, pods: NodePods, leavers: Iterable[_Leaver], own_namespace: str
+) -> Iterator[Eviction]:
+    """Yield the deletions of the pods that have not left in time."""
+    for each in leavers:
+        pod, facts = each.pod, each.pod.eviction
+        if facts is None or pod.namespace == own_namespace:
+            continue
+        grace = max(facts.grace_seconds, LEAST_GRACE_SECONDS)
+        if pod.is_terminating:
+            is_due = facts.ends is not None and (facts.ends - view.now).total_seconds() > grace
+        else:
+            is_due = _has_had_its_time(facts, view.now) and not _is_kept(view, pods, each)
+        if is_due:
+            kept_by = "" if each.blocker is None else each.blocker.why
+            yield Eviction(
+                pod.namespace,
+                pod.name,
+                pod.uid,
+                view.node.name,
+                FORCED,
+                drained_uid=view.node.uid,
+                deletion=Deletion(facts.resource_version, grace, kept_by),
+            )
+
+
+def _has_had_its_time(facts: EvictionFacts, now: datetime) -> bool:
+    """Whether a pod is old enough to be deleted. Of one whose age is not known, that is not known (P4)."""
+    return facts.created is not None and (now - facts.created).total_seconds() >= LEAST_SECONDS_TO_FORCE
+
+
+def _is_kept(view: DrainView, pods: NodePods, each: _Leaver) -> bool:
+    """Whether a pod is not deleted by force: that would change nothing, or it may be on its way out."""
+    answered = _answer(view, pods, each.pod)
+    is_under_way = answered is not None and _is_under_way(answered, pods)
+    return is_under_way or (each.blocker is not None and each.blocker.why in NEVER_FORCED)
 
 
 def _evictions(

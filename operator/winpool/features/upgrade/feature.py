@@ -163,7 +163,8 @@ def lacking_permission(snapshot: Snapshot) -> str:
     spec = snapshot.pool.spec
     if spec is None or spec.upgrade is None or not spec.upgrade.is_ours:
         return ""
-    return next(iter(snapshot.rollout.forbidden), snapshot.evictions.forbidden)
+    found = (*snapshot.rollout.forbidden, snapshot.evictions.forbidden)
+    return next(filter(None, found), snapshot.force.forbidden if spec.upgrade.forces else "")
 
 
 def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions) -> UpgradeResult:
@@ -445,6 +446,7 @@ class _Pass:
                 known=self.snapshot.evictions,
                 rollout=self.snapshot.rollout,
                 now=self._now,
+                force=self.snapshot.force,
             )
         )
 

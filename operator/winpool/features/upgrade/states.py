@@ -75,7 +75,7 @@ from winpool.features.upgrade.settle import (
 from winpool.features.upgrade.validation import PROOF_SECONDS, is_ready_for, ready_at, validation_of
 from winpool.model.node import Node, is_available, is_held
 from winpool.model.node_pods import KnownEvictions, NodePods, PodListRequest
-from winpool.model.rollout import KnownRollout
+from winpool.model.rollout import NO_FORCE, ForceTerms, KnownRollout
 from winpool.ownership.desired import KEEP, Desired
 
 RESERVED_SECONDS: Final = 60.0
@@ -116,7 +116,8 @@ class RolloutView:
     ``open_nodes`` are those whose gates, and the pool's, are open. ``gives_up`` says why all claims before
     the hand-over end; empty where they do not. With ``stands`` nothing continues. ``is_window_open`` is False
     where no maintenance window is open. ``target`` is what the spec asks for, and ``runs`` says whether a
-    node runs a target. Without ``spec.upgrade`` there is no ``block``.
+    node runs a target. Without ``spec.upgrade`` there is no ``block``. ``force`` says whether pods may be
+    deleted that could not be evicted in time.
     """
 
     spec: WindowsNodePoolSpec
@@ -137,6 +138,7 @@ class RolloutView:
     known: KnownEvictions
     rollout: KnownRollout
     now: datetime
+    force: ForceTerms = NO_FORCE
 
 
 REASON_LENGTH: Final = 512
@@ -647,9 +649,22 @@ class States:
         assert self._view.block is not None
         since = claim.cordoned_at or claim.since
         view = self._drain_view(node, self._pods(node), since)
-        progress = drain(view, self._view.block.drain, asked=self._asked)
+        forces = self._forces(node, claim)
+        progress = drain(view, self._view.block.drain, asked=self._asked, forces=forces)
         self._asked.update(budget for each in progress.evictions if (budget := each.budget))
         return progress
+
+    def _forces(self, node: Node, claim: Claim) -> bool:
+        """Whether the pods that are left on a node may be deleted now (``onTimeout: Force``).
+
+        A drain that began again, with a pod that came later, keeps the deadline of the first.
+        """
+        block, until = self._view.block, claim.drain_until
+        if block is None or not block.forces:
+            return False
+        begins = self._view.force.begins_on(node.uid)
+        is_late = claim.state is UpgradeState.DRAIN_BLOCKED and until is not None and until <= self._now
+        return is_late and begins is not None and begins <= self._now
 
     def _are_detached(self, node: Node, claim: Claim) -> bool:
         """Whether a list that began after the node was drained has none of its volumes (P4)."""
