@@ -46,6 +46,11 @@ def expected(folder: Path) -> dict[tuple[str, ...], Object]:
         pytest.param(OVERLAY / "memory", ("--set", "memory.enabled=true"), id="memory"),
         pytest.param(OVERLAY / "rollout", ("--set", "rollout.enabled=true"), id="rollout"),
         pytest.param(
+            OVERLAY / "force",
+            ("--set", "rollout.enabled=true", "--set", "rollout.force=true"),
+            id="force",
+        ),
+        pytest.param(
             OVERLAY / "prometheus-operator",
             ("--set", "monitoring.prometheusOperator=true"),
             id="prometheus-operator",

@@ -120,7 +120,7 @@ def standing(testbed: Testbed, *, directory: Path) -> Iterator[Ground]:
 
 
 def rights(name: str) -> list[Object]:
-    """Return all rights on nodes, pools and events for the operator, and to evict and to get tokens."""
+    """Return all rights on nodes, pods, pools and events for the operator, to evict and to get tokens."""
     verbs = ["get", "create", "update", "patch", "delete"]
     rules = [
         {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": verbs},
@@ -130,6 +130,7 @@ def rights(name: str) -> list[Object]:
             "verbs": verbs,
         },
         {"apiGroups": [""], "resources": ["pods/eviction", "serviceaccounts/token"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": [*verbs, "deletecollection"]},
         {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": verbs},
     ]
     about = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": name}}
@@ -266,9 +267,14 @@ def is_refused(answer: tuple[int, Object]) -> bool:
 
 
 @contextmanager
-def standing_pods(admin: Caller, *namespaces: str) -> Iterator[dict[str, str]]:
-    """Create a pod ``target`` in each of the namespaces; yield their UIDs; take them away again."""
-    spec = {
+def standing_pods(
+    admin: Caller, *namespaces: str, spec: Object | None = None, metadata: Object | None = None
+) -> Iterator[dict[str, str]]:
+    """Create a pod ``target`` in each of the namespaces; yield their UIDs; take them away again.
+
+    ``spec`` and ``metadata`` have fields that are other than usual.
+    """
+    usual = {
         "containers": [
             {
                 "name": "c",
@@ -282,7 +288,12 @@ def standing_pods(admin: Caller, *namespaces: str) -> Iterator[dict[str, str]]:
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
     }
     paths = {each: f"/api/v1/namespaces/{each}/pods" for each in namespaces}
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "target"}, "spec": spec}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "target", **(metadata or {})},
+        "spec": {**usual, **(spec or {})},
+    }
     uids = {}
     for namespace, path in paths.items():
         status, said = admin.ask("POST", path, body)

@@ -516,6 +516,16 @@ def test_a_rollout_changes_nothing_and_adds_its_rights() -> None:
     assert [key for key in mine if mine[key] != theirs[key]] == []
 
 
+def test_force_changes_nothing_and_adds_the_rights_of_a_rollout_and_its_own() -> None:
+    """The flag is another key, which no overlay turns."""
+    assert difference("force") == {
+        *difference("rollout"),
+        ("ClusterRole", "winpool-force"),
+        ("ClusterRoleBinding", "winpool-force"),
+    }
+    assert "ALLOW_FORCE" not in str(rendered(DEPLOY / "overlays" / "force"))
+
+
 def status_of(testbed: Testbed, path: str, *, token: str) -> int:
     """Return the status of a GET. The API server has metrics of its own under the same nonResourceURL."""
     with urllib3.PoolManager(ca_certs=str(testbed.ca_file)) as pool:

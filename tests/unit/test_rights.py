@@ -15,6 +15,7 @@ import winpool
 from gen.rights import (
     CLUSTER,
     EVENTS,
+    FORCE,
     INSTALLED,
     MEMORY,
     READER,
@@ -49,7 +50,9 @@ WITH_VARIABLES: Final[dict[str, set[Asked]]] = {
     "kube/lists.py": set(),
     "kube/events.py": {("create", "events", ""), ("patch", "events", "")},
     "kube/writer.py": {("patch", each, "") for each in ("nodes", "nodes/status", PLURAL, f"{PLURAL}/status")},
-    "kube/reviews.py": {("create", "tokenreviews", ""), ("create", "subjectaccessreviews", "")},
+    "kube/reviews.py": {
+        ("create", each, "") for each in ("tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews")
+    },
 }
 """The modules where verb or resource of a request are no constants, with what they ask."""
 LISTED_ONLY: Final = {
@@ -57,7 +60,10 @@ LISTED_ONLY: Final = {
     *("replicasets", "deployments", "statefulsets", "replicationcontrollers", "jobs"),
 }
 """What no `ListWatch` is made for."""
-WITHOUT_A_RIGHT: Final = {("get", "version", ""): "everyone may read it"}
+WITHOUT_A_RIGHT: Final = {
+    ("get", "version", ""): "everyone may read it",
+    ("create", "selfsubjectaccessreviews", ""): "everyone may ask what they may do themselves",
+}
 BY_THE_FENCE: Final[Asked] = (EVICT, SYSTEM_PODS, "")
 """A right that no request needs: a policy asks whether the operator has it."""
 OF_THE_OPERATOR: Final = tuple(right for right in RIGHTS if right.role.account == SERVICE_ACCOUNT)
@@ -177,6 +183,7 @@ def test_no_right_reads_secrets_or_reaches_into_pods() -> None:
     assert {each for each in everything if each[1].startswith("pods")} == {
         ("list", "pods"),
         ("create", "pods/eviction"),
+        ("delete", "pods"),
     }
     assert "get" not in {verb for right in rights_of(CLUSTER) for verb in right.verbs}
 
@@ -209,3 +216,8 @@ def test_only_a_rollout_has_the_right_by_which_the_fence_permits_evictions_of_sy
     asks = f".resource('{SYSTEM_PODS}').check('{EVICT}')"
     [message] = [each["message"] for each in eviction_policy()["validations"] if asks in each["expression"]]
     assert message.endswith(f"ClusterRole {ROLLOUT.name}")
+
+
+def test_what_only_force_needs_comes_with_it_alone() -> None:
+    assert {each for right in rights_of(FORCE) for each in granted(right)} == {("delete", "pods", "")}
+    assert {right.role for right in RIGHTS if "delete" in right.verbs} == {FORCE}

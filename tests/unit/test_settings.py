@@ -52,6 +52,7 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "memory_poll_seconds": ("30", 30),
     "memory_hot_poll_seconds": ("5", 5),
     "protected_namespaces": ("vault, payments", "vault, payments"),
+    "allow_force": ("true", True),
     "unaudited_namespaces": ("legacy", "legacy"),
     "data_sources_file": ("/etc/winpool/sources.yaml", Path("/etc/winpool/sources.yaml")),
     "node_name": ("lin-1", "lin-1"),

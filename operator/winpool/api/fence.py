@@ -237,7 +237,8 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 def pod_policy() -> dict[str, Any]:
     """Return the policy that says which pods the operator may delete, and how.
 
-    A request to delete a collection names no UID.
+    A request to delete a collection names no UID. A grace that a request does not name, or that is negative,
+    the API server has set by now: that of the pod, 1, or 0 for a pod on no node.
     """
     pod, options = "dyn(oldObject)", "dyn(request.options)"
     spec, grace = f"{pod}.?spec", "variables.grace"
@@ -266,11 +267,10 @@ def pod_policy() -> dict[str, Any]:
                 f" {EVICT} {SYSTEM_PODS}.{GROUP}: ClusterRole winpool-rollout",
             ),
             _of_deletions(
-                f"{spec}.?nodeName.orValue('') != ''"
-                f" && !({pod}.?metadata.?annotations[?'{_MIRROR}'].hasValue())"
+                f"!({pod}.?metadata.?annotations[?'{_MIRROR}'].hasValue())"
                 f" && !{pod}.?metadata.?ownerReferences.orValue([]).exists(owner,"
                 " owner.?controller.orValue(false) && owner.kind in ['DaemonSet', 'Node'])",
-                "the operator deletes only pods on a node, and none that is static or of a DaemonSet",
+                "the operator deletes no pod that is static or of a DaemonSet",
             ),
             _of_deletions(
                 f"{spec}.?os.?name.orValue('windows') == 'windows'"

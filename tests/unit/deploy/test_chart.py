@@ -44,7 +44,8 @@ def test_every_file_of_the_operator_is_a_template_but_the_namespace() -> None:
     assert {path.name for path in FILES if path.parent == TEMPLATES} == {
         *(applied - NO_TEMPLATE),
         *("crd.yaml", "metrics-auth.yaml", "podmonitor.yaml", "prometheusrule.yaml"),
-        *("memory-rights.yaml", "kubelet-reader.yaml", "kubelet-egress.yaml", "rollout-rights.yaml"),
+        *("memory-rights.yaml", "kubelet-reader.yaml", "kubelet-egress.yaml"),
+        *("rollout-rights.yaml", "force-rights.yaml"),
     }
 
 

@@ -141,6 +141,7 @@ def test_drains_are_served_by_how_long_they_took_and_their_evictions_by_result()
         ("Gone",): 0,
         ("Failed",): 0,
         ("Unanswered",): 0,
+        ("Forced",): 0,
     }
     found = served[DRAIN_SECONDS][()]
     assert isinstance(found, Distribution)
