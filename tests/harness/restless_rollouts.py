@@ -426,7 +426,8 @@ class Operator:
         if decision.keeps_status or decision.status == self.pool.status:
             return
         after = with_status(self.pool, decision.status)
-        self.cluster.promises.reported(decision)
+        if self.pool.resource_version == self.cluster.pool.resource_version:  # else it is refused
+            self.cluster.promises.reported(decision)
         self._put(status=after.status, written_status=after.written_status)
 
     def _evict(self, eviction: Eviction, seen: Snapshot) -> None:
