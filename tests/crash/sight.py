@@ -32,8 +32,9 @@ class View:
 class Sight:
     """Looks while it is open as a context; any number of threads may wait for its views."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, every_seconds: float = EVERY_SECONDS) -> None:
         self._world = world
+        self._every_seconds = every_seconds
         self._changed = threading.Condition()
         self._view: View | None = None
         self._last_seen: dict[str, float] = {}
@@ -83,7 +84,7 @@ class Sight:
                 self._view = view
                 self._last_seen |= dict.fromkeys(view.pods, view.began)
                 self._changed.notify_all()
-            self._over.wait(max(0.0, view.began + EVERY_SECONDS - time.monotonic()))
+            self._over.wait(max(0.0, view.began + self._every_seconds - time.monotonic()))
 
     def _look(self) -> View:
         began = time.monotonic()

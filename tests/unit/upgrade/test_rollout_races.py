@@ -48,6 +48,15 @@ def passes(cluster: Cluster, operator: Operator, number: int = 6) -> None:
         cluster.answer()
 
 
+def pass_without_status(cluster: Cluster, operator: Operator) -> None:
+    """Make a pass while someone else writes the pool and is faster."""
+    cluster.change_pool()
+    operator.see_nodes()
+    operator.act()
+    operator.receive()
+    cluster.pass_time(1)
+
+
 def a_claim(cluster: Cluster) -> Claim:
     found = claim_of(cluster.nodes["w1"])
     assert isinstance(found, Claim)
@@ -80,11 +89,7 @@ def test_a_node_is_not_cordoned_before_its_slot_has_the_claim() -> None:
     (slot,) = cluster.pool.status.slots
     assert slot.state == "Reserved"
     for _ in range(10):
-        cluster.change_pool()  # someone else is faster, so that no status is written
-        operator.see_nodes()
-        operator.act()
-        operator.receive()
-        cluster.pass_time(1)
+        pass_without_status(cluster, operator)
         assert not cluster.nodes["w1"].unschedulable
     run(cluster, operator, "Draining", seconds=0)
     (slot,) = cluster.pool.status.slots
@@ -96,6 +101,7 @@ def test_of_nodes_that_are_claimed_no_more_are_cordoned_than_the_spec_permits_by
     run(cluster, operator, "Claimed", seconds=0)
     assert state_of(cluster.nodes["w2"]) == "Claimed"
     tighter = rolling_pool({**cluster.upgrade, "maxUnavailable": 1}, more={"validation": cluster.validation})
+    assert tighter.spec is not None
     pool = edited(cluster.pool, tighter.spec)
     cluster.change_pool(spec=pool.spec, generation=pool.generation)
     operator.see()
@@ -148,6 +154,17 @@ def test_a_node_whose_volumes_detach_late_is_handed_over_then() -> None:
     cluster.pass_time(300)
     cluster.volumes.clear()
     run(cluster, operator, "Upgrading", seconds=5)
+
+
+def test_a_node_is_not_handed_over_before_its_slot_has_the_claim_as_it_will_be() -> None:
+    cluster, operator = a_cluster()
+    run(cluster, operator, "Drained")
+    for _ in range(10):
+        pass_without_status(cluster, operator)
+        assert state_of(cluster.nodes["w1"]) == "Drained"
+    run(cluster, operator, "Upgrading")
+    (slot,) = cluster.pool.status.slots
+    assert slot.claim == cluster.nodes["w1"].annotations[UPGRADE_ANNOTATION]
 
 
 def test_a_machine_that_says_less_of_itself_has_not_restarted() -> None:
