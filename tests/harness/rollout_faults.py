@@ -35,6 +35,8 @@ from winpool.ownership.record import Record, record_of
 STEPS: Final = 160
 ROUNDS: Final = 400
 LISTS: Final = timedelta(minutes=10)
+BORROWED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+"""No one but the operator sets it in these worlds."""
 DEADLINED: Final = ("Claimed", "Draining", "Drained", "Upgrading", "Rejoining", "Validating")
 """The states that the table of the issue gives a deadline."""
 
@@ -68,6 +70,7 @@ class Play:
             self.operators.append(Operator(self.cluster, "b"))
         self.freshness = chance.choice((0.1, 0.4, 0.9))
         self.acted: set[str] = set()
+        self.was_guarded = True
         self.said: list[str] = []
 
     def __str__(self) -> str:
@@ -315,6 +318,7 @@ class Play:
         self.cluster.guard = self.chance.choice(
             (GuardState(), GuardState(is_unknown=True), *3 * [GuardState(identity=GUARD)])
         )
+        self.was_guarded &= self.cluster.guard.identity == GUARD
         self.say(f"guard: {self.cluster.guard}")
 
     def lose_status(self) -> None:
@@ -478,6 +482,9 @@ class Play:
         if any(each.unschedulable for each in nodes):
             return False
         if cluster.pool.deleting:
+            # Without a guard, a record gives no right to conditions and to what was borrowed (docs/guard.md).
+            if self.was_guarded and any(each.conditions or BORROWED in each.annotations for each in nodes):
+                return False
             return not cluster.pool.finalizers and not any(
                 "winpool.dev/pool" in each.labels for each in nodes
             )
