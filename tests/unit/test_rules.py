@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
 import yaml
 
+from harness.every import every
 from unit.test_breaks import functions_of
 
 ROOT: Final = Path(__file__).parents[2]
@@ -19,10 +20,13 @@ def test_the_rules_that_a_rollout_follows_are_there_by_number() -> None:
     assert numbers == [*range(1, 9), 12, *range(14, 31), 32]
 
 
-@pytest.mark.parametrize("rule", RULES)
+known_in: Final = cache(functions_of)
+
+
+@every("rule", RULES)
 def test_each_rule_has_tests_that_exist(rule: int | str) -> None:
     tests = RULES[rule]["tests"]
     assert tests
     for each in tests:
         file, _, test = each.partition("::")
-        assert test in functions_of(f"tests/{file}"), each
+        assert test in known_in(f"tests/{file}"), each

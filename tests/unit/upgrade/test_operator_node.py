@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from harness.builders import NOON, Nodes, a_pool
+from harness.every import every
 from harness.rollout_world import RolloutWorld, rolling_pool
 from harness.upgrade_feature import overview_of, settled_nodes, upgrade_pool, upgrade_snapshot, wishes
 from harness.virtual_time import in_virtual_time
@@ -42,7 +43,7 @@ def test_it_is_permitted_as_the_only_one() -> None:
     assert wishes(snapshot) == {"w1": "Required"}
 
 
-@pytest.mark.parametrize("node", ["", "lin-1"], ids=["unknown", "in no pool"])
+@every("node", ["", "lin-1"])
 def test_elsewhere_it_keeps_no_node(node: str) -> None:
     assert wishes(seen_from(node)) == dict.fromkeys(("w1", "w2", "w3"), "Required")
 
@@ -54,6 +55,7 @@ def test_a_dry_run_has_it_last() -> None:
     assert steps == ["w2", "w3", "w1"]
 
 
+@pytest.mark.slow
 def test_it_is_claimed_after_all_zones_when_no_other_node_is_due() -> None:
     world = RolloutWorld(rolling_pool({"maxUnavailable": 4}), Nodes(), operator_node="w1")
     for place, zone in enumerate("abba", start=1):

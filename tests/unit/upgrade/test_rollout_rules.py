@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.every import every
 from harness.restless_rollouts import Cluster, Operator, kernel, state_of
 from harness.upgrade_feature import BEHIND
 from unit.upgrade.test_rollout import a_world
@@ -141,6 +142,7 @@ def test_rule_14_lists_that_fail_cost_time_and_are_no_verdict() -> None:
     run(cluster, operator, "UpToDate", seconds=5)
 
 
+@pytest.mark.slow
 def test_rule_15_a_node_that_joins_when_all_are_done_is_upgraded_too() -> None:
     world = a_world(1)
     world.upgrade_all()
@@ -154,6 +156,7 @@ def test_rule_15_a_node_that_joins_when_all_are_done_is_upgraded_too() -> None:
 # Pace
 
 
+@pytest.mark.slow
 def test_rule_17_the_next_node_waits_until_what_was_evicted_is_ready_elsewhere() -> None:
     cluster, operator = a_cluster(2)
     cluster.fill("w1", 1)
@@ -205,7 +208,7 @@ def test_rule_19_two_nodes_that_are_not_ready_after_their_upgrade_stop_the_other
 # Machines that are replaced
 
 
-@pytest.mark.parametrize("revision", [OLD, TARGET])
+@every("revision", [OLD, TARGET])
 def test_rule_30_a_machine_that_is_made_again_under_its_name_is_cordoned_in_the_first_pass(
     revision: int,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from harness.builders import a_taint
+from harness.every import every
 from harness.restless_rollouts import Cluster, Operator, state_of
 from harness.upgrade_feature import (
     TARGET,
@@ -34,7 +35,7 @@ VETOES: Final[dict[str, dict[str, Any]]] = {
         "taints": ["ToBeDeletedByClusterAutoscaler=1761900000:NoSchedule"]
     },
 }
-EVERY: Final = pytest.mark.parametrize("said", VETOES)
+EVERY: Final = every("said", VETOES)
 
 
 def vetoed(said: str, **more: Any) -> Node:
@@ -50,7 +51,7 @@ def test_it_withdraws_the_permission_and_its_stop_names_it(said: str) -> None:
     assert (stop.name, stop.message) == ("Vetoed", f"The node has {said}.")
 
 
-@pytest.mark.parametrize("state", ["UpToDate", "Gated", None])
+@every("state", ["UpToDate", "Gated", None])
 def test_else_the_label_stays(state: str | None) -> None:
     """Also that of a node which reaches the target meanwhile."""
     (said, *_) = VETOES
@@ -60,7 +61,7 @@ def test_else_the_label_stays(state: str | None) -> None:
         assert wanted.labels.get(UPGRADE_STATE_LABEL) == state
 
 
-@pytest.mark.parametrize(
+@every(
     "labels",
     [{}, {AKS: ""}, {AKS: "Completed"}, {"windowsmachineconfig.openshift.io/version": "10.20"}],
 )
@@ -99,7 +100,8 @@ def lead_to(cluster: Cluster, operator: Operator, state: str) -> None:
     run(cluster, operator, state, seconds=0 if state == "Claimed" else 1)
 
 
-@pytest.mark.parametrize("state", ["Claimed", "Draining", "Drained"])
+@pytest.mark.slow
+@every("state", ["Claimed", "Draining", "Drained"])
 def test_before_the_hand_over_nothing_is_written_or_evicted_and_nothing_fails(state: str) -> None:
     cluster, operator = a_cluster()
     cluster._stays = lambda: True  # type: ignore[method-assign]
