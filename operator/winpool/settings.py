@@ -212,6 +212,14 @@ class Settings(BaseSettings):
             "none."
         ),
     ] = None
+    max_nodes_in_work: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            description="Maximum number of nodes that have a slot for an upgrade at the same time, over all "
+            "pools. It holds within this process. Default: none, only maxUnavailable of each pool.",
+        ),
+    ] = None
     node_name: Annotated[
         str | None,
         Field(

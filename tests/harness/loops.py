@@ -30,7 +30,7 @@ from winpool.controllers.pool import Reconciler
 from winpool.controllers.pools import Absences, Pools, Relister
 from winpool.controllers.queue import Dispatcher, PoolLoops
 from winpool.controllers.rollout_facts import RolloutFacts
-from winpool.controllers.services import Services
+from winpool.controllers.services import NodesInWork, Services
 from winpool.controllers.writes import ConditionApplier, NodePatcher
 from winpool.decide import FEATURES
 from winpool.features.feature import Feature
@@ -470,6 +470,7 @@ class MemoryOperator:
             rollout_facts=cast(RolloutFacts, _NoRollout()),
             upgrades=self.upgrades,
             taint_absent_since=TaintAbsentSince(monotonic=loop.time),
+            nodes_in_work=NodesInWork(self.pools),
             features=features,
             strays=(),
         )

@@ -55,6 +55,7 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "allow_force": ("true", True),
     "unaudited_namespaces": ("legacy", "legacy"),
     "data_sources_file": ("/etc/winpool/sources.yaml", Path("/etc/winpool/sources.yaml")),
+    "max_nodes_in_work": ("4", 4),
     "node_name": ("lin-1", "lin-1"),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),

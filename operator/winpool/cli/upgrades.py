@@ -21,6 +21,7 @@ from winpool.acceptance import allowed_actions, refusal_of
 from winpool.api.conditions import ConditionType
 from winpool.api.maintenance import Gate
 from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.status import MAX_SLOTS, SlotState
 from winpool.api.upgrade import Upgrade
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, complete
 from winpool.cli.manifests import without_nulls
@@ -29,7 +30,7 @@ from winpool.cli.reader import leader_problem, list_nodes, read_pools, read_vers
 from winpool.features.contract.taints import question_of
 from winpool.features.upgrade.feature import upgrade
 from winpool.features.upgrade.plan import UpgradePlan, upgrade_plan
-from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stand, UpgradeOverview
+from winpool.features.upgrade.records import CAPPED, GateFinding, NodeUpgrade, Stand, UpgradeOverview
 from winpool.kube.budgets import BUDGETS_PATH, decode_budgets
 from winpool.kube.nodes import WINDOWS_SELECTOR
 from winpool.kube.pods import BOUND, PODS_PATH, decode_pod_page
@@ -272,7 +273,16 @@ def snapshot_of(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> 
         rollout=cluster.evidence.facts,
         # Where the operator does not allow it, it reports that it does not accept the spec.
         force=ForceTerms(is_allowed=True),
+        most_slots=_most_slots(pool),
     )
+
+
+def _most_slots(pool: Pool) -> int:
+    """Return how many slots the pool may have: as many as it has, where the operator reports a limit."""
+    found = _current(pool, ConditionType.UPGRADE_ALLOWED)
+    if found is None or CAPPED not in found.message:
+        return MAX_SLOTS
+    return sum(each.state != SlotState.UNUSED for each in pool.status.slots)
 
 
 def planned_pool(manifest: Mapping[str, Any], pools: Iterable[Pool]) -> Pool:

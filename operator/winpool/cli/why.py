@@ -41,6 +41,7 @@ from winpool.cli.rollouts import (
 )
 from winpool.cli.upgrades import Cluster, Judged, judged, read_cluster, rows_of_settings, snapshot_of
 from winpool.features.upgrade.claims import BEFORE_HAND_OVER, ENDED_BADLY
+from winpool.features.upgrade.records import CAPPED
 from winpool.model.node import Node, hold_end, is_held
 from winpool.ownership.members import Claim, divide
 
@@ -364,6 +365,8 @@ def waits_for(why: Why) -> Iterator[str]:
         if names := claimed_nodes(judged.overview.slots):
             yield f"In work: {listed(names, most=len(names))}."
         return
+    if judged.overview.is_capped:
+        yield CAPPED
     for state, said in _SLOTS.items():
         if names := [each.node for each in held if each.state == state]:
             yield f"{said}: {listed(names)}."

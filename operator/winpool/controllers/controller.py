@@ -22,7 +22,7 @@ from winpool.controllers.pool import Reconciler
 from winpool.controllers.pools import Absences, Pools, Relister
 from winpool.controllers.queue import Dispatcher, PoolLoops
 from winpool.controllers.rollout_facts import RolloutFacts
-from winpool.controllers.services import Services
+from winpool.controllers.services import NodesInWork, Services
 from winpool.controllers.sweep import Sweeper
 from winpool.controllers.writes import ConditionApplier, NodePatcher
 from winpool.decide import FEATURES
@@ -190,6 +190,7 @@ class Controller:
             ),
             taint_absent_since=TaintAbsentSince(monotonic=monotonic),
             allows_force=settings.allow_force,
+            nodes_in_work=NodesInWork(pools, settings.max_nodes_in_work),
             features=self.features,
             cluster_rows=self.cluster_rows,
             operator_node=settings.node_name or "",

@@ -170,6 +170,7 @@ class Observer:
             missing_permission=missing_permission,
             known_issues=known_issues,
             operator_node=services.operator_node,
+            most_slots=services.nodes_in_work.most_slots(pool),
         )
 
     def trust_over(self, nodes: Iterable[Node]) -> RecordTrust:

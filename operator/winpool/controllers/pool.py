@@ -303,6 +303,7 @@ class Reconciler:
         self._ask(snapshot.pool, decision)
         self._executor.follow(decision)
         self._had_nodes = decision.has_nodes
+        self.services.nodes_in_work.note(snapshot.pool, decision.status.slots)
         self.services.stats.figures[self.pool_name] = decision.figures
         return decision
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from winpool.api.crd import FieldPath
+from winpool.api.status import MAX_SLOTS, Slot, SlotState
 from winpool.controllers.evictions import Evictor
 from winpool.controllers.machines import ObservedMachines
 from winpool.controllers.memory import MemoryCollector
@@ -28,6 +29,7 @@ from winpool.kube.watch import ListWatch
 from winpool.kube.writer import Writer
 from winpool.loops import Clock, PassResult
 from winpool.model.node import Node
+from winpool.model.pool import Pool
 from winpool.status.status import Figures
 from winpool.support.rows import Row
 
@@ -76,6 +78,38 @@ class ControlStats:
             self.seconds += time.perf_counter() - started
 
 
+@dataclass(slots=True)
+class NodesInWork:
+    """Counts the slots of all pools against ``limit``, which holds within this process; None for no limit.
+
+    What a pass has decided counts from that moment on: the pass of another pool may come before the status
+    that has it is written.
+    """
+
+    pools: Pools
+    limit: int | None = None
+    _decided: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
+
+    def most_slots(self, pool: Pool) -> int:
+        """Return how many slots ``pool`` may have."""
+        if self.limit is None:
+            return MAX_SLOTS
+        others = [each for each in self.pools.all() if each.uid != pool.uid]
+        self._decided = {each.uid: self._decided.get(each.uid, frozenset()) for each in (*others, pool)}
+        taken = (in_work(each.status.slots) | self._decided[each.uid] for each in others)
+        return max(self.limit - sum(map(len, taken)), 0)
+
+    def note(self, pool: Pool, slots: Iterable[Slot]) -> None:
+        """Note the slots that a pass has decided on."""
+        if self.limit is not None:
+            self._decided[pool.uid] = in_work(slots)
+
+
+def in_work(slots: Iterable[Slot]) -> frozenset[str]:
+    """Return the names of the nodes that have a slot."""
+    return frozenset([each.node for each in slots if each.state != SlotState.UNUSED])
+
+
 @dataclass(kw_only=True, slots=True)
 class Services:
     """What the passes of all pools use.
@@ -110,6 +144,7 @@ class Services:
     rollout_facts: RolloutFacts
     upgrades: ObservedMachines
     taint_absent_since: TaintAbsentSince
+    nodes_in_work: NodesInWork
     allows_force: bool = False
     features: Sequence[Feature] = FEATURES
     cluster_rows: tuple[Row, ...] = ()

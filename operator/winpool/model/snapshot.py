@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from winpool.api.crd import FieldPath
+from winpool.api.status import MAX_SLOTS
 from winpool.model.node import Node, NodeCondition
 from winpool.model.node_pods import NOTHING_EVICTED, KnownEvictions
 from winpool.model.pool import Attempts, GuardState, KnownIssue, KnownUpgrades, OtherPools, Pool
@@ -31,6 +32,7 @@ class Snapshot:
     ``lacking_fields`` are those of spec and status that the CRD in the cluster lacks: no status can have
     them.
     ``known_issues`` are all that this process has found when it last wrote the status, the worst first.
+    ``most_slots`` is how many slots the pool may have beside those of all others, by the operator's settings.
     ``operator_node`` is the name of the node that the operator runs on, empty where it is not known.
     """
 
@@ -55,3 +57,4 @@ class Snapshot:
     lacking_fields: tuple[FieldPath, ...] = ()
     known_issues: tuple[KnownIssue, ...] = ()
     operator_node: str = ""
+    most_slots: int = MAX_SLOTS

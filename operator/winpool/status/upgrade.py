@@ -19,6 +19,7 @@ from winpool.api.text import written_moment
 from winpool.features.feature import FeatureResult
 from winpool.features.upgrade.gates.table import POOL_GATES
 from winpool.features.upgrade.records import (
+    CAPPED,
     MOST_UNHEALTHY,
     NodeUpgrade,
     Stand,
@@ -162,9 +163,8 @@ def _slots(overview: UpgradeOverview) -> str:
     if not waiting:
         return said
     wait = "waits for its" if len(waiting) == 1 else "wait for their"
-    return (
-        f"{said} {counted_nodes(waiting)} {wait} turn: spec.upgrade.maxUnavailable permits no more at a time."
-    )
+    why = CAPPED if overview.is_capped else "spec.upgrade.maxUnavailable permits no more at a time."
+    return f"{said} {counted_nodes(waiting)} {wait} turn: {why}"
 
 
 def _reason(overview: UpgradeOverview) -> Reason:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.builders import NOON, a_node, a_pool, a_record, deleted, with_status
+from harness.every import every
 from unit.cli.upgrades import LARGE, SMALL, WHOLE_DAY_OFF, a_cluster, a_machine, upgrade_pool
 from winpool.api.issues import IssueReason
 from winpool.api.keys import MEMORY_PRESSURE_TAINT, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
@@ -19,6 +20,7 @@ from winpool.cli.console import Look
 from winpool.cli.kubectl import Kubectl, NotAskedError
 from winpool.cli.upgrades import Cluster
 from winpool.cli.why import Standing, Why, as_text, why_of
+from winpool.features.upgrade.records import CAPPED
 from winpool.model.node import Node, NodeVersions, Taint
 from winpool.model.pods import Block, BlockedBy, Workload
 from winpool.model.pool import Pool
@@ -331,6 +333,18 @@ def test_a_revision_that_is_behind_may_be_that_of_a_kubelet_that_has_not_restart
     said = "it reports the revision of its own start"
     assert said in squeezed(open_pool())
     assert said not in squeezed(a_cluster(upgrade_pool(), nodes=[a_machine("w1", behind=False)]))
+
+
+@every("strategy", ["Manual", "RollingUpdate"])
+def test_the_limit_over_all_pools_is_named_where_the_operator_reports_it(strategy: str) -> None:
+    """The plugin does not know the setting: by its own judgement the node would be the next."""
+    pool = allowed(upgrade_pool(upgrade={"strategy": strategy, "maxUnavailable": 2}))
+    nodes = [a_machine("w1"), a_machine("w2")]
+    assert CAPPED not in squeezed(a_cluster(pool, nodes=nodes))
+    (condition,) = pool.status.conditions
+    capped = condition.model_copy(update={"message": f"1 node waits for its turn: {CAPPED}"})
+    reported = with_status(pool, pool.status.model_copy(update={"conditions": (capped,)}))
+    assert CAPPED in squeezed(a_cluster(reported, nodes=nodes))
 
 
 def test_what_no_override_opens_is_not_offered() -> None:

@@ -79,6 +79,10 @@ _REMEMBERED: Final[Mapping[Desired, Desired]] = {
 }
 
 
+CAPPED_SECONDS: Final = 30.0
+"""How often it is checked whether other pools have left a slot: a node is in work for many minutes."""
+
+
 def with_history(node: Node, desired: Desired) -> Desired:
     """Return ``desired``, and that the node keeps what it remembers of its last upgrade."""
     is_done = UPGRADE_ANNOTATION in node.annotations and isinstance(claim_of(node), Done)
@@ -200,6 +204,7 @@ def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions
             unknown=(),
             open_nodes=(),
             allowed=0,
+            most_slots=0,
             gives_up="The spec has no upgrade any more.",
             stands=allowed is AllowedActions.NOTHING,
             is_window_open=True,
@@ -290,6 +295,7 @@ class _Pass:
                 unclear={name for name, is_clear in opens.items() if is_clear is None},
                 allowed=max((world.allowed or 0) - len(self._in_rollout), 0),
                 now=self._now,
+                most_slots=self.snapshot.most_slots - len(self._in_rollout),
                 is_new_spec=self.snapshot.pool.status.observed_generation != self.snapshot.pool.generation,
             )
             given = slots_of(manual, held, line)
@@ -325,6 +331,7 @@ class _Pass:
             disruptions_left=self._left(slots, allowed=world.allowed or 0),
             rollout=rolled if self.block.is_ours or rolled.steps else None,
             has_begun=self._has_begun,
+            is_capped=self._is_capped(slots, waiting),
         )
         return self._reported(overview, found, upgrades, given)
 
@@ -372,6 +379,12 @@ class _Pass:
         taken = {each.node for each in slots if each.is_held}
         taken.update(node.name for node in self._nodes if not is_available(node))
         return max(allowed - len(taken), 0)
+
+    def _is_capped(self, slots: Iterable[Slot], waiting: Iterable[PlannedNode]) -> bool:
+        """Whether nodes wait for a slot, and the operator's settings permit no more over all pools."""
+        most = self.snapshot.most_slots
+        held = {each.node for each in slots if each.state != SlotState.UNUSED}
+        return most < MAX_SLOTS and len(held) >= most and any(each.node not in held for each in waiting)
 
     @cached_property
     def _standing(self) -> Sequence[Slot]:
@@ -438,6 +451,7 @@ class _Pass:
                 unknown={node.name for node, each in found if each.is_unknown},
                 open_nodes={each.node for each in waiting}.intersection(open_nodes) if is_guarded else (),
                 allowed=world.allowed or 0,
+                most_slots=self.snapshot.most_slots,
                 gives_up=self._gives_up(),
                 stands=self.allowed is AllowedActions.NOTHING,
                 is_window_open=all(each.permits for each in gates if each.gate is Gate.MAINTENANCE_WINDOW),
@@ -536,6 +550,7 @@ class _Pass:
             *(each.changes_at for each in overview.gates),
             *(each.deadline for each in overview.slots),
             overview.rollout.again_at if overview.rollout else None,
+            later(self._now, CAPPED_SECONDS) if overview.is_capped else None,
         ]
         if overview.due:
             moments.extend(gate.changes_at for each in overview.due for gate in each.gates)

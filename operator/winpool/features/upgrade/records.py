@@ -202,6 +202,10 @@ def unhealthy(steps: Mapping[str, NodeStep]) -> tuple[str, ...]:
 NOTHING_ROLLED: Final = RolloutResult()
 
 
+CAPPED: Final = "The operator's setting --max-nodes-in-work permits no more nodes at a time over all pools."
+"""Why no further node gets a slot. The plugin knows the setting by this sentence alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class UpgradeOverview:
     """What is known of the upgrades of a pool.
@@ -213,7 +217,7 @@ class UpgradeOverview:
     ``slots`` and ``control_plane`` are what the status is to remember: which nodes may be upgraded at the
     same time, and the version of the control plane. ``disruptions_left`` is how many more nodes may be
     unavailable. ``rollout`` is None where the operator upgrades none. ``has_begun`` says that it has claimed
-    a node for the target.
+    a node for the target, ``is_capped`` that nodes wait for a slot, of which all pools have enough together.
     """
 
     target: str
@@ -229,6 +233,7 @@ class UpgradeOverview:
     disruptions_left: int = 0
     rollout: RolloutResult | None = None
     has_begun: bool = False
+    is_capped: bool = False
 
     @property
     def closed(self) -> tuple[GateFinding, ...]:

@@ -25,7 +25,7 @@ from winpool.features.upgrade.claims import (
 )
 from winpool.features.upgrade.heirs import heirs_of, slot_of_gone, slot_of_left
 from winpool.features.upgrade.plan import PlannedNode
-from winpool.features.upgrade.records import MOST_UNHEALTHY, NodeStep, RolloutResult, unhealthy
+from winpool.features.upgrade.records import CAPPED, MOST_UNHEALTHY, NodeStep, RolloutResult, unhealthy
 from winpool.features.upgrade.states import (
     LATE_SECONDS,
     RESERVED_SECONDS,
@@ -200,6 +200,8 @@ class _Pass:
                 continue
             if any(group != (each.turn, each.zone) for group in self._groups()):
                 return "Nodes that come before it, by canary and zone, are not done."
+            if len(self._states.slots) >= view.most_slots:
+                return CAPPED
             self._states.slots[each.node] = Slot(
                 node=each.node,
                 uid=view.nodes[each.node].uid,

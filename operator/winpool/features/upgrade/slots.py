@@ -50,6 +50,7 @@ class Line:
     unclear: Collection[str]
     allowed: int
     now: datetime
+    most_slots: int = MAX_SLOTS
     is_new_spec: bool = False
 
 
@@ -250,7 +251,7 @@ class _Pass:
         labelled = {name for name, node in self._line.nodes.items() if is_labelled(node)}
         taken = self._held.keys() | self._unavailable | (labelled - self._line.waiting.keys())
         for name in self._candidates():
-            if len(taken) >= self._line.allowed or len(self._held) >= MAX_SLOTS:
+            if len(taken) >= self._line.allowed or len(self._held) >= self._line.most_slots:
                 return
             if name in self._unused:
                 self._unused = {}

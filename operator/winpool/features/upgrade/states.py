@@ -112,12 +112,12 @@ class RolloutView:
 
     ``nodes`` are those of the pool by name, ``others`` the nodes outside of it by UID. ``waiting`` are
     those that may be claimed now but for a slot, in the order of the plan; ``due`` says why each node is due,
-    ``unknown`` names those of which that is not known. ``allowed`` is how many nodes may be unavailable.
-    ``open_nodes`` are those whose gates, and the pool's, are open. ``gives_up`` says why all claims before
-    the hand-over end; empty where they do not. With ``stands`` nothing continues. ``is_window_open`` is False
-    where no maintenance window is open. ``target`` is what the spec asks for, and ``runs`` says whether a
-    node runs a target. Without ``spec.upgrade`` there is no ``block``. ``force`` says whether pods may be
-    deleted that could not be evicted in time.
+    ``unknown`` names those of which that is not known. ``allowed`` is how many nodes may be unavailable, and
+    ``most_slots`` how many may have a slot. ``open_nodes`` are those whose gates, and the pool's, are open.
+    ``gives_up`` says why all claims before the hand-over end; empty where they do not. With ``stands``
+    nothing continues. ``is_window_open`` is False where no maintenance window is open. ``target`` is what the
+    spec asks for, and ``runs`` says whether a node runs a target. Without ``spec.upgrade`` there is no
+    ``block``. ``force`` says whether pods may be deleted that could not be evicted in time.
     """
 
     spec: WindowsNodePoolSpec
@@ -130,6 +130,7 @@ class RolloutView:
     unknown: Collection[str]
     open_nodes: Collection[str]
     allowed: int
+    most_slots: int
     gives_up: str
     stands: bool
     is_window_open: bool
