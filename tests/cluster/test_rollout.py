@@ -12,12 +12,14 @@ import pytest
 
 from cluster.pods import NAMESPACE
 from cluster.test_upgrade_slots import most_unavailable
-from cluster.upgrade_ground import QUICK, Ground, at, ground_in, upgrade
+from cluster.upgrade_ground import QUICK, STATE_LABEL, Ground, at, ground_in, upgrade
 from cluster.upgrade_told import states, told_states
 from harness.documents import ROOT
+from harness.nodes import labels_of
 from harness.waiting import eventually, holds
+from harness.watcher import Watcher
 from harness.world import World
-from testbed.actuator import Actuator
+from testbed.actuator import Actuator, Method
 from testbed.cluster import Testbed
 
 Object = dict[str, Any]
@@ -73,8 +75,9 @@ def rolling(world: World, **fields: Any) -> Object:
     )
 
 
-def actor_of(ground: Ground) -> Actuator:
-    return Actuator(api=ground.world.testbed.api(), fleet=ground.fleet, outage=QUICK)
+def actor_of(ground: Ground, method: Method = "patch") -> Actuator:
+    api = ground.world.testbed.api()
+    return Actuator(api=api, fleet=ground.fleet, method=method, outage=QUICK)
 
 
 @pytest.mark.timeout(600)  # a guard: machines restart one after the other
@@ -111,6 +114,51 @@ def test_nodes_are_upgraded_one_after_the_other(world: World) -> None:
         assert world.writes(since=start) == []
         assert world.get("wnp", pool)["metadata"]["resourceVersion"] == version
         world.delete(pool)
+
+
+@pytest.mark.timeout(300)  # a guard
+def test_a_new_machine_of_another_name_takes_over_slot_claim_and_cordon(world: World) -> None:
+    with ground_in(world) as ground:
+        ground.wait_settled()
+        pool = world.apply(rolling(world, method="Replace"))
+        actor = actor_of(ground, "surge")
+        with world.watch_nodes() as witness:
+            world.operator.start()
+
+            def done() -> bool:
+                actor.look()
+                found = states(world)
+                assert ground.first not in found
+                assert set(found.values()) == {"UpToDate"}, found
+                return True
+
+            eventually(done, what="the new machine up to date", seconds=120, every=1)
+            witness.catch_up(world.nodes().values())
+        assert [each for each in told_states(witness)[ground.first] if each][-1] == "Upgrading"
+        [heir] = successors(ground.first, witness)
+        assert [*world.nodes()] == [heir]
+        assert told_states(witness)[heir][-4:] == WAY[-4:]
+        assert not world.nodes()[heir]["spec"].get("unschedulable")
+        eventually(lambda: "slots" not in world.status(pool), what="no slots are left")
+        world.delete(pool)
+
+
+def successors(old: str, nodes: Watcher) -> set[str]:
+    """Return the other nodes that have had the claim of a node, each cordoned from the first state on."""
+    claims = {claim_of(each) for each in nodes.states[old]} - {None}
+    found = {}
+    for name, seen in nodes.states.items():
+        if name != old and (there := [each for each in seen if claim_of(each) in claims]):
+            found[name] = (labels_of(there[0])[STATE_LABEL], bool(there[0]["spec"].get("unschedulable")))
+    assert set(found.values()) == {("Rejoining", True)}, found
+    return set(found)
+
+
+def claim_of(node: Object) -> str | None:
+    """Return the name of the claim that a node has; None without one."""
+    text = node["metadata"].get("annotations", {}).get("winpool.dev/upgrade", "{}")
+    name = json.loads(text).get("claim")
+    return None if name is None else str(name)
 
 
 @pytest.mark.nightly

@@ -1,4 +1,4 @@
-"""Twelve nodes in three zones are upgraded while all that can go wrong goes wrong on some of them.
+"""Thirteen nodes in three zones are upgraded while all that can go wrong goes wrong on some of them.
 
 What is asserted is what an independent watch of nodes and pool shows, and the audit log. The versions of both
 watches are those of one etcd, so that they have one order.
@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from cluster.pods import NAMESPACE
-from cluster.test_rollout import QUICKLY, TARGET, rights  # noqa: F401 - a fixture
+from cluster.test_rollout import QUICKLY, TARGET, rights, successors  # noqa: F401 - a fixture
 from cluster.upgrade_ground import HOLD, QUICK, STATE_LABEL, Ground, ground_in, upgrade
 from cluster.upgrade_told import states
 from harness.nodes import labels_of
@@ -30,7 +30,7 @@ STUCK: Final = "winsim/stuck-terminating"
 """On a pod of the testbed: its containers do not end."""
 ZONE: Final = "topology.kubernetes.io/zone"
 ALLOWED: Final = 3
-ALONE: Final = 8
+ALONE: Final = 9
 """Nodes that are up to date while the held, the cordoned, the protected and the failing one are not."""
 IN_WORK: Final = {
     "Claimed", "Draining", "DrainBlocked", "Drained", "Upgrading", "Rejoining", "Validating", "Soaking"
@@ -51,14 +51,17 @@ class Story:
         self.replace = Actuator(
             api=self.world.testbed.api(), fleet=self.ground.fleet, method="replace", outage=QUICK
         )
+        self.surge = Actuator(
+            api=self.world.testbed.api(), fleet=self.ground.fleet, method="surge", outage=QUICK
+        )
 
     def act(self) -> None:
         """Upgrade what is handed over, and end what keeps nodes once it was seen to keep them."""
         found = self.world.nodes()
         for name, node in found.items():
             if labels_of(node).get(STATE_LABEL) == "Upgrading":
-                actor = self.replace if name == self.names["replaced"] else self.patch
-                actor.look_at(node)
+                special = {self.names["replaced"]: self.replace, self.names["surged"]: self.surge}
+                special.get(name, self.patch).look_at(node)
         said = {name: labels_of(node).get(STATE_LABEL) for name, node in found.items()}
         others = {name for name, state in said.items() if state == "UpToDate"}
         for one, what in (("hold", "held"), ("cordon", "cordoned"), ("budget", "protected")):
@@ -88,7 +91,7 @@ class Story:
 def tell(ground: Ground, names: list[str]) -> Story:
     """Prepare what happens to which node."""
     world = ground.world
-    parts = ("held", "cordoned", "failing", "stuck", "replaced", "protected")
+    parts = ("held", "cordoned", "failing", "stuck", "replaced", "protected", "surged")
     found = dict(zip(parts, names[3:], strict=False))
     ground.fill("web", build="10.0.20348", pods=12, cpu="100m")
     ground.annotate(found["held"], HOLD, "")
@@ -127,6 +130,7 @@ def pool_in(world: World, *, opens: datetime) -> Object:
         upgrade=upgrade(
             world,
             **QUICKLY,
+            method="Replace",
             maxUnavailable=ALLOWED,
             maxFailedNodes=1,
             maxBlockedNodes=1,
@@ -154,6 +158,9 @@ class Cordons:
                 entries = found.get("status", {}).get("slots", [])
                 slots = {each["node"] for each in entries if each["state"] != "Unused"}
                 continue
+            if (name, version_of(found)) in nodes.deletions:
+                missing.discard(name)
+                continue
             state, is_cordoned = labels_of(found).get(STATE_LABEL), bool(found["spec"].get("unschedulable"))
             if state == "Draining" and is_cordoned:
                 text = found["metadata"]["annotations"]["winpool.dev/upgrade"]
@@ -174,14 +181,14 @@ def is_ready(node: Object) -> bool:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)  # a guard: twelve machines restart, two or three at a time
-def test_twelve_nodes_are_upgraded_whatever_happens_to_some(world: World) -> None:
+@pytest.mark.timeout(900)  # a guard: thirteen machines restart, two or three at a time
+def test_thirteen_nodes_are_upgraded_whatever_happens_to_some(world: World) -> None:
     with ground_in(world) as ground:
         names = [
             ground.fleet.join(
                 1, release="2022", revision=1607, labels={**world.selector, ZONE: f"zone-{'abc'[place % 3]}"}
             )[0]
-            for place in range(12)
+            for place in range(13)
         ]
         ground.wait_settled()
         story = tell(ground, names)
@@ -194,7 +201,8 @@ def test_twelve_nodes_are_upgraded_whatever_happens_to_some(world: World) -> Non
             def done() -> bool:
                 story.act()
                 found = states(world)
-                assert found.keys() >= set(names)
+                assert found.keys() >= set(names) - {story.names["surged"]}
+                assert story.names["surged"] not in found
                 assert set(found.values()) == {"UpToDate"}, (found, story.done)
                 return True
 
@@ -204,6 +212,7 @@ def test_twelve_nodes_are_upgraded_whatever_happens_to_some(world: World) -> Non
         cordons = Cordons(nodes, pools)
         assert cordons.beyond_budget == []
         assert min(cordons.moments) >= opens
+        assert successors(story.names["surged"], nodes) == world.nodes().keys() - set(names)
         assert len(cordons.moments) == len(world.nodes()) + 1, "each once, and the one that failed twice"
         evicted = [
             each

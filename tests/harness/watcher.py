@@ -32,6 +32,8 @@ class Watcher:
         ]  # fmt: skip
         self.states: dict[str, list[Object]] = {}
         """The objects by name, in the order in which they were reported; the first is the start."""
+        self.deletions: set[tuple[str, int]] = set()
+        """Names of objects that were deleted, and their version by then."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -83,8 +85,11 @@ class Watcher:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:  # one event a line
-            seen: Object = json.loads(line)["object"]
+            event = json.loads(line)
+            seen: Object = event["object"]
             with self._lock:
+                if event["type"] == "DELETED":
+                    self.deletions.add((seen["metadata"]["name"], version_of(seen)))
                 self.states.setdefault(seen["metadata"]["name"], []).append(seen)
 
 
