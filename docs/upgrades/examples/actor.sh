@@ -10,7 +10,7 @@ if [ "$#" -eq 0 ]; then
 fi
 
 upgrade() {
-  local node=$1 state cordoned begun version handover claim
+  local node=$1 state cordoned begun version handover claim left
   shift
   IFS='|' read -r state cordoned begun version handover < <(kubectl get "$node" --request-timeout=10s -o jsonpath='{.metadata.labels.winpool\.dev/upgrade-state}|{.spec.unschedulable}|{.metadata.annotations.patching\.example\.com/begun}|{.metadata.resourceVersion}|{.metadata.annotations.winpool\.dev/upgrade}')
   [ "$state" = Upgrading ] && [ "$cordoned" = true ] || return 0
@@ -24,6 +24,8 @@ upgrade() {
   kubectl patch "$node" --request-timeout=10s --type=merge -p "{\"metadata\": {\"resourceVersion\": \"$version\",
     \"annotations\": {\"patching.example.com/begun\": \"$claim\"}}}" >/dev/null || return 0
   "$@" || { echo "The command failed with $? for $node. It is not run again for the claim $claim." >&2; return 1; }
+  left=$(kubectl get "$node" --request-timeout=10s --ignore-not-found -o name) || return 1
+  [ -n "$left" ] || { echo "The command was run for $node, which is gone: another machine takes its place."; return 0; }
   kubectl annotate "$node" --request-timeout=10s --overwrite "winpool.dev/upgrade-done=$claim" >/dev/null || return 1
   echo "The command was run for $node."
 }

@@ -104,7 +104,8 @@ ISSUES: Final = {
     "without a toleration is scheduled there until someone removes it.",
     IssueReason.UPGRADE_FAILED: "The nodes did not reach their target in time, or were not drained in time "
     "and `onTimeout` is Quarantine. They stay cordoned, and count for `maxFailedNodes`. With the annotation "
-    "winpool.dev/upgrade-retry their upgrade begins again.",
+    "winpool.dev/upgrade-retry their upgrade begins again. Or they were handed over and deleted, and no "
+    "machine has taken their place in time.",
     IssueReason.DRAIN_BLOCKED: "The nodes were not drained within `drain.timeoutSeconds`, or their volumes "
     "did not detach. They stay cordoned, count for `maxBlockedNodes`, and the operator keeps trying. The "
     "message names the pods and what keeps them.",
