@@ -1,7 +1,8 @@
 """Stands for what upgrades machines: a cloud that replaces them one by one, a tool that patches its own.
 
-Run as a program: ``cloud.py replace|patch SOCKET REVISION NODE...``. It does to simulated machines what a
-cloud or Windows Update does to real ones. A cloud cordons each node before it replaces the machine.
+Run as a program: ``cloud.py replace|surge|patch SOCKET REVISION NODE...``. It does to simulated machines what
+a cloud or Windows Update does to real ones. A cloud cordons each node before it replaces the machine; with
+surge it brings the new machine first, under another name.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ def main(arguments: Sequence[str]) -> None:
     for node in nodes:
         if what == "patch":
             fleet.patch(node, revision=int(revision), outage=QUICK)
+        elif what == "surge":
+            fleet.surge(node, release=RELEASE, revision=int(revision))
+            gone = ["kubectl", "wait", "--for=delete", f"node/{node}", "--timeout=60s"]
+            subprocess.run(gone, check=True)
         else:
             subprocess.run(["kubectl", "cordon", node], check=True)
             fleet.reimage(node, release=RELEASE, revision=int(revision), outage=QUICK)

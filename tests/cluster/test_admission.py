@@ -94,7 +94,7 @@ READ_BY_PEOPLE = (
     "a percentage of nodes with a blank",
     "a rule of evictions about all pods",
     "an override of the budget",
-    "a rollout that replaces machines",
+    "a rollout that runs Jobs",
     "a name with a dot",
     "no selector",
     "the Windows release without quotes",

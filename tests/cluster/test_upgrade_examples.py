@@ -140,6 +140,33 @@ def test_the_minimal_actor_upgrades_each_node_that_is_handed_over_once(world: Wo
         world.delete(pool)
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(600)  # a guard
+def test_the_minimal_actor_reports_nothing_of_a_node_that_is_gone(world: World) -> None:
+    with ground_in(world) as ground, rollout_rights(world):
+        ground.wait_settled()
+        shell, command = admin(world), Command(world)
+        replaces = command.of_actor(ground, "surge")
+        asked = upgrade(world, strategy="RollingUpdate", method="Replace", soakSeconds=1)
+        fast = {"readySeconds": 0, "timeoutSeconds": 120}
+        os = {"version": "2022", "targetRevision": TARGET}
+        pool = world.apply(world.pool(os=os, validation=fast, upgrade=asked))
+        world.operator.start()
+        said = []
+
+        def done() -> bool:
+            ended = shell.run("actor.sh", *replaces)
+            assert ended.returncode == 0, ended.stderr
+            said.append(ended.stdout)
+            found = states(world)
+            return ground.first not in found and set(found.values()) == {"UpToDate"}
+
+        eventually(done, what="the new machine up to date", seconds=240, every=2)
+        assert command.runs == 1
+        assert f"node/{ground.first}, which is gone" in "".join(said)
+        world.delete(pool)
+
+
 # A patch tool on the node
 
 

@@ -87,10 +87,10 @@ class Command:
         words = ("env", kubeconfig, *program, what, str(ground.fleet.path), str(revision), *nodes)
         return self._words(f"exec {shlex.join(words)}")
 
-    def of_actor(self, ground: Ground) -> tuple[str, ...]:
-        """Return a command that patches a machine, and is given NODE VERSION REVISION."""
+    def of_actor(self, ground: Ground, what: str = "patch") -> tuple[str, ...]:
+        """Return a command that patches or replaces a machine, and is given NODE VERSION REVISION."""
         program = shlex.join((sys.executable, str(Path(__file__).with_name("cloud.py"))))
-        return self._words(f'exec {program} patch {shlex.quote(str(ground.fleet.path))} "$2" "$0"')
+        return self._words(f'exec {program} {what} {shlex.quote(str(ground.fleet.path))} "$2" "$0"')
 
     def _words(self, what: str) -> tuple[str, ...]:
         return ("bash", "-ec", f"echo run >> {shlex.quote(str(self._file))}; {what}")

@@ -317,18 +317,6 @@ class Upgrade(ApiModel):
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
-            "self.strategy == 'Manual' || self.method == 'InPlace' || !has(self.actuator)"
-            " || self.actuator.type == 'External'",
-            "must be InPlace where the actuator has the type Job: a Job patches its machine, and brings no "
-            "new one",
-            lambda self: (
-                not self.is_ours
-                or self.method is Method.IN_PLACE
-                or self.actuator.type is ActuatorType.EXTERNAL
-            ),
-            at=".method",
-        ),
-        Rule(
             "self.strategy == 'Manual' || !has(self.actuator) || self.actuator.type == 'External'",
             "must have the type External unless `strategy` is Manual: the operator runs no Jobs yet",
             lambda self: not self.is_ours or self.actuator.type is ActuatorType.EXTERNAL,
