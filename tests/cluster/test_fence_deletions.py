@@ -39,9 +39,18 @@ STAYS: Final = "the operator deletes no pod that is static or of a DaemonSet"
 SYSTEM: Final = "the operator deletes no pod that is for another system than Windows"
 
 
-def owned_by(kind: str) -> Object:
-    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "owner", "uid": "1", "controller": True}
-    return {"ownerReferences": [owner]}
+OF_A_DAEMON_SET: Final = {
+    "ownerReferences": [
+        {
+            # Of a group that is not served, or the garbage collector would delete the pod at once.
+            "apiVersion": "apps.kruise.io/v1alpha1",
+            "kind": "DaemonSet",
+            "name": "owner",
+            "uid": "1",
+            "controller": True,
+        }
+    ]
+}
 
 
 HOW: Final = {
@@ -54,7 +63,7 @@ HOW: Final = {
 WHICH: Final[dict[str, tuple[Object, str]]] = {
     "of the operator's namespace": ({"namespace": NAMESPACE}, PLACE),
     "of the system": ({"namespace": "kube-system"}, PLACE),
-    "of a DaemonSet": ({"metadata": owned_by("DaemonSet")}, STAYS),
+    "of a DaemonSet": ({"metadata": OF_A_DAEMON_SET}, STAYS),
     "that is static": ({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}, STAYS),
     "on no node": ({"spec": {"nodeName": None, "schedulerName": "nobody"}}, GRACE),
     "for Linux": ({"spec": {"os": {"name": "linux"}}}, SYSTEM),

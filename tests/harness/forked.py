@@ -29,6 +29,7 @@ IMPORTED: Final = (
     "harness.second_feature",
     "harness.jumping_clock",
     "harness.quick_labels",
+    "harness.quick_force",
 )
 """What is imported once: the modules whose ``main`` may be asked for, and what those import when they run."""
 
