@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from cluster.pods import NAMESPACE, pods_in
-from cluster.test_rollout import BUILD, rolling
+from cluster.test_rollout import BUILD, actor_of, rolling
 from cluster.test_rollout import RIGHTS as ROLLOUT_RIGHTS
 from cluster.upgrade_ground import Ground, at
 from cluster.upgrade_told import states
@@ -93,7 +93,7 @@ def reach_deadline(world: World, node: str) -> None:
 def test_a_pod_behind_a_closed_budget_is_deleted_after_the_deadline_and_no_other(world: World) -> None:
     with (
         rights(world, ROLLOUT_RIGHTS, FORCE_RIGHTS),
-        a_blocked_drain(world, allowed=True) as (ground, name, pool),
+        a_blocked_drain(world, allowed=True) as (ground, name, _),
     ):
         begun = world.now()
         world.operator.start()
@@ -119,6 +119,13 @@ def test_a_pod_behind_a_closed_budget_is_deleted_after_the_deadline_and_no_other
             each for each in world.events(kind="Node", name=ground.first) if each["reason"] == "PodsForced"
         ]
         assert f"(onTimeout: Force): {NAMESPACE}/{victim}. What had kept them: Budget." in event["message"]
+        actor = actor_of(ground)
+
+        def is_back() -> bool:
+            actor.look()
+            return states(world)[ground.first] == "UpToDate"
+
+        eventually(is_back, what="the node back: a deletion would wait for it", seconds=120, every=1)
 
 
 @pytest.mark.timeout(300)  # a guard

@@ -1,7 +1,7 @@
 """The operator, whose force waits for seconds, and not for ten minutes.
 
-``python -m harness.quick_force`` deletes by ``onTimeout: Force`` pods that are FORCE_SECONDS of its environment
-old, and so long after its start. How long these are is tested in virtual time (``test_force``).
+``python -m harness.quick_force`` deletes by ``onTimeout: Force`` pods that are as old as FORCE_SECONDS of its
+environment, and so long after its start. How long these are is tested in virtual time (``test_force``).
 """
 
 from __future__ import annotations
