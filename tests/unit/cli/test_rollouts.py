@@ -115,6 +115,32 @@ def test_a_drain_that_a_budget_blocks_names_pod_budget_deadline_and_what_to_do()
     assert found["rollout"]["deadline"] == f"{UNTIL:%Y-%m-%dT%H:%M:%SZ}"
 
 
+FORCE: Final = {"drain": {"onTimeout": "Force"}}
+
+
+def test_a_drain_that_is_forced_says_when_and_what_stays() -> None:
+    node = claimed("w1", UpgradeState.DRAINING)
+    own = a_pod("own", node="w1", namespace="winpool-system")
+    cluster = rolling(node, evidence=of_pods(node, a_pod("web-1", node="w1"), own, room=CLOSED), **FORCE)
+    text = told(cluster)
+    assert f"At {UNTIL:%Y-%m-%dT%H:%M:%SZ} the pods that are left are deleted (onTimeout: Force)." in text
+    assert "It does not delete what that would not end: winpool-system/own (OwnNamespace)." in text
+
+
+def test_past_the_deadline_a_forced_drain_says_that_pods_are_deleted_and_which_hang() -> None:
+    node = claimed("w1", UpgradeState.DRAIN_BLOCKED, claim={"drain_until": NOON})
+    stuck = a_pod("stuck", node="w1", is_terminating=True, ends=NOON - timedelta(minutes=5))
+    cluster = rolling(node, evidence=of_pods(node, a_pod("web-1", node="w1"), stuck, room=CLOSED), **FORCE)
+    text = told(cluster)
+    assert (
+        "The operator deletes the pods that are left, each with its own grace period (onTimeout: Force)."
+        in text
+    )
+    assert "After a start of its own, a pause or a hold it waits 10 minutes." in text
+    assert "It does not delete what that would not end: shop/stuck (Terminating)." in text
+    assert "No further time ends that" not in text
+
+
 STANDINGS: Final = {
     UpgradeState.CLAIMED: (Standing.DRAINING, Exit.NO),
     UpgradeState.DRAINING: (Standing.DRAINING, Exit.NO),

@@ -28,7 +28,7 @@ from winpool.kube.errors import (
     Unavailable,
 )
 from winpool.kube.writer import Writer
-from winpool.model.node import Eviction
+from winpool.model.node import Deletion, Eviction
 from winpool.model.node_pods import Answer, PodListRequest
 
 HOG = Eviction("shop", "hog", "uid-hog", "w1", "it uses most", node_uid="uid-of-w1", share=4.0)
@@ -284,3 +284,30 @@ def test_each_request_for_a_pod_counts(answers: Answers, results: Counter[Evicti
         answers.refused(HOG, "429")
     answers.accepted(HOG)
     assert results == {"Refused": 3, "Evicted": 1}
+
+
+FORCED = Eviction(
+    "shop", "hog", "uid-hog", "w1", "it is time", drained_uid="uid-of-w1", deletion=Deletion("1", 30)
+)
+
+
+async def test_a_pod_that_is_deleted_counts_as_forced_and_is_on_its_way_out(answers: Answers) -> None:
+    answers.accepted(FORCED)
+    assert told(answers) == {"uid-hog": Answer.ACCEPTED}
+    assert answers.drains == Counter({"Forced": 1})
+
+
+async def test_a_right_to_delete_that_is_missing_stops_no_pool_that_only_evicts(answers: Answers) -> None:
+    error = Forbidden("403", status=403)
+    error.permission = Permission("delete", "pods", "", "shop", "u")
+    answers.failed(FORCED, error)
+    assert (answers.rights.sentence(), told(answers)) == ("", {})
+    assert answers.drains == Counter({"Failed": 1})
+
+
+async def test_a_deletion_says_nothing_of_the_right_to_evict(answers: Answers) -> None:
+    answers.failed(HOG, by_rbac())
+    missing = answers.rights.sentence()
+    answers.accepted(FORCED)
+    answers.refused(FORCED, "denied")
+    assert answers.rights.sentence() == missing != ""

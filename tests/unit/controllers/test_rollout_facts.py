@@ -14,6 +14,7 @@ import pytest
 
 from harness.builders import NOON, a_body, a_pool
 from harness.evicting import a_pod
+from harness.rollout_world import rolling_pool
 from harness.scripted_transport import QUIET, ScriptedTransport, Watch
 from harness.virtual_time import in_virtual_time, running
 from winpool.controllers.pools import Absences, Pools
@@ -23,6 +24,7 @@ from winpool.controllers.rollout_facts import (
     LINGER_SECONDS,
     NEWS_SECONDS,
     REFRESH_SECONDS,
+    REVIEW_SECONDS,
     TOO_LARGE_SECONDS,
     RolloutFacts,
 )
@@ -287,6 +289,44 @@ async def test_no_list_is_made_for_a_pool_that_is_gone() -> None:
         scene.pools.forget(name=RED.name, uid=RED.uid, version="9")
         await asyncio.sleep(300)
         assert len(scene.lists) == 1
+
+
+# The right to delete pods.
+
+FORCES = rolling_pool({"drain": {"onTimeout": "Force"}}, name="red")
+
+
+@in_virtual_time
+async def test_the_right_to_delete_pods_is_reviewed_while_a_pool_drains_that_forces() -> None:
+    async with playing() as scene:
+        scene.want(RED, budgets=True)
+        scene.want(rolling_pool(name="blue"), budgets=True)
+        scene.want(FORCES)
+        await asyncio.sleep(60)
+        assert scene.lists == []
+        for _ in range(30):
+            scene.want(FORCES, budgets=True)
+            await asyncio.sleep(5)
+        reviews = [each for each in scene.lists if each[0] == "deletions"]
+        assert reviews == [("deletions", 60 + at * REVIEW_SECONDS) for at in range(3)]
+        assert scene.facts.deletions_forbidden == ""
+
+
+@in_virtual_time
+async def test_a_right_to_delete_that_is_missing_is_reviewed_until_it_is_there() -> None:
+    async with playing() as scene:
+        scene.error = Forbidden("403", status=403)
+        scene.error.permission = Permission("delete", "pods", "", None, "winpool")
+        scene.want(FORCES, budgets=True)
+        await asyncio.sleep(2)
+        rule = 'Add the rule {apiGroups: [""], resources: ["pods"], verbs: ["delete"]} to a ClusterRole'
+        assert rule in scene.facts.deletions_forbidden
+        assert scene.facts.known().forbidden == (), "other pools do not need it"
+        assert scene.woken[-1] == ("red", 1.0)
+        scene.error = None
+        scene.want(FORCES)
+        await asyncio.sleep(REVIEW_SECONDS + 1)
+        assert scene.facts.deletions_forbidden == ""
 
 
 # The watch of PodDisruptionBudgets.

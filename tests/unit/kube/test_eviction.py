@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from winpool.kube.client import Transport
-from winpool.kube.errors import ApiError, Conflict, DisruptionBudget, NotFound, TooManyRequests, error_of
+from winpool.kube.errors import (
+    ApiError,
+    Conflict,
+    DisruptionBudget,
+    NotFound,
+    StreamGarbled,
+    TooManyRequests,
+    error_of,
+)
 from winpool.kube.request import Request
 from winpool.kube.writer import Writer
-from winpool.model.node import Eviction
+from winpool.model.node import Deletion, Eviction
 
 WEB = Eviction(namespace="shop", name="web-1", uid="uid-of-web", node="w1", why="the node is drained")
 SUCCESS = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
@@ -31,9 +40,9 @@ class Answering:
         return self._answer
 
 
-async def evicted(answer: bytes | ApiError) -> Request:
+async def evicted(answer: bytes | ApiError, eviction: Eviction = WEB) -> Request:
     transport = Answering(answer)
-    await Writer(cast(Transport, transport)).evict(WEB)
+    await Writer(cast(Transport, transport)).evict(eviction)
     (asked,) = transport.asked
     return asked
 
@@ -99,3 +108,39 @@ async def test_a_refusal_of_a_budget_is_told_apart_from_an_overloaded_server() -
     with pytest.raises(TooManyRequests) as caught:
         await evicted(refusal(429, "too many requests, please try again later"))
     assert type(caught.value) is TooManyRequests
+
+
+# Deletions.
+
+DELETED = replace(WEB, deletion=Deletion(resource_version="17", grace_seconds=30))
+OBJECT = b'{"kind":"PartialObjectMetadata","metadata":{"name":"web-1","uid":"uid-of-web"}}'
+ANOTHER = b'{"kind":"PartialObjectMetadata","metadata":{"name":"web-1","uid":"another"}}'
+
+
+async def test_a_pod_is_deleted_only_as_it_was_read_and_with_a_grace() -> None:
+    asked = await evicted(OBJECT, DELETED)
+    assert (asked.method, asked.path) == ("DELETE", "/api/v1/namespaces/shop/pods/web-1")
+    assert (asked.verb, asked.resource, asked.is_repeatable) == ("delete", "pods", False)
+    assert json.loads(asked.body or b"") == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "gracePeriodSeconds": 30,
+        "preconditions": {"uid": "uid-of-web", "resourceVersion": "17"},
+    }
+
+
+async def test_a_deletion_may_be_answered_by_a_success() -> None:
+    assert (await evicted(SUCCESS, DELETED)).verb == "delete"
+
+
+@pytest.mark.parametrize("answer", [ANOTHER, b"{}", b"<html>", b'{"kind":"Status","status":"Failure"}'])
+async def test_a_deletion_that_is_answered_by_something_else_may_have_been_carried_out(answer: bytes) -> None:
+    with pytest.raises(StreamGarbled, match="does not say that the pod ends"):
+        await evicted(answer, DELETED)
+
+
+async def test_a_pod_that_is_not_as_it_was_read_is_a_conflict() -> None:
+    words = "Precondition failed: ResourceVersion in precondition: 17, ResourceVersion in object meta: 18"
+    message = f'Operation cannot be fulfilled on pods "web-1": {words}'
+    with pytest.raises(Conflict):
+        await evicted(refusal(409, message, reason="Conflict"), DELETED)

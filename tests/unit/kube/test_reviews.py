@@ -13,9 +13,17 @@ import pytest
 from harness.clock import Seconds
 from harness.virtual_time import run_virtually
 from winpool.kube.client import Transport
-from winpool.kube.errors import ApiError, Forbidden, Unavailable, error_of
+from winpool.kube.errors import ApiError, Forbidden, StreamGarbled, Unavailable, error_of
 from winpool.kube.request import Request
-from winpool.kube.reviews import IN_FLIGHT, IN_FLIGHT_KEPT, REVIEW_SECONDS, Reviews, Verdict, token_request
+from winpool.kube.reviews import (
+    IN_FLIGHT,
+    IN_FLIGHT_KEPT,
+    REVIEW_SECONDS,
+    Reviews,
+    Verdict,
+    review_deletions,
+    token_request,
+)
 
 TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzY3JhcGVyIn0.c2lnbmF0dXJl"
 USER = {
@@ -239,3 +247,43 @@ def test_an_api_server_that_does_not_answer_is_waited_for_as_long_as_a_scrape_ca
         )
 
     assert run_virtually(run()) == ("Failed", REVIEW_SECONDS)
+
+
+# The operator's own right to delete pods.
+
+
+def own_review(**status: Any) -> bytes:
+    body = {"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {}}
+    return json.dumps({**body, "spec": {}, "status": status}).encode()
+
+
+async def reviewed(answer: bytes) -> Request:
+    asked: list[Request] = []
+
+    async def send(request: Request) -> bytes:
+        asked.append(request)
+        return answer
+
+    await review_deletions(send)
+    return asked[0]
+
+
+async def test_it_asks_whether_it_may_delete_pods_of_all_namespaces() -> None:
+    asked = await reviewed(own_review(allowed=True))
+    assert (asked.method, asked.path) == ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+    spec = json.loads(asked.body or b"")["spec"]
+    assert spec == {"resourceAttributes": {"verb": "delete", "resource": "pods"}}
+
+
+async def test_a_right_to_delete_that_is_missing_is_named() -> None:
+    with pytest.raises(Forbidden) as refused:
+        await reviewed(own_review(allowed=False, reason="no"))
+    permission = refused.value.permission
+    assert permission is not None
+    assert (permission.verb, permission.resource, permission.namespace) == ("delete", "pods", None)
+
+
+@pytest.mark.parametrize("answer", [b"", b"{}", own_review(), access_review(denied=True)])
+async def test_an_answer_that_does_not_say_it_is_no_verdict(answer: bytes) -> None:
+    with pytest.raises(StreamGarbled):
+        await reviewed(answer)

@@ -37,6 +37,7 @@ from winpool.api.drain import Drain
 from winpool.api.keys import HOLD_ANNOTATION, NAMESPACE, UPGRADE_ANNOTATION
 from winpool.api.spec import Mode
 from winpool.api.upgrade import UpgradeState
+from winpool.controllers.executor import forced_pods
 from winpool.features.upgrade.blockers import DrainBlock
 from winpool.features.upgrade.claims import Claim, Limits, Machine, Target, text_of
 from winpool.features.upgrade.drain import DrainView, drain, objection, preflight
@@ -390,3 +391,22 @@ def test_volumes_that_do_not_detach_are_never_forced() -> None:
     until(world, "w1", "DrainBlocked")
     world.pass_time(15 * MINUTE)
     assert (world.state("w1"), world.forced) == ("DrainBlocked", [])
+
+
+# What people see of it.
+
+
+def test_an_event_for_each_node_and_cause_names_what_was_deleted() -> None:
+    rooms = {f"web-{place}": [CLOSED] for place in range(7)}
+    found = forced(*(web(name) for name in rooms), web("bare", **BARE), rooms=rooms).values()
+    other = replace(next(iter(found)), drained_uid="")
+    told = list(forced_pods("win-2022", [*found, replace(other, deletion=None)]))
+    assert {(each.reason, each.name, each.uid) for each in told} == {("PodsForced", "w1", CORDONED.uid)}
+    begin = (
+        "Pool win-2022: the operator deleted pods that had not left this node by the deadline of its drain "
+        "(onTimeout: Force): "
+    )
+    assert sorted(each.note.removeprefix(begin) for each in told) == [
+        "shop/bare. What had kept them: Unmanaged.",
+        "shop/web-0, shop/web-1, shop/web-2, shop/web-3, shop/web-4 and 2 more. What had kept them: Budget.",
+    ]
