@@ -118,7 +118,7 @@ class Observer:
         """Return the snapshot for a pass of ``pool``; ``attempts`` are its earlier writes."""
         services, pools = self.services, self.services.pools
         nodes, now = tuple(services.nodes.objects.values()), services.clock.now()
-        self._interruptions.keep(lambda: (each.uid for each in (*nodes, *pools.all())))
+        self._interruptions.keep(lambda: (*(node.uid for node in nodes), *(each.uid for each in pools.all())))
         owners = owners_of(nodes)
         survey = services.pod_pass.survey_of(pool.uid)
         return Snapshot(

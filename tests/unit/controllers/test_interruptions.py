@@ -1,4 +1,4 @@
-"""Since when the operator acts without interruption, by what its passes have seen: for ``onTimeout: Force``."""
+"""Since when the operator acts without interruption, which ``onTimeout: Force`` asks: by what passes saw."""
 
 from __future__ import annotations
 
