@@ -139,7 +139,7 @@ def status(
         node_template=_node_template(snapshot) if view.accepted and not pool.deleting else None,
         plan=plan(snapshot, nodes, upgrades) if is_planned else None,
         control_plane=control_plane_of(view),
-        slots=slots_in(view),
+        slots=slots_in(view, results),
         next_action_time=rollout.next_at,
         history=history(pool, upgrades, now=now),
         conditions=conditions(view, now=now),

@@ -67,11 +67,13 @@ def control_plane_of(view: View) -> ControlPlaneSeen | None:
     return view.pool.status.control_plane if view.pool.spec is None else None
 
 
-def slots_in(view: View) -> tuple[Slot, ...]:
+def slots_in(view: View, results: Iterable[FeatureResult]) -> tuple[Slot, ...]:
     """Return the slots of the pool. They stay while the spec cannot be read, and no node is permitted."""
     if view.upgrades is not None:
         return view.upgrades.slots
-    return view.pool.status.slots if view.pool.spec is None and not view.pool.deleting else ()
+    if view.pool.spec is None:
+        return () if view.pool.deleting else view.pool.status.slots
+    return next((each.slots for each in results if isinstance(each, UpgradeResult)), ())
 
 
 def upgrade_allowed(view: View) -> ConditionValue | None:

@@ -329,3 +329,26 @@ def test_a_machine_that_another_operator_has_found_under_its_own_name_has_the_cl
     slow.act()
     assert state_of(cluster.nodes["w7"]) == "gone"
     assert [each.node for each in cluster.pool.status.slots if each.is_held] == ["w1"]
+
+
+@pytest.mark.parametrize("method", ["InPlace", "Replace"])
+def test_a_machine_that_comes_after_the_upgrades_were_removed_from_the_spec_takes_its_place(
+    method: str,
+) -> None:
+    world = handed_over(method=method)
+    claim, spec = world.claim("w1"), world.pool.spec
+    assert claim is not None
+    assert spec is not None
+    world.edit(edited(world.pool, spec.model_copy(update={"upgrade": None})))
+    world.settle()
+    assert [*held(world)] == ["w1"]
+    remove(world, "w1")
+    assert [*held(world)] == ["w1"]
+    name = "w1" if method == "InPlace" else "n1"
+    world.writes.clear()
+    bring(world, name)
+    world.settle()
+    assert first_step(world, name) == ("Rejoining", True, claim.claim)
+    world.pass_time(15 * MINUTE)
+    assert not held(world)
+    assert not world.nodes[name].unschedulable

@@ -184,21 +184,22 @@ def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions
         and not (is_free and not is_held(member.node, now=now))
     }
     spec, nodes = snapshot.pool.spec, {each.node.name: each.node for each in members.ours}
-    claimed = {name: node for name, node in nodes.items() if isinstance(claim_of(node), Claim)}
-    if spec is None or not claimed:
+    claimed = {name for name, node in nodes.items() if isinstance(claim_of(node), Claim)}
+    # No node is claimed any more, also not one that has failed and had its turn.
+    standing = [
+        each
+        for each in snapshot.pool.status.slots
+        if each.claim or (each.node in claimed and each.state != SlotState.RESERVED)
+    ]
+    if spec is None or not (claimed or standing):
         return UpgradeResult(desired=desired) if desired else NO_UPGRADES
     rolled = rollout(
         RolloutView(
             spec=spec,
             block=None,
-            nodes=claimed,
-            others={node.uid: node for node in snapshot.nodes},
-            # No node is claimed any more, also not one that has failed and had its turn.
-            standing=[
-                each
-                for each in snapshot.pool.status.slots
-                if each.node in claimed and each.state != SlotState.RESERVED
-            ],
+            nodes=nodes,
+            others={node.uid: node for node in snapshot.nodes if node.name not in nodes},
+            standing=standing,
             waiting=(),
             due={},
             unknown=(),
@@ -221,6 +222,7 @@ def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions
         requeue_at=rolled.again_at,
         finishes=True,
         reads_workloads=rolled.wants_workloads,
+        slots=rolled.slots,
     )
 
 

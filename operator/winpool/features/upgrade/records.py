@@ -264,9 +264,13 @@ class UpgradeOverview:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeResult(FeatureResult):
-    """What the feature wants and finds; ``overview`` is None without ``spec.upgrade``."""
+    """What the feature wants and finds; ``overview`` is None without ``spec.upgrade``.
+
+    ``slots`` are then those of nodes that are not done yet.
+    """
 
     overview: UpgradeOverview | None = None
+    slots: tuple[Slot, ...] = ()
 
 
 NO_UPGRADES: Final = UpgradeResult(overview=None)
