@@ -21,6 +21,7 @@ from harness.upgrade_feature import (
     wishes,
 )
 from unit.test_settings import by_flags
+from winpool.api.conditions import ConditionType
 from winpool.api.status import MAX_SLOTS, Slot, SlotState
 from winpool.controllers.pools import Pools
 from winpool.controllers.services import NodesInWork
@@ -62,7 +63,7 @@ def test_no_slot_is_given_beyond_it_and_none_is_taken_back(
 @every("strategy", ["Manual", "RollingUpdate"])
 def test_the_condition_names_it_and_the_pool_is_looked_at_again(strategy: str) -> None:
     snapshot = seen(1, strategy=strategy, in_work=1)
-    condition = decide(snapshot).status.condition("UpgradeAllowed")  # type: ignore[arg-type]
+    condition = decide(snapshot).status.condition(ConditionType.UPGRADE_ALLOWED)
     assert condition is not None
     assert CAPPED in condition.message
     requeue_at = passed(snapshot).requeue_at

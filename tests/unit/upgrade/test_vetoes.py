@@ -132,8 +132,8 @@ def test_a_node_that_someone_uncordons_meanwhile_is_cordoned_again_when_it_ends(
     assert not cluster.nodes["w1"].unschedulable
     lift(cluster)
     passes(cluster, operator)
-    assert cluster.nodes["w1"].unschedulable
     assert a_claim(cluster).uncordons == 1
+    assert [node.unschedulable for node in cluster.nodes.values()] == [True]
 
 
 def test_after_the_hand_over_it_keeps_nothing() -> None:
