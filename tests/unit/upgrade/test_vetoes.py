@@ -100,6 +100,13 @@ def lead_to(cluster: Cluster, operator: Operator, state: str) -> None:
     run(cluster, operator, state, seconds=0 if state == "Claimed" else 1)
 
 
+@EVERY
+def test_under_manual_a_node_whose_upgrade_has_begun_keeps_its_permission(said: str) -> None:
+    """The vendor may be the one that asked for it."""
+    node = vetoed(said, state="Required", unschedulable=True)
+    assert wishes(upgrade_snapshot(upgrade_pool(), [node])) == {"w1": "Required"}
+
+
 @pytest.mark.slow
 @every("state", ["Claimed", "Draining", "Drained"])
 def test_before_the_hand_over_nothing_is_written_or_evicted_and_nothing_fails(state: str) -> None:

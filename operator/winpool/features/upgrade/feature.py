@@ -273,7 +273,9 @@ class _Pass:
                 lacking_fields=self.snapshot.lacking_fields,
             )
         )
-        judged = [self._judged(node, each, world, is_only=len(due) == 1) for node, each in due]
+        self._begun = {each.node for each in held if each.state == SlotState.BEGUN}
+        self._is_one_due = len(due) == 1
+        judged = [self._judged(node, each, world) for node, each in due]
         unknown = tuple(node.name for node, each in found if each.is_unknown)
         up_to_date = len(found) - len(due) - len(unknown)
         is_open = not stops and all(each.permits for each in gates)
@@ -512,16 +514,16 @@ class _Pass:
             now=self._now,
         )
 
-    def _judged(self, node: Node, found: Found, world: World, *, is_only: bool) -> NodeUpgrade:
-        """Return what is known of a node that is due, but for its state; ``is_only``: no other is."""
+    def _judged(self, node: Node, found: Found, world: World) -> NodeUpgrade:
+        """Return what is known of a node that is due, but for its state."""
         workload = self._evidence.of(node)
         fit = self._fits.judge(node) if workload else None
         candidate = NodeUpgrade(
             node, found.due, found.judged.judgement.os_version, workload=workload, fit=fit
         )
         gates = tuple([self._overrides.on(each.judge(world, candidate)) for each in NODE_GATES])
-        stops = node_stops(node, now=self._now)
-        if node.name == self.snapshot.operator_node and not is_only:
+        stops = node_stops(node, now=self._now, has_begun=node.name in self._begun)
+        if node.name == self.snapshot.operator_node and not self._is_one_due:
             stops = (*stops, OPERATOR_NODE)
         return msgspec.structs.replace(candidate, gates=gates, stops=stops)
 

@@ -178,9 +178,12 @@ OPERATOR_NODE: Final = Stop(
 )
 
 
-def node_stops(node: Node, *, now: datetime) -> tuple[Stop, ...]:
-    """Return what keeps ``node`` from being upgraded, by what is on it: a hold, the veto of a vendor."""
-    return (*_hold(node, now=now), *_veto(node))
+def node_stops(node: Node, *, now: datetime, has_begun: bool = False) -> tuple[Stop, ...]:
+    """Return what keeps ``node`` from being upgraded, by what is on it: a hold, the veto of a vendor.
+
+    ``has_begun`` says that someone has begun to upgrade it by its permission, such as that vendor itself.
+    """
+    return (*_hold(node, now=now), *(() if has_begun else _veto(node)))
 
 
 def _hold(node: Node, *, now: datetime) -> Iterator[Stop]:
