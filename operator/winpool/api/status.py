@@ -109,8 +109,8 @@ class SlotState(StrEnum):
     """No slot any more: the node was handed over and deleted, and no new one came in time."""
 
 
-_POWERLESS: Final = (SlotState.UNUSED, SlotState.LOST)
-HELD_STATES: Final = tuple(each for each in SlotState if each not in _POWERLESS)
+ENDED_STATES: Final = (SlotState.UNUSED, SlotState.LOST)
+HELD_STATES: Final = tuple(each for each in SlotState if each not in ENDED_STATES)
 """Those of slots that count for `maxUnavailable`."""
 
 
@@ -144,7 +144,7 @@ class Slot(ApiModel):
     @property
     def is_held(self) -> bool:
         """Whether it counts for `maxUnavailable`."""
-        return self.state not in _POWERLESS
+        return self.state not in ENDED_STATES
 
 
 MAX_TEMPLATE_LABELS: Final = 80

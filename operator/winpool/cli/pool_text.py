@@ -22,7 +22,7 @@ from winpool.api.keys import (
 )
 from winpool.api.model import InvalidSpecError
 from winpool.api.spec import Mode, WindowsNodePoolSpec
-from winpool.api.status import NOT_OBSERVED, PlanAction, SlotState
+from winpool.api.status import ENDED_STATES, NOT_OBSERVED, PlanAction
 from winpool.api.text import grouped
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.console import Ink, Look, Paper
@@ -279,7 +279,7 @@ def _header(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     misplaced = f"; {wrong} pods that cannot run there" if wrong else ""
     paper.titled("Nodes", f"{pool.status.count('nodes')}: {', '.join(counts)}{misplaced}")
     slots = [(each.text("node"), each.text("state")) for each in pool.status.all("slots")]
-    if held := [f"{node} {state}" for node, state in slots if state != SlotState.UNUSED]:
+    if held := [f"{node} {state}" for node, state in slots if state not in ENDED_STATES]:
         paper.titled("Slots", listed(held))
     _state(paper, pool, now=now)
 

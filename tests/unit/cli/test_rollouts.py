@@ -260,6 +260,27 @@ def test_the_table_has_the_worst_first_each_with_its_times_and_the_pool_in_its_h
     assert max(map(len, shown(cluster, width=80).splitlines())) <= 80
 
 
+def test_a_node_whose_machine_is_replaced_is_in_the_table_though_it_is_gone() -> None:
+    old = claimed("w1", UpgradeState.UPGRADING)
+    slot = {
+        "node": "w1",
+        "uid": old.uid,
+        "state": "Upgrading",
+        "since": SINCE.isoformat(),
+        "deadline": UNTIL.isoformat(),
+        "claim": old.annotations[UPGRADE_ANNOTATION],
+    }
+    pool = upgrade_pool(upgrade={"strategy": "RollingUpdate", "method": "Replace"})
+    pool = replace(pool, status=WindowsNodePoolStatus.model_validate({"slots": [slot]}))
+    cluster = a_cluster(pool, nodes=[a_machine("w2", behind=False)])
+    lines = shown(cluster).splitlines()
+    assert lines[1] == "Nodes:   1: 1 up to date, 1 in work, 0 failed, 0 due"
+    [line] = [each for each in lines if each.startswith("w1")]
+    assert "a machine in its place" in line
+    assert "in 50m" in line
+    assert seen(cluster).exit is Exit.NO
+
+
 def test_the_conditions_of_the_pool_are_in_the_head() -> None:
     condition = {
         "type": "UpgradeAllowed",
