@@ -319,7 +319,7 @@ def shipped() -> list[Object]:
 
 
 def test_the_server_has_what_was_shipped_word_by_word_and_finds_no_fault(testbed: Testbed) -> None:
-    assert len(shipped()) == 13
+    assert len(shipped()) == 15
     for document in shipped():
         if "spec" in document:
             name = document["metadata"]["name"]

@@ -24,6 +24,7 @@ from winpool.api.keys import PREFIX, UPGRADE_DONE_ANNOTATION, UPGRADE_STATE_LABE
 from winpool.api.node_keys import BORROWED_ANNOTATIONS
 from winpool.api.spec import Mode
 from winpool.controllers.backoff import WriteBackoff
+from winpool.controllers.observe import Interruptions
 from winpool.decide import Decision, decide
 from winpool.features.upgrade.claims import ENDED_BADLY, HANDED_OVER, IN_WORK, Claim, Done, claim_of, read
 from winpool.model.budgets import BudgetRoom
@@ -276,7 +277,7 @@ class Cluster:
                 found = Answer.GONE
             elif pod.is_terminating:
                 found = Answer.ACCEPTED
-            elif self.allowed < 1:
+            elif self.allowed < 1 and each.deletion is None:
                 found = Answer.REFUSED
             else:
                 found = Answer.ACCEPTED
@@ -312,6 +313,9 @@ class Operator:
         self.seen: Snapshot | None = None
         """What ``decision`` was made on."""
         self.asked = Counter[tuple[float, str]]()
+        self.interruptions = Interruptions(self.cluster.clock)
+        self.stood: dict[str, datetime] = {}
+        """When it last saw each pool paused, and each node held, by their UIDs."""
         self.since = self.cluster.now
         self.has_written = False
         self.attachments_at = self.cluster.now
@@ -351,6 +355,7 @@ class Operator:
                 pods=dict(self.lists), answers=dict(self.answers), read_at=self.cluster.clock.now
             ),
             rollout=self.rollout,
+            force=replace(self.interruptions.terms(self.pool, self.nodes.values(), now=now), is_allowed=True),
         )
 
     def act(self) -> bool:
@@ -360,6 +365,9 @@ class Operator:
         if self.cluster.now - self.pool_at > LATE:
             self.see_pool()
         snapshot = self.snapshot()
+        held = [node.uid for node in snapshot.nodes if is_held(node, now=snapshot.now)]
+        is_active = snapshot.pool.spec is not None and snapshot.pool.spec.mode is Mode.ACTIVE
+        self.stood |= dict.fromkeys([*held, *([] if is_active else [snapshot.pool.uid])], snapshot.now)
         if self.decision is None or snapshot != self.seen:  # the same snapshot leads to the same decision
             self.decision, self.seen = decide(snapshot), snapshot
         decision = self.decision
@@ -681,6 +689,20 @@ class Promises:
         claims = [found.claim for each in held if isinstance(found := read(each.claim), Claim)]
         assert len(set(claims)) == len(claims), f"P6: two slots for a claim: {held}"
 
+    def forced(self, operator: Operator, claim: Claim, pod: Pod, seen: Snapshot) -> None:
+        """P5, P8: after the deadline alone, and 600 s after a start, a pause or a hold."""
+        spec = seen.pool.spec
+        assert spec is not None
+        assert spec.upgrade is not None
+        assert spec.upgrade.drain.on_timeout == "Force", "P5: deleted though the spec does not say so"
+        assert claim.state == "DrainBlocked"
+        assert claim.drain_until is not None
+        assert claim.drain_until <= seen.now, "P5: deleted before the deadline"
+        assert goes(pod), "P5: a pod that stays"
+        node = next(each for each in seen.nodes if each.name == pod.node)
+        last = max(operator.since, *(operator.stood.get(uid, NOON) for uid in (seen.pool.uid, node.uid)))
+        assert seen.now - last >= timedelta(seconds=600), "P8: deleted too soon after an interruption"
+
     def asked(self, operator: Operator, eviction: Eviction, before: Answered | None, seen: Snapshot) -> None:
         """P5: one pod by its UID, one request at a time, within its budget, of a node that is drained."""
         node = next(each for each in seen.nodes if each.name == eviction.node)
@@ -697,6 +719,9 @@ class Promises:
         claim = claim_of(node)
         assert isinstance(claim, Claim), "P4: evicted without a claim"
         assert claim.state in ("Draining", "DrainBlocked"), f"P4: evicted in {claim.state}"
+        if eviction.deletion is not None:
+            self.forced(operator, claim, pod, seen)
+            return
         room = pods.budgets[eviction.uid][0]
         operator.asked[pods.budgets_began, room.name] += 1
         assert operator.asked[pods.budgets_began, room.name] <= room.allowed, "P5: past the budget"

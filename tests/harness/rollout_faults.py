@@ -42,10 +42,11 @@ DEADLINED: Final = ("Claimed", "Draining", "Drained", "Upgrading", "Rejoining", 
 
 
 class Play:
-    """One world, made from ``chance``."""
+    """One world, made from ``chance``; with ``forces`` drains are forced, and budgets closed for long."""
 
-    def __init__(self, chance: Random) -> None:
+    def __init__(self, chance: Random, *, forces: bool = False) -> None:
         self.chance = chance
+        self.faults = (*FAULTS, Play.starve, Play.starve) if forces else FAULTS
         upgrade = {
             "method": chance.choice(("InPlace", "Replace")),
             "maxUnavailable": chance.choice((1, 1, 2)),
@@ -59,6 +60,7 @@ class Play:
                 "timeoutSeconds": chance.choice((60, 300)),
                 "onTimeout": chance.choice(("Wait", "Restore", "Quarantine")),
                 "volumeDetachTimeoutSeconds": 120,
+                **({"timeoutSeconds": 600, "onTimeout": "Force"} if forces else {}),
             },
             **chance.choice(({}, {"canary": {"nodes": 1, "soakSeconds": 60}})),
         }
@@ -107,7 +109,7 @@ class Play:
         elif dice < 0.85:
             self.patch_machine()
         else:
-            fault = chance.choice(FAULTS)
+            fault = chance.choice(self.faults)
             fault(self)
         cluster.pass_time(chance.choice((0, 0, 1, 3, 10)))
         if chance.random() < 0.04:
@@ -137,6 +139,17 @@ class Play:
         finally:
             for name, node, state in self.cluster.promises.trail[count:]:
                 self.say(f"{name}: {node} is {state}")
+
+    def starve(self) -> None:
+        """For twenty minutes the budget lets no pod go, and nothing else goes wrong."""
+        self.say("the budget is closed for long")
+        self.cluster.is_closed = True
+        for _ in range(120):
+            for each in self.operators:
+                each.see()
+                self.operate(each, kills=False)
+            self.cluster.answer()
+            self.cluster.pass_time(10)
 
     def patch_machine(self, *, is_patient: bool = False) -> None:
         """The actor works on a node that is handed over, once for each claim."""

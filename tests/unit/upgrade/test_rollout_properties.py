@@ -33,3 +33,15 @@ def test_what_is_promised_holds_whatever_goes_wrong(worlds: range) -> None:
             play.heal()
         except AssertionError as error:
             raise AssertionError(f"world {number}: {error}\n{play}") from error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("worlds", CHUNKS[: max(2, len(CHUNKS) // 4)], ids=lambda worlds: str(worlds[0]))
+def test_what_is_promised_holds_where_drains_are_forced(worlds: range) -> None:
+    for number in worlds:
+        play = Play(Random(number), forces=True)
+        try:
+            play.disturb()
+            play.heal()
+        except AssertionError as error:
+            raise AssertionError(f"world {number}: {error}\n{play}") from error
