@@ -14,6 +14,7 @@ import yaml
 from harness.documents import ROOT, links_of
 from winpool.api.conditions import Reason
 from winpool.api.drain import OnTimeout
+from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
@@ -236,7 +237,8 @@ def test_the_pages_name_only_what_there_is() -> None:
             "DryRun",
             "WindowsNodePools",
         ),
-        *("RequestUpgrade", "Reconciling", *SlotState),
+        *("RequestUpgrade", "Reconciling", *SlotState, *EventReason),
+        *("Vetoed", "ToBeDeletedByClusterAutoscaler"),
     }
     named = {
         word for page in PAGES for word in re.findall(r"`([A-Z][a-z]+(?:[A-Z][A-Za-z]*)*)`", page.read_text())

@@ -31,14 +31,14 @@ def test_the_fixtures_of_a_test_are_part_of_it_and_the_slowest_is_first() -> Non
     reports = [
         *(a_report(0.5, when="setup"), a_report(0.4), a_report(0.3, when="teardown", waited=0.0)),
         a_report(3.0, name="tests/unit/test_two.py::test_it"),
-        a_report(1.0, name="tests/unit/test_three.py::test_it"),
+        a_report(0.5, name="tests/unit/test_three.py::test_it"),
     ]
     found = [(f"{seconds:.1f}", name) for seconds, name in slow(reports)]
     assert found == [("3.0", "tests/unit/test_two.py::test_it"), ("1.2", NAME)]
 
 
 def test_the_time_in_which_others_ran_does_not_count() -> None:
-    assert slow([a_report(4.0), a_report(0.0, when="teardown", waited=3.2)]) == []
+    assert slow([a_report(4.0), a_report(0.0, when="teardown", waited=3.6)]) == []
 
 
 def test_marked_tests_and_those_with_a_control_plane_are_not_told() -> None:
