@@ -292,43 +292,88 @@ def test_a_node_that_has_left_the_pool_and_is_deleted_has_an_heir_in_it() -> Non
 # Races
 
 
-def test_a_machine_that_another_operator_has_found_under_its_own_name_has_the_claim_alone() -> None:
-    """The one has late news of the nodes and names an heir; the other has late news of the pool."""
+def a_race() -> tuple[Cluster, Operator, Operator]:
+    """Return a cluster whose only node is handed over, and two operators."""
     drain = {"timeoutSeconds": 300, "volumeDetachTimeoutSeconds": 60}
     block = {"topologyKey": "", "method": "Replace", "maxFailedNodes": 5, "drain": drain, "actuator": ACTOR}
     cluster = Cluster(Random(1), 1, block, {"readySeconds": 30, "timeoutSeconds": 300})
     cluster.pods.clear()
     cluster.volumes.clear()
     fast, slow = Operator(cluster, "a"), Operator(cluster, "b")
+    fast.list_all()
+    slow.list_all()
     for _ in range(300):
         if state_of(cluster.nodes["w1"]) == "Upgrading":
-            break
+            fast.see()
+            slow.see()
+            return cluster, fast, slow
         fast.see()
-        if fast.survey is None:
-            fast.list_all()
         fast.act()
         fast.receive()
         cluster.pass_time(1)
-    slow.list_all()
+    raise AssertionError("never handed over")
+
+
+def join(cluster: Cluster, name: str) -> None:
+    cluster.join(name, 5000)
+    cluster.turn(name, created=cluster.now, ready_since=cluster.now)
+
+
+def slots_in(cluster: Cluster) -> list[str]:
+    return [each.node for each in cluster.pool.status.slots if each.is_held]
+
+
+def test_a_machine_that_another_operator_has_found_under_its_own_name_has_the_claim_alone() -> None:
+    """The one has late news of the nodes and names an heir; the other has late news of the pool."""
+    cluster, fast, slow = a_race()
     cluster.remove("w1")
-    cluster.join("w7", 5000)
-    cluster.turn("w7", created=cluster.now, ready_since=cluster.now)
+    join(cluster, "w7")
     slow.see()
     fast.see()
-    cluster.join("w1", 5000)
-    cluster.turn("w1", created=cluster.now, ready_since=cluster.now)
+    join(cluster, "w1")
     slow.act()
-    assert [each.node for each in cluster.pool.status.slots] == ["w7"]
+    assert slots_in(cluster) == ["w7"]
     fast.see_nodes()
     fast.act()
     assert state_of(cluster.nodes["w1"]) == "Rejoining"
-    slow.see()
-    slow.act()
-    slow.act()
-    slow.see()
-    slow.act()
+    for _ in range(4):
+        slow.see()
+        slow.act()
     assert state_of(cluster.nodes["w7"]) == "gone"
-    assert [each.node for each in cluster.pool.status.slots if each.is_held] == ["w1"]
+    assert slots_in(cluster) == ["w1"]
+
+
+@pytest.mark.parametrize("is_first", [False, True], ids=["the new one comes later", "it comes first"])
+def test_an_operator_that_still_sees_the_old_node_leaves_the_slot_of_the_new_one(*, is_first: bool) -> None:
+    cluster, fast, slow = a_race()
+    if is_first:
+        join(cluster, "w7")
+        slow.see()
+    cluster.remove("w1")
+    if not is_first:
+        join(cluster, "w7")
+    fast.see()
+    fast.act()
+    assert slots_in(cluster) == ["w7"]
+    slow.see_pool()
+    for _ in range(4):
+        slow.act()
+    assert slots_in(cluster) == ["w7"]
+
+
+def test_a_slot_that_someone_has_moved_comes_back_to_the_node_that_has_the_claim() -> None:
+    cluster, fast, _ = a_race()
+    join(cluster, "w7")
+    [slot] = cluster.pool.status.slots
+    moved = slot.model_copy(update={"node": "w7", "uid": cluster.nodes["w7"].uid})
+    status = cluster.pool.status.model_copy(update={"slots": (moved,)})
+    cluster.change_pool(status=status, written_status=status.to_object())
+    for _ in range(8):
+        fast.see()
+        fast.act()
+        cluster.pass_time(5)
+    assert slots_in(cluster) == ["w1"]
+    assert not cluster.nodes["w7"].unschedulable
 
 
 @pytest.mark.parametrize("method", ["InPlace", "Replace"])

@@ -24,6 +24,7 @@ from winpool.features.upgrade.claims import (
     text_of,
 )
 from winpool.features.upgrade.heirs import heirs_of, slot_of_gone, slot_of_left
+from winpool.features.upgrade.marks import desired_of
 from winpool.features.upgrade.plan import PlannedNode
 from winpool.features.upgrade.records import CAPPED, MOST_UNHEALTHY, NodeStep, RolloutResult, unhealthy
 from winpool.features.upgrade.states import (
@@ -92,7 +93,7 @@ class _Pass:
         """Say what becomes of a slot, and of its node."""
         node, copy = self._view.nodes.get(slot.node), read(slot.claim)
         if node is None:
-            self._follow_missing(slot)
+            self._follow_missing(slot, copy)
             return
         found = claim_of(node)
         if isinstance(found, Unreadable):
@@ -101,7 +102,7 @@ class _Pass:
             self._states.advance(node, found, slot)
         elif found is None and isinstance(copy, Claim) and is_handed_over(node, copy):
             self._inherit(node, copy, slot)
-        elif slot.state in BEFORE_HAND_OVER and self._now < later(slot.since, LATE_SECONDS):
+        elif slot.state in BEFORE_HAND_OVER and self._is_recent(slot):
             self._follow_without_slot(node)
             self._states.slots.setdefault(slot.node, slot)
         elif found is None and slot.state in BEFORE_HAND_OVER:
@@ -117,9 +118,13 @@ class _Pass:
             attempts = failed.attempts if failed else 0
             self._states.reserved(node, slot, self._states.new_claim(node, slot.since, attempts=attempts))
 
-    def _follow_missing(self, slot: Slot) -> None:
+    def _follow_missing(self, slot: Slot, copy: object) -> None:
         """Say what becomes of the slot of a node that is gone, or that is no node of the pool any more."""
         node, block = self._view.others.get(slot.uid), self._view.block
+        claim = copy if isinstance(copy, Claim) else None
+        holder = self._holder(claim) if claim else None
+        if claim and holder and holder.uid != claim.before.uid:
+            return  # another machine has the claim, and a slot by it
         if node is not None:
             kept = slot_of_left(slot, node, now=self._now)
         else:
@@ -130,8 +135,14 @@ class _Pass:
             self._states.slots[slot.node] = kept
         else:
             self._states.passed_over[slot.node] = kept
-        if node is None:
+        if node is None and holder is None:
             self._gone.append(kept)
+
+    def _holder(self, copy: Claim) -> Node | None:
+        """Return the node that has the claim of a copy: another machine rather than the first one."""
+        found = ((node, claim_of(node)) for node in self._view.nodes.values())
+        holders = [node for node, each in found if isinstance(each, Claim) and each.claim == copy.claim]
+        return min(holders, key=lambda node: node.uid == copy.before.uid, default=None)
 
     def _bequeath(self) -> None:
         """Move the slots of nodes that are gone to the machines that take their place.
@@ -140,7 +151,7 @@ class _Pass:
         """
         heirs = heirs_of(self._gone, self._view.nodes, taken=self._states.slots)
         for name, heir in heirs.items():
-            moved = {"node": heir.name, "uid": heir.uid}
+            moved = {"node": heir.name, "uid": heir.uid, "since": self._now}
             self._states.slots[heir.name] = self._states.slots.pop(name).model_copy(update=moved)
             self._states.passed_over.pop(heir.name, None)
 
@@ -148,11 +159,17 @@ class _Pass:
         """Continue the claim of a slot on a node that does not have it.
 
         Another operator may have found the machine back under its own name, with late news of the slot. Then
-        that one has the claim, and a slot by it.
+        that one has the claim, and a slot by it. With late news of nodes the first machine is still there.
         """
-        claims = (claim_of(each) for each in self._view.nodes.values())
-        if not any(isinstance(each, Claim) and each.claim == copy.claim for each in claims):
+        holder = self._holder(copy)
+        if holder is None:
             self._states.inherit(node, copy, slot)
+        elif holder.uid == copy.before.uid and self._is_recent(slot):
+            self._states.slots[node.name] = slot
+
+    def _is_recent(self, slot: Slot) -> bool:
+        """Whether news of nodes may be older than a slot."""
+        return self._now < later(slot.since, LATE_SECONDS)
 
     def _is_same(self, slot: Slot, node: Node) -> bool:
         return slot.uid == node.uid and slot.deadline is not None and slot.deadline > self._now
@@ -169,6 +186,9 @@ class _Pass:
                 self._states.stay(node, found)
             else:
                 self._states.let_go(node, found)
+        elif isinstance(found, Claim) and self._has_heir(node, found):
+            step = NodeStep(node, found, desired_of(found), found.state, "Another machine takes its place.")
+            self._states.steps[node.name] = step
         elif isinstance(found, Claim):
             slot = Slot(
                 node=node.name,
@@ -180,6 +200,13 @@ class _Pass:
                 claim=text_of(found) if found.state in HANDED_OVER else "",
             )
             self._states.advance(node, found, slot)
+
+    def _has_heir(self, node: Node, claim: Claim) -> bool:
+        """Whether another operator has moved the slot of a node: it is gone, and news of that are late."""
+        others = (each for each in self._view.standing if each.node != node.name and self._is_recent(each))
+        copies = (read(each.claim) for each in others)
+        is_moved = any(isinstance(each, Claim) and each.claim == claim.claim for each in copies)
+        return node.uid == claim.before.uid and is_moved
 
     def _give(self) -> str:
         """Give slots to nodes in the order of the plan; return why no more get one, empty where all have."""
