@@ -1,7 +1,8 @@
-"""Audits the public manifests of docs/audit-of-public-manifests.md: ``python tools/public_manifests.py``.
+"""Audits public manifests: ``python tools/public_manifests.py REPOSITORIES INTO HELM``.
 
-It needs Helm and a folder with a Git repository OWNER/NAME for each of the list. It writes each source,
-as rendered, and its findings into a folder, and prints the counts by rule.
+REPOSITORIES has a Git repository OWNER/NAME for each of docs/audit-of-public-manifests.md. HELM is the
+program that ``python -m testbed.helm`` builds. It writes each source,
+as rendered, and its findings into the folder INTO, and prints the counts by rule.
 """
 
 from __future__ import annotations
