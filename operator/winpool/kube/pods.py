@@ -625,7 +625,7 @@ def _eviction_facts(found: wire.PodObject) -> EvictionFacts:
         group=((group and group.pod_group_name) or "")[:_LONGEST_NAME],
         controller_uid=owner[:_LONGEST_NAME],
         sandboxed=_sandboxed(found.status),
-        resource_version=metadata.resource_version,
+        resource_version=metadata.resource_version[:_LONGEST_NAME],
         tolerates_cordon=tolerates(_tolerations(spec), key=UNSCHEDULABLE_TAINT, value="", effect=NO_SCHEDULE),
     )
 
