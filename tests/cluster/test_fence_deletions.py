@@ -53,7 +53,7 @@ OF_A_DAEMON_SET: Final = {
 }
 
 
-HOW: Final = {
+HOW: Final[dict[str, tuple[Object, str]]] = {
     "without its UID": ({"preconditions": {"uid": None}}, NAMES),
     "whatever has become of it": ({"preconditions": {"resourceVersion": None}}, NAMES),
     "without preconditions": ({"preconditions": None}, NAMES),

@@ -80,13 +80,14 @@ def on_node(world: World, node: str) -> dict[str, str]:
     }
 
 
-def reach_deadline(world: World, node: str) -> None:
+def reach_deadline(world: World, node: str) -> bool:
     """Let the deadline of the drain be over, which is ten minutes at least, as no one but an admin can."""
     [found] = [each for each in world.nodes().values() if each["metadata"]["name"] == node]
     claim = json.loads(found["metadata"]["annotations"][UPGRADE])
     assert claim["state"] == "Draining"
     claim["deadline"] = claim["drainUntil"] = at(world, seconds=-1)
     world.kubectl("annotate", "node", node, "--overwrite", f"{UPGRADE}={json.dumps(claim)}")
+    return True
 
 
 @pytest.mark.timeout(600)  # a guard
@@ -105,7 +106,7 @@ def test_a_pod_behind_a_closed_budget_is_deleted_after_the_deadline_and_no_other
         before = on_node(world, ground.first)
         [victim] = [each for each in before if each.startswith(name)]
         holds(lambda: on_node(world, ground.first) == before, seconds=WAITS_SECONDS + 3, every=1)
-        eventually(lambda: reach_deadline(world, ground.first) is None, what="the deadline", seconds=30)
+        eventually(lambda: reach_deadline(world, ground.first), what="the deadline", seconds=30)
         eventually(lambda: states(world)[ground.first] == "Upgrading", what="the hand-over", seconds=120)
         kept = {each: uid for each, uid in before.items() if each != victim}
         assert on_node(world, ground.first) == kept, "the agent stays"
