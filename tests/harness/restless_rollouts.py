@@ -20,13 +20,22 @@ from harness.evicting import a_pod
 from harness.rollout_world import CONDITIONS, goes, replace_pod, rolling_pool
 from harness.upgrade_feature import DAY, HOUR, settled_node
 from harness.writes import patched
-from winpool.api.keys import PREFIX, UPGRADE_DONE_ANNOTATION, UPGRADE_STATE_LABEL
+from winpool.api.keys import AKS_UPGRADE_STATUS_LABEL, PREFIX, UPGRADE_DONE_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.node_keys import BORROWED_ANNOTATIONS
 from winpool.api.spec import Mode
 from winpool.controllers.backoff import WriteBackoff
 from winpool.controllers.observe import Interruptions
 from winpool.decide import Decision, decide
-from winpool.features.upgrade.claims import ENDED_BADLY, HANDED_OVER, IN_WORK, Claim, Done, claim_of, read
+from winpool.features.upgrade.claims import (
+    BEFORE_HAND_OVER,
+    ENDED_BADLY,
+    HANDED_OVER,
+    IN_WORK,
+    Claim,
+    Done,
+    claim_of,
+    read,
+)
 from winpool.model.budgets import BudgetRoom
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch, NodeVersions, is_available, is_held
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods
@@ -48,6 +57,7 @@ WEB: Final = Controller("ReplicaSet", "shop/web", "uid-of-web", wanted=100, read
 BUDGET: Final = "shop/web"
 TOPOLOGY: Final = "topology.kubernetes.io/zone"
 REFUSED: Final = "2099"
+VETO: Final = {AKS_UPGRADE_STATUS_LABEL: "paused"}
 """A release that there is not, so that the spec is not accepted."""
 
 NEXT: Final[Mapping[str, frozenset[str]]] = {
@@ -313,6 +323,7 @@ class Operator:
         self.seen: Snapshot | None = None
         """What ``decision`` was made on."""
         self.asked = Counter[tuple[float, str]]()
+        self.taken: dict[str, tuple[float, str]] = {}
         self.interruptions = Interruptions(self.cluster.clock)
         self.stood: dict[str, datetime] = {}
         """When it last saw each pool paused, and each node held, by their UIDs."""
@@ -456,6 +467,8 @@ class Operator:
     def hear(self, eviction: Eviction, answer: Answer) -> None:
         """Learn the answer to an eviction."""
         before = self.answers[eviction.uid]
+        if answer is Answer.REFUSED and (took := self.taken.pop(eviction.uid, None)):
+            self.asked[took] -= 1  # what is refused takes nothing of a budget
         times = before.times + 1 if answer is Answer.REFUSED else 0
         self.answers[eviction.uid] = replace(before, answer=answer, at=self.cluster.clock.now, times=times)
 
@@ -578,6 +591,10 @@ class Promises:
             return
         if isinstance(new, Claim):
             self._first.setdefault(new.claim, after.name)
+        is_step = after_ in {*BEFORE_HAND_OVER, "Upgrading"}
+        assert not (is_step and VETO.items() <= before.labels.items()), (
+            f"{before_} to {after_} against a veto"
+        )
         assert after_ in follows or self._may_end(before_, after_, seen), f"{before_} to {after_}: {old}"
         if before_ == "Draining" and after_ == "Drained":
             self._drained(after)
@@ -723,5 +740,6 @@ class Promises:
             self.forced(operator, claim, pod, seen)
             return
         room = pods.budgets[eviction.uid][0]
-        operator.asked[pods.budgets_began, room.name] += 1
-        assert operator.asked[pods.budgets_began, room.name] <= room.allowed, "P5: past the budget"
+        took = operator.taken[eviction.uid] = (pods.budgets_began, room.name)
+        operator.asked[took] += 1
+        assert operator.asked[took] <= room.allowed, "P5: past the budget"

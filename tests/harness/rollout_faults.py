@@ -10,6 +10,7 @@ from typing import Any, Final
 from harness.builders import GUARD, RED, deleted, edited
 from harness.restless_rollouts import (
     REFUSED,
+    VETO,
     Cluster,
     KilledError,
     Operator,
@@ -20,6 +21,7 @@ from harness.restless_rollouts import (
 from harness.rollout_world import rolling_pool
 from harness.upgrade_feature import BEHIND, TARGET
 from winpool.api.keys import (
+    AKS_UPGRADE_STATUS_LABEL,
     HOLD_ANNOTATION,
     UPGRADE_ANNOTATION,
     UPGRADE_DONE_ANNOTATION,
@@ -222,6 +224,17 @@ class Play:
 
         self.with_a_node(change)
 
+    def veto(self) -> None:
+        """A workload does not want its node to be disrupted now, or does not mind any more."""
+
+        def change(name: str, node: Node) -> None:
+            labels = {**node.labels}
+            is_vetoed = labels.pop(AKS_UPGRADE_STATUS_LABEL, None) is not None
+            self.say(f"someone: veto of {name} {not is_vetoed}")
+            self.cluster.turn(name, labels=labels if is_vetoed else {**labels, **VETO})
+
+        self.with_a_node(change)
+
     def scribble(self) -> None:
         """A person writes what is no claim, or what asks for something."""
 
@@ -421,10 +434,13 @@ class Play:
             is_ours = isinstance(record, Record) and record.unschedulable
             if HOLD_ANNOTATION in node.annotations:
                 cluster.annotate(name, HOLD_ANNOTATION, None)
+            if AKS_UPGRADE_STATUS_LABEL in node.labels:
+                labels = {key: each for key, each in cluster.nodes[name].labels.items() if key not in VETO}
+                cluster.turn(name, labels=labels)
             if node.unschedulable and not is_ours:
                 cluster.turn(name, unschedulable=False)
             if not RED.items() <= node.labels.items():
-                cluster.turn(name, labels={**node.labels, **RED})
+                cluster.turn(name, labels={**cluster.nodes[name].labels, **RED})
             if node.ready != "True" and name not in cluster.machines:
                 cluster.machines[name] = (cluster.now + timedelta(seconds=60), revision_of(node))
             claim = claim_of(node)
@@ -540,6 +556,7 @@ EDITS: Final = (
 FAULTS: Final[tuple[Callable[[Play], None], ...]] = (
     Play.cordon,
     Play.hold,
+    Play.veto,
     Play.scribble,
     Play.relabel,
     Play.flap,

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from harness.builders import Nodes
+from harness.builders import Nodes, edited
 from harness.evicting import a_pod
+from harness.rollout_scenes import failed
 from harness.rollout_world import RolloutWorld, replace_pod, rolling_pool
 from winpool.model.pods import Pod
 
@@ -44,6 +45,19 @@ def test_a_node_is_validated_once_a_pod_has_a_sandbox_since_the_restart() -> Non
     world.write("w1", annotations={"winpool.dev/upgrade-retry": ""})
     world.upgrade_all()
     assert world.state("w1") == "UpToDate"
+
+
+@pytest.mark.slow
+def test_a_node_that_failed_is_taken_back_where_the_spec_asks_again_for_what_it_runs() -> None:
+    world = failed(maxFailedNodes=1)
+    spec = world.pool.spec
+    assert spec is not None
+    assert world.nodes["w1"].unschedulable
+    os = spec.os.model_copy(update={"target_revision": 4000})
+    world.edit(edited(world.pool, spec.model_copy(update={"os": os})))
+    world.pass_time(20 * MINUTE)
+    assert world.state("w1") == "UpToDate"
+    assert not world.nodes["w1"].unschedulable
 
 
 def with_sandbox(pod: Pod, since: datetime) -> Pod:
