@@ -63,6 +63,10 @@ def a_claim(cluster: Cluster) -> Claim:
     return found
 
 
+def slots_in(cluster: Cluster) -> list[str]:
+    return [each.node for each in cluster.pool.status.slots if each.is_held]
+
+
 def restart(cluster: Cluster, revision: int = 5000) -> None:
     cluster.turn("w1", boot_id="another", versions=kernel(revision))
 
@@ -81,6 +85,42 @@ def test_a_slot_is_not_dropped_by_an_operator_that_has_not_seen_the_claim() -> N
     slow.see_pool()
     slow.act()
     assert [(each.node, each.state) for each in cluster.pool.status.slots] == [("w1", "Claimed")]
+
+
+@pytest.mark.parametrize("state", ["Claimed", "Draining"])
+def test_late_news_of_a_node_that_is_gone_bring_no_slot_back_that_another_node_has(state: str) -> None:
+    cluster, slow = a_cluster(2)
+    run(cluster, slow, state)
+    cluster.pass_time(16)
+    slow.see()
+    cluster.remove("w1")
+    cluster.join("w1", 5000)
+    fast = Operator(cluster, "b")
+    fast.list_all()
+    for _ in range(3):
+        fast.see()
+        fast.act()
+    assert slots_in(cluster) == ["w2"]
+    slow.see_pool()
+    for _ in range(3):
+        slow.act()
+    assert slots_in(cluster) == ["w2"]
+
+
+def test_of_claims_whose_slots_were_lost_no_more_get_one_back_than_the_spec_permits() -> None:
+    cluster, operator = a_cluster(2, maxUnavailable=2)
+    run(cluster, operator, "Claimed", seconds=0)
+    assert state_of(cluster.nodes["w2"]) == "Claimed"
+    tighter = rolling_pool({**cluster.upgrade, "maxUnavailable": 1}, more={"validation": cluster.validation})
+    assert tighter.spec is not None
+    empty = cluster.pool.status.model_copy(update={"slots": ()})
+    pool = edited(cluster.pool, tighter.spec)
+    cluster.change_pool(
+        spec=pool.spec, generation=pool.generation, status=empty, written_status=empty.to_object()
+    )
+    passes(cluster, operator, 3)
+    assert slots_in(cluster) == ["w1"]
+    assert state_of(cluster.nodes["w2"]) == "gone"
 
 
 def test_a_node_is_not_cordoned_before_its_slot_has_the_claim() -> None:

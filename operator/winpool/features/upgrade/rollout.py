@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from winpool.api.keys import UPGRADE_ANNOTATION
 from winpool.api.status import MAX_SLOTS, Slot, SlotState
 from winpool.api.text import later
+from winpool.api.upgrade import UpgradeState
 from winpool.features.upgrade.claims import (
     BEFORE_HAND_OVER,
     ENDED_BADLY,
@@ -63,14 +64,15 @@ class _Pass:
             if name not in self._states.slots and name not in self._states.steps:
                 self._follow_without_slot(node)
         said = self._give()
+        slots = (*self._states.slots.values(), *self._states.passed_over.values())
         moments = [
             *(each.again_at for each in self._states.steps.values()),
-            *(each.deadline for each in (*self._states.slots.values(), *self._states.passed_over.values())),
-            *(later(each.since, LATE_SECONDS) for each in self._states.slots.values()),
+            *(each.deadline for each in slots),
+            *(later(each.since, LATE_SECONDS) for each in slots),
         ]
         return RolloutResult(
             steps=self._states.steps,
-            slots=(*self._states.slots.values(), *self._states.passed_over.values())[:MAX_SLOTS],
+            slots=slots[:MAX_SLOTS],
             looks=(
                 *self._states.looks,
                 *(each.look for each in self._states.steps.values() if each.look is not None),
@@ -84,7 +86,8 @@ class _Pass:
         node = self._view.nodes.get(slot.node)
         if slot.is_held or slot.deadline is None or slot.deadline <= self._now:
             return False
-        is_same = node is not None and node.uid == slot.uid
+        # Another operator may still see the node that had the slot.
+        is_same = node is not None and (node.uid == slot.uid or self._is_recent(slot))
         return node is None if slot.state == SlotState.LOST else is_same
 
     # What has a slot.
@@ -186,9 +189,11 @@ class _Pass:
                 self._states.stay(node, found)
             else:
                 self._states.let_go(node, found)
-        elif isinstance(found, Claim) and self._has_heir(node, found):
-            step = NodeStep(node, found, desired_of(found), found.state, "Another machine takes its place.")
-            self._states.steps[node.name] = step
+        elif isinstance(found, Claim) and found.state is UpgradeState.CLAIMED and not self._has_room(node):
+            self._states.let_go(node, found, "The slots of other nodes are all that there are.")
+        elif isinstance(found, Claim) and (self._has_heir(node, found) or self._has_left(node)):
+            said = "Its slot has ended, or another machine takes its place."
+            self._states.steps[node.name] = NodeStep(node, found, desired_of(found), found.state, said)
         elif isinstance(found, Claim):
             slot = Slot(
                 node=node.name,
@@ -200,6 +205,20 @@ class _Pass:
                 claim=text_of(found) if found.state in HANDED_OVER else "",
             )
             self._states.advance(node, found, slot)
+
+    def _taken(self) -> frozenset[str]:
+        """Return the names of the nodes that use up the budget: they have a slot, or are unavailable (P6)."""
+        unavailable = {name for name, node in self._view.nodes.items() if not is_available(node)}
+        return frozenset(self._states.slots.keys() | unavailable)
+
+    def _has_room(self, node: Node) -> bool:
+        """Whether a node without a cordon may have its slot back: another operator may have given it away."""
+        return len(self._taken() - {node.name}) < self._view.allowed
+
+    def _has_left(self, node: Node) -> bool:
+        """Whether another operator has ended the slot of a node: it is gone, and news of that are late."""
+        slot = self._states.passed_over.get(node.name)
+        return slot is not None and slot.uid == node.uid and self._is_recent(slot)
 
     def _has_heir(self, node: Node, claim: Claim) -> bool:
         """Whether another operator has moved the slot of a node: it is gone, and news of that are late."""
@@ -214,9 +233,7 @@ class _Pass:
         sick = unhealthy(self._states.steps)
         if len(sick) >= MOST_UNHEALTHY:
             return f"Nodes are not Ready after their upgrade: {', '.join(sick)}."
-        taken = self._states.slots.keys() | {
-            name for name, node in view.nodes.items() if not is_available(node)
-        }
+        taken = self._taken()
         said = ""
         for each in view.waiting:
             if each.node in self._states.slots or not self._may_be_next(each):

@@ -303,7 +303,12 @@ class States:
 
     def pass_over(self, slot: Slot, seconds: float = PASSED_OVER_SECONDS) -> None:
         """Remember that the node had its turn: others go first for a time."""
-        changes = {"state": SlotState.UNUSED, "claim": "", "deadline": self._in(seconds)}
+        changes = {
+            "state": SlotState.UNUSED,
+            "since": self._second,
+            "deadline": self._in(seconds),
+            "claim": "",
+        }
         self.passed_over[slot.node] = slot.model_copy(update=changes)
 
     def _claimed(self, node: Node, claim: Claim, slot: Slot) -> None:
