@@ -204,6 +204,7 @@ def test_twelve_nodes_are_upgraded_whatever_happens_to_some(world: World) -> Non
                 assert found.keys() >= set(names) - {story.names["surged"]}
                 assert story.names["surged"] not in found
                 assert set(found.values()) == {"UpToDate"}, (found, story.done)
+                assert "slots" not in world.status(pool)
                 return True
 
             eventually(done, what="all nodes up to date", seconds=700, every=1)

@@ -157,9 +157,16 @@ class Actuator:
         return self.method
 
     def _finish(self, node: Object, begun: _Begun, annotations: Mapping[str, str]) -> str:
-        """Acknowledge the claim, where the machine is back and looks as it did before."""
+        """Acknowledge the claim, where the machine is back and looks as it did before.
+
+        One that leaves once another has come is never back.
+        """
         name = node["metadata"]["name"]
-        if annotations.get(DONE_ANNOTATION) == begun.claim or _facts(node) != begun.facts:
+        if (
+            self.method == "surge"
+            or annotations.get(DONE_ANNOTATION) == begun.claim
+            or _facts(node) != begun.facts
+        ):
             return ""
         if not any(each.name == name and each.ready for each in self.fleet.status()):
             return ""
