@@ -427,7 +427,7 @@ def test_metrics_by_tls_changes_the_deployment_and_adds_the_right_to_review_toke
 def test_metrics_by_tls_have_settings_that_are_valid_and_files_of_the_secret(overlay: str) -> None:
     (deployment,) = (each for each in rendered(DEPLOY / "overlays" / overlay) if each["kind"] == "Deployment")
     (operator,) = containers_of(deployment)
-    values = {name.removeprefix("WINPOOL_").lower(): value for name, value in set_in(operator).items()}
+    values: Object = {key.removeprefix("WINPOOL_").lower(): each for key, each in set_in(operator).items()}
     settings = Settings(**values)
     assert (settings.metrics_auth, settings.port, settings.health_port) == ("token", 8080, 8081)
     (mount,) = (each for each in operator["volumeMounts"] if each["name"] == "metrics-tls")
