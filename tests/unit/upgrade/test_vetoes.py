@@ -143,6 +143,16 @@ def test_a_node_that_someone_uncordons_meanwhile_is_cordoned_again_when_it_ends(
     assert [node.unschedulable for node in cluster.nodes.values()] == [True]
 
 
+def test_a_permission_that_someone_writes_meanwhile_is_taken_back() -> None:
+    cluster, operator = a_cluster()
+    run(cluster, operator, "Draining")
+    veto(cluster, f"the label {AKS}=paused")
+    labels = {**cluster.nodes["w1"].labels, UPGRADE_STATE_LABEL: "Required"}
+    cluster.turn("w1", labels=labels)
+    passes(cluster, operator, 3)
+    assert cluster.nodes["w1"].labels[UPGRADE_STATE_LABEL] == "Draining"
+
+
 def test_after_the_hand_over_it_keeps_nothing() -> None:
     """The vendor may be the one that upgrades the machine."""
     cluster, operator = a_cluster()

@@ -68,8 +68,12 @@ def desired_of(claim: Claim) -> Desired:
 
 
 def left_alone(claim: Claim) -> Desired:
-    """Return that a node with ``claim`` stays as it is. The conditions report the state, which is no act."""
-    return Desired(unschedulable=KEEP, conditions=desired_of(claim).conditions, keeps_rest=True)
+    """Return that a node with ``claim`` stays as it is.
+
+    Label and conditions report the state, which is no act; a permission that someone writes there is none.
+    """
+    desired = desired_of(claim)
+    return Desired(labels=desired.labels, unschedulable=KEEP, conditions=desired.conditions, keeps_rest=True)
 
 
 def served(node: Node, claim: Claim) -> Mapping[str, None]:
