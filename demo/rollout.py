@@ -33,6 +33,9 @@ def upgrade_two_nodes(narrator: Narrator, testbed: Testbed) -> None:
     narrator.quiet(f"kubectl wait --for=condition=Ready --timeout=60s node/{first} node/{second}")
     narrator.run(f"kubectl apply -f - <<'EOF'\n{_workload(first)}EOF")
     narrator.run(f"kubectl rollout status deployment/{POOL} --timeout=60s")
+    # A budget that allows nothing yet keeps its node from being claimed.
+    allowed = "jsonpath={.status.disruptionsAllowed}=1"
+    narrator.quiet(f"kubectl wait --for='{allowed}' --timeout=60s pdb/{POOL}")
     narrator.run(f"kubectl apply -f - <<'EOF'\n{_pool()}EOF")
     narrator.say(
         "the budget lets one of its pods go. The new one finds no node, so that the other has to stay"
