@@ -386,6 +386,7 @@ def test_a_taint_that_the_api_server_would_not_take_leaves_the_node_as_last_seen
     assert getattr(read(told).taints[0], {"timeAdded": "time_added"}.get(part, part)) == "x" * 317
 
 
+@pytest.mark.slow
 def test_a_node_is_the_same_whatever_it_told_before() -> None:
     store, told = Store[Node](lambda _old, _new: None), a_node(version=7)
     for number, field in enumerate(FIELDS.values()):

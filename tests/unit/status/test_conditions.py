@@ -465,6 +465,7 @@ def test_a_rejected_spec_is_quoted_with_the_reason() -> None:
     assert "spec.os: must be given" in found["Accepted"].message
 
 
+@pytest.mark.slow
 def test_the_worlds_above_show_every_meaning_of_the_table() -> None:
     decisions = [*(decide(world()) for world in WORLDS.values()), *map(decided, UPGRADE_WORLDS)]
     seen = {(each.type, each.status, each.reason) for found in decisions for each in found.status.conditions}

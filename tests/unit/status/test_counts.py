@@ -121,6 +121,7 @@ def test_a_node_whose_taints_only_differ_is_not_up_to_date() -> None:
     assert decide(a_snapshot(pool, nodes)).status.up_to_date_nodes == 0
 
 
+@pytest.mark.slow
 @given(pools(), fleets())
 def test_counts_are_what_nodes_report_and_never_what_was_intended(pool: Pool, fleet: dict[str, Node]) -> None:
     """P9: a decision to write does not count as written."""

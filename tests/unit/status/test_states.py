@@ -63,6 +63,7 @@ SHOWN: Final = {
 RANKS: Final = {each.reason: rank for rank, each in enumerate(STATES)}
 
 
+@pytest.mark.slow
 @every(("state", "world"), [(state, world) for state, (world, _) in SHOWN.items()])
 def test_each_state_is_shown(state: str, world: str) -> None:
     ready = reported(WORLDS[world]())["Ready"]

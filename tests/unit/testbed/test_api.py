@@ -59,6 +59,7 @@ async def test_a_connection_that_broke_is_replaced(tmp_path: Path) -> None:
         assert server.users == ["alice", "alice"]
 
 
+@pytest.mark.slow
 async def test_threads_may_ask_at_the_same_time(tmp_path: Path) -> None:
     async with an_api(tmp_path) as (server, api):
         asked = [asyncio.to_thread(api.get, f"/{number}") for number in range(20)]

@@ -263,6 +263,7 @@ def deadline(world: RolloutWorld) -> datetime:
     return claim.drain_until
 
 
+@pytest.mark.slow
 def test_at_the_deadline_what_is_left_is_deleted_and_the_node_is_handed_over() -> None:
     world = drained_by_force()
     until(world, "w1", "DrainBlocked")
@@ -276,6 +277,7 @@ def test_at_the_deadline_what_is_left_is_deleted_and_the_node_is_handed_over() -
     assert world.evicted == [], "the budget is closed"
 
 
+@pytest.mark.slow
 def test_the_node_stays_blocked_until_what_was_deleted_is_gone() -> None:
     world = drained_by_force()
     world.hangs.update(each.uid for each in world.pods["w1"])
@@ -331,6 +333,7 @@ def test_force_begins_600_seconds_after_the_last_interruption() -> None:
     assert terms.begins_on("b") == terms.begins_on("c")
 
 
+@pytest.mark.slow
 def test_p8_force_never_fires_within_600_seconds_of_a_start() -> None:
     world = drained_by_force()
     world.force = replace(world.force, acts_since=deadline(world) - MINUTE)
@@ -341,6 +344,7 @@ def test_p8_force_never_fires_within_600_seconds_of_a_start() -> None:
     assert at >= deadline(world) - MINUTE + FORCE_WAITS_SECONDS * SECOND
 
 
+@pytest.mark.slow
 def test_force_never_fires_while_someone_holds_the_node_nor_within_600_seconds_after() -> None:
     world = drained_by_force()
     world.turn("w1", annotations={**world.nodes["w1"].annotations, HOLD_ANNOTATION: ""})
@@ -356,6 +360,7 @@ def test_force_never_fires_while_someone_holds_the_node_nor_within_600_seconds_a
     assert len(world.forced) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [Mode.PAUSED, Mode.DRY_RUN])
 def test_force_never_fires_in_a_mode_in_which_nothing_is_written(mode: Mode) -> None:
     world = blocked_but_not_forced()
@@ -375,6 +380,7 @@ def blocked_but_not_forced() -> RolloutWorld:
     return world
 
 
+@pytest.mark.slow
 def test_force_ends_with_its_maintenance_window() -> None:
     world = blocked_but_not_forced()
     windows = [{"schedule": "0 0 1 1 *", "durationSeconds": 900}]

@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import replace
 from typing import cast
 
+import pytest
+
 from harness.builders import NOON, Object, a_pool, with_status
 from harness.every import every
 from harness.loops import MemoryCluster, MemoryOperator
@@ -120,6 +122,7 @@ def test_what_a_pass_has_decided_counts_before_it_is_written_and_ends_with_its_p
     assert found.most_slots(blue) == 2, "another pool may have the name"
 
 
+@pytest.mark.slow
 def test_two_pools_share_it_whichever_pass_comes_first() -> None:
     spec: Object = {"os": BEHIND, "upgrade": {"maxUnavailable": 3}}
     most = 0

@@ -287,6 +287,7 @@ def test_only_as_many_pass_on_as_others_wait() -> None:
     assert permitted(world) == ["w3", "w4", "w5", "w6"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("happens", "next_ones"),
     [
