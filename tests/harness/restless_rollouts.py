@@ -33,6 +33,7 @@ from winpool.features.upgrade.claims import (
     IN_WORK,
     Claim,
     Done,
+    Unreadable,
     claim_of,
     read,
 )
@@ -586,8 +587,7 @@ class Promises:
         if isinstance(old, Claim) and isinstance(new, Claim) and old.state not in ENDED_BADLY:
             assert old.claim == new.claim, f"another claim in mid-work: {old} {new}"
         if before_ == GONE and isinstance(new, Claim) and new.state in {*HANDED_OVER, "Failed"}:
-            assert new.before.uid != after.uid, f"handed over out of nothing: {new}"
-            self._inherited(after, new, seen)
+            self._inherited(after, new, seen, is_overwritten=isinstance(old, Unreadable))
             return
         if isinstance(new, Claim):
             self._first.setdefault(new.claim, after.name)
@@ -613,8 +613,19 @@ class Promises:
         stays = before.labels.get(key) == after.labels.get(key)
         return is_refused and stays and not isinstance(claim_of(before), Claim)
 
-    def _inherited(self, node: Node, claim: Claim, seen: Snapshot) -> None:
-        """A machine has the slot of the one that it replaces, and no other takes the same place."""
+    def _inherited(self, node: Node, claim: Claim, seen: Snapshot, *, is_overwritten: bool) -> None:
+        """A machine has the slot of the one that it replaces, and no other takes the same place.
+
+        The same machine has its own back where the spec has no upgrade any more, and someone overwrote it.
+        """
+        if claim.before.uid == node.uid:
+            assert is_overwritten, f"handed over out of nothing: {claim}"
+            assert seen.pool.spec is not None
+            assert seen.pool.spec.upgrade is None, f"handed over out of garbage: {claim}"
+            assert any(
+                each.node == node.name and claim.claim in each.claim for each in seen.pool.status.slots
+            )
+            return
         self.inherited += 1
         slots = {each.node: each for each in seen.pool.status.slots if each.is_held}
         assert claim.claim in slots[node.name].claim, f"P6: {node.name} has no slot for {claim.claim}"

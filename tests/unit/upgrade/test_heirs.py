@@ -397,3 +397,20 @@ def test_a_machine_that_comes_after_the_upgrades_were_removed_from_the_spec_take
     world.pass_time(15 * MINUTE)
     assert not held(world)
     assert not world.nodes[name].unschedulable
+
+
+def test_a_claim_that_is_overwritten_after_the_upgrades_were_removed_ends_by_its_slot() -> None:
+    world = handed_over()
+    claim, spec = world.claim("w1"), world.pool.spec
+    assert claim is not None
+    assert spec is not None
+    world.edit(edited(world.pool, spec.model_copy(update={"upgrade": None})))
+    world.settle()
+    world.write("w1", annotations={UPGRADE_ANNOTATION: "garbage"})
+    world.settle()
+    assert world.claim("w1") == claim
+    assert world.nodes["w1"].unschedulable
+    world.actor()
+    world.pass_time(15 * MINUTE)
+    assert not held(world)
+    assert not world.nodes["w1"].unschedulable

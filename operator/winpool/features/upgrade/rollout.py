@@ -99,6 +99,8 @@ class _Pass:
             self._follow_missing(slot, copy)
             return
         found = claim_of(node)
+        if isinstance(found, Unreadable) and self._view.block is None:
+            found = None  # no one tries again: what was handed over ends by the copy in its slot
         if isinstance(found, Unreadable):
             self._states.quarantine(node, slot, found)
         elif isinstance(found, Claim) and found.state in IN_WORK:
