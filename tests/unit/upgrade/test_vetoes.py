@@ -61,6 +61,12 @@ def test_else_the_label_stays(state: str | None) -> None:
         assert wanted.labels.get(UPGRADE_STATE_LABEL) == state
 
 
+@every("state", ["Draining", "Quarantined"])
+def test_no_label_says_that_there_is_a_claim_where_there_is_none(state: str) -> None:
+    (said, *_) = VETOES
+    assert wishes(upgrade_snapshot(upgrade_pool(), [vetoed(said, state=state)])) == {"w1": "Gated"}
+
+
 @every(
     "labels",
     [{}, {AKS: ""}, {AKS: "Completed"}, {"windowsmachineconfig.openshift.io/version": "10.20"}],

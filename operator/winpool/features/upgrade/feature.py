@@ -27,7 +27,16 @@ from winpool.api.upgrade import Strategy, Trigger, Upgrade, UpgradeState
 from winpool.features.feature import AllowedActions
 from winpool.features.judge import unknown_release
 from winpool.features.upgrade.capacity import CapacityJudge
-from winpool.features.upgrade.claims import Claim, Done, Target, claim_of, has_claim, is_with_actor
+from winpool.features.upgrade.claims import (
+    ENDED_BADLY,
+    IN_WORK,
+    Claim,
+    Done,
+    Target,
+    claim_of,
+    has_claim,
+    is_with_actor,
+)
 from winpool.features.upgrade.due import DueJudge, Found
 from winpool.features.upgrade.findings import rollout_findings, surprise_findings, upgrade_findings
 from winpool.features.upgrade.gates.table import NODE_GATES, POOL_GATES
@@ -539,7 +548,9 @@ class _Pass:
         if step is not None and step.state is not None:
             return step.desired
         state = due.state if due else state_without_due(node, is_unknown=found.is_unknown)
-        is_kept = is_held(node, now=self._now) or bool(veto_of(node))
+        # Without a claim no label says that there is one: what is none is removed from a vetoed node, too.
+        is_claimed = node.labels.get(UPGRADE_STATE_LABEL) in IN_WORK | ENDED_BADLY
+        is_kept = is_held(node, now=self._now) or (bool(veto_of(node)) and not is_claimed)
         if is_kept or self.allowed is not AllowedActions.ACT:
             return only_withdrawn(node, state)
         desired = as_it_is(node.labels.get(UPGRADE_STATE_LABEL)) if state is None else _IN_STATE[state]
