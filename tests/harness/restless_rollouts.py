@@ -123,6 +123,8 @@ class Cluster:
     """Each volume with its node and its pod."""
     is_closed: bool = False
     """Whether the budget lets no pod go."""
+    writers: dict[str, Operator] = field(default_factory=dict)
+    """Who wrote the conditions of each node last, by its UID."""
     guard: GuardState = field(default_factory=lambda: GuardState(identity=GUARD))
     can_list: bool = True
     tolerant: bool = False
@@ -263,6 +265,7 @@ class Cluster:
         there = self.nodes.get(patch.node.name)
         if there is not None and there.uid == patch.node.uid:
             others = tuple(one for one in there.conditions if one.type not in CONDITIONS)
+            self.writers[there.uid] = operator
             self.turn(there.name, conditions=(*others, *patch.conditions))
             operator.nodes[there.name] = self.nodes[there.name]
 
@@ -362,7 +365,10 @@ class Operator:
             guard=self.guard,
             attempts=self.patience.attempts(self.nodes),
             upgrades=KnownUpgrades(control_plane_since=NOON - DAY),
-            written_conditions=dict(self.conditions),
+            # A process that has to leave the writes to another one ends, and remembers none.
+            written_conditions={
+                uid: each for uid, each in self.conditions.items() if self.cluster.writers.get(uid) is self
+            },
             evictions=KnownEvictions(
                 pods=dict(self.lists), answers=dict(self.answers), read_at=self.cluster.clock.now
             ),
