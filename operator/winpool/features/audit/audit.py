@@ -84,8 +84,8 @@ def _finding(rule: Rule, workload: Workload, place: Place, minor: Minor) -> Find
     else:
         if rule.without_os is not None:
             severity = rule.without_os
-        if rule.worse is not None and rule.worse[1](workload, place):
-            severity = rule.worse[0]
+        if rule.worse is not None and rule.worse.test(workload, place):
+            severity = rule.worse.severity
     says = f"{happens} {place.more}" if place.more else happens
     return Finding(rule=rule, field=place.path, severity=severity, outcome=outcome, says=says, fix=rule.fix)
 
@@ -131,9 +131,10 @@ def server(rule: Rule) -> str:
 
 
 def severities(rule: Rule) -> str:
-    """Return the severities that a finding of a rule can have."""
-    without = [rule.without_os or rule.severity, *([rule.worse[0]] if rule.worse else [])]
-    said = " or ".join(dict.fromkeys(map(str, without)))
-    if said == rule.severity or rule.without_os is None:
+    """Return the severities that a finding of a rule can have, and when."""
+    said = str(rule.without_os or rule.severity)
+    if rule.worse is not None:
+        said = f"{said}, {rule.worse.severity} {rule.worse.where}"
+    if rule.without_os is None or said == rule.severity:
         return said
     return f"{rule.severity} with spec.os.name: windows, otherwise {said}"

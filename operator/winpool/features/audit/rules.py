@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.features.audit import cluster_conditions, conditions
@@ -78,16 +78,24 @@ class Known(StrEnum):
     DOCUMENTATION = "documentation"
 
 
+class Worse(NamedTuple):
+    """The severity in places that pass a test, and which these are, in words."""
+
+    severity: Severity
+    test: Test
+    where: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A row. ``happens`` is what happens on a Windows node, ``fix`` what to do about it.
 
     ``outcomes`` are those of the API server with ``spec.os.name: windows``, each from its minor on; without
     any the field is accepted. ``without_os`` is the severity without ``spec.os.name``, where the API server
-    refuses nothing; None where that makes no difference. ``worse`` is the severity in places that pass a
-    test. ``find`` is the condition; without it each place where one of ``fields`` is set counts. ``since``
-    is the minor from which a rule holds. ``better_with`` is what makes the judgement more precise. ``kind``
-    is that of the objects which the rule is about, empty for pods.
+    refuses nothing; None where that makes no difference. ``worse`` is the severity in some places. ``find``
+    is the condition; without it each place where one of ``fields`` is set counts. ``since`` is the minor
+    from which a rule holds. ``better_with`` is what makes the judgement more precise. ``kind`` is that of
+    the objects which the rule is about, empty for pods.
     """
 
     code: str
@@ -100,7 +108,7 @@ class Rule:
     find: Find | None = None
     outcomes: tuple[tuple[Minor, Outcome], ...] = ()
     without_os: Severity | None = None
-    worse: tuple[Severity, Test] | None = None
+    worse: Worse | None = None
     since: Minor | None = None
     applies_to: tuple[PodOS, ...] = (PodOS.WINDOWS,)
     needs: Needs = Needs.MANIFEST
@@ -181,7 +189,7 @@ def _refused(
     happens: str,
     fix: str,
     without: Severity,
-    worse: tuple[Severity, Test] | None = None,
+    worse: Worse | None = None,
     find: Find | None = None,
     outcomes: tuple[tuple[Minor, Outcome], ...] = _BY_NAME,
     sources: tuple[str, ...] = (),
@@ -235,7 +243,11 @@ PLACEMENT: Final = (
         fix="Add nodeSelector: {kubernetes.io/os: linux} or {kubernetes.io/os: windows} to the pod "
         "template, or taint the Windows nodes.",
         severity=Severity.WARNING,
-        worse=(Severity.ERROR, cluster_conditions.tolerates_everything),
+        worse=Worse(
+            Severity.ERROR,
+            cluster_conditions.tolerates_everything,
+            "for a DaemonSet that tolerates every taint",
+        ),
         applies_to=(PodOS.UNKNOWN,),
         needs=Needs.NODES,
         sources=(_GUIDE,),
@@ -249,7 +261,11 @@ PLACEMENT: Final = (
         "node the kubelet refuses them (PodOSNotSupported).",
         fix="Add nodeSelector: {kubernetes.io/os: windows}.",
         severity=Severity.WARNING,
-        worse=(Severity.ERROR, cluster_conditions.lands_on_linux),
+        worse=Worse(
+            Severity.ERROR,
+            cluster_conditions.lands_on_linux,
+            "where a Linux node takes the pods, or that is not known",
+        ),
         better_with=Needs.NODES,
         sources=(f"{_KUBERNETES}/kubelet/lifecycle/predicate.go", _GUIDE),
         known=_SOURCE,
@@ -382,7 +398,7 @@ PLACEMENT: Final = (
         happens="No Windows node has the labels that the pods select: they stay Pending until one joins.",
         fix="Select labels that Windows nodes have, or add such nodes.",
         severity=Severity.WARNING,
-        worse=(Severity.ERROR, cluster_conditions.is_about_chosen_hosts),
+        worse=Worse(Severity.ERROR, cluster_conditions.is_about_chosen_hosts, "with --host-build or --pool"),
         needs=Needs.HOSTS,
         sources=(_GUIDE,),
         known=(Known.DOCUMENTATION,),
@@ -430,7 +446,7 @@ REFUSED: Final = (
         "the pod (SupplementalGroupsPolicyNotSupported).",
         fix="Remove it.",
         without=Severity.WARNING,
-        worse=(Severity.ERROR, value_is("Strict")),
+        worse=Worse(Severity.ERROR, value_is("Strict"), "for Strict"),
         outcomes=_gated(Minor(1, 31), Minor(1, 33)),
         sources=(f"{_KUBERNETES}/kubelet/lifecycle/predicate.go", _GATES),
     ),
@@ -538,7 +554,7 @@ REFUSED: Final = (
         happens="Windows has no privileged containers: the container gets no further rights.",
         fix="Remove it, also if it is false. Only HostProcess containers have rights on the node.",
         without=Severity.INFO,
-        worse=(Severity.WARNING, value_is(True)),
+        worse=Worse(Severity.WARNING, value_is(True), "for true"),
         sources=(_HOST_PROCESS,),
         known=(Known.LIVE, Known.DOCUMENTATION),
     ),
@@ -557,7 +573,7 @@ REFUSED: Final = (
         happens="Windows has no capabilities: nothing is added or dropped.",
         fix="Remove it, also if it only drops capabilities or is empty.",
         without=Severity.INFO,
-        worse=(Severity.WARNING, conditions.adds),
+        worse=Worse(Severity.WARNING, conditions.adds, "where any is added"),
         sources=(_INTRO,),
         known=(Known.LIVE, Known.DOCUMENTATION),
     ),
@@ -567,7 +583,7 @@ REFUSED: Final = (
         happens="The root filesystem of a Windows container is always writable.",
         fix="Remove it, also if it is false. Mount volumes with readOnly.",
         without=Severity.INFO,
-        worse=(Severity.WARNING, value_is(True)),
+        worse=Worse(Severity.WARNING, value_is(True), "for true"),
         sources=(_INTRO,),
         known=(Known.LIVE, Known.DOCUMENTATION),
     ),
@@ -632,7 +648,7 @@ DIFFERENT: Final = (
         "image that names no user passes, and runs as ContainerAdministrator.",
         fix="Set securityContext.windowsOptions.runAsUserName to ContainerUser.",
         severity=Severity.INFO,
-        worse=(Severity.ERROR, conditions.is_administrator),
+        worse=Worse(Severity.ERROR, conditions.is_administrator, "for ContainerAdministrator"),
         sources=(
             f"{_KUBERNETES}/kubelet/kuberuntime/security_context_windows.go",
             "https://github.com/kubernetes/kubernetes/issues/112469",
@@ -769,7 +785,7 @@ DIFFERENT: Final = (
         "Windows does not have.",
         fix="Remove it.",
         severity=Severity.WARNING,
-        worse=(Severity.ERROR, value_is("Bidirectional")),
+        worse=Worse(Severity.ERROR, value_is("Bidirectional"), "for Bidirectional"),
         sources=(f"{_KUBERNETES}/kubelet/kubelet_pods.go",),
         known=_LIVE_AND_SOURCE,
     ),
@@ -872,7 +888,7 @@ DIFFERENT: Final = (
         "with any other type nothing is there that the containers expect.",
         fix=r"Use a path or a named pipe (\\.\pipe\…) of Windows, or run these pods on Linux only.",
         severity=Severity.WARNING,
-        worse=(Severity.ERROR, conditions.must_exist),
+        worse=Worse(Severity.ERROR, conditions.must_exist, "for a type that has to exist"),
         sources=(f"{_KUBERNETES}/volume/hostpath/host_path.go", _INTRO),
         known=(Known.LIVE, Known.SOURCE, Known.DOCUMENTATION),
     ),
@@ -986,7 +1002,7 @@ DIFFERENT: Final = (
         happens="Windows starts a container only if the builds of its image and of the node fit.",
         fix="Use an image for the build of the nodes, or select nodes that run this one.",
         severity=Severity.WARNING,
-        worse=(Severity.ERROR, cluster_conditions.is_certain),
+        worse=Worse(Severity.ERROR, cluster_conditions.is_certain, "where the build is not only by the tag"),
         applies_to=(PodOS.WINDOWS, PodOS.UNKNOWN),
         needs=Needs.HOSTS,
         sources=(_COMPATIBILITY,),
