@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -303,10 +304,12 @@ def test_what_is_no_answer_ends_it_with_what_prometheus_says(answer: tuple[int, 
 
 
 def test_where_nothing_listens_it_says_so() -> None:
-    with serving(FakePrometheus()) as prometheus:
-        pass
-    with pytest.raises(NotAskedError, match=r"Prometheus cannot be asked at 127.0.0.1: Connection refused"):
-        samples(prometheus, 3600)
+    with socket.socket() as bound:  # so that no other test's server gets the port
+        bound.bind(("127.0.0.1", 0))
+        prometheus = FakePrometheus(url=f"http://127.0.0.1:{bound.getsockname()[1]}")
+        said = r"Prometheus cannot be asked at 127.0.0.1: Connection refused"
+        with pytest.raises(NotAskedError, match=said):
+            samples(prometheus, 3600)
 
 
 def test_a_token_is_sent_and_only_by_https_or_on_this_host(tmp_path: Path) -> None:
