@@ -691,8 +691,11 @@ class Promises:
                 if isinstance(old, Claim) and old.state in HANDED_OVER:
                     assert isinstance(new, Claim), f"{before.name} was handed over and given up: {old}"
                     assert new.state == "Soaking", f"{before.name} was handed over and uncordoned: {old}"
+        claim = claim_of(after)
+        if before.unschedulable and isinstance(claim, Claim) and claim.state == "Draining":
+            # One that has failed before is cordoned already when it is claimed again.
+            self._cordoned.setdefault((after.uid, claim.claim), self.cluster.now)
         if after.unschedulable and not before.unschedulable:
-            claim = claim_of(after)
             assert isinstance(claim, Claim), f"P3: {after.name} was cordoned without a claim"
             key = (after.uid, claim.claim)
             if key not in self._cordoned and claim.before.uid == after.uid:
