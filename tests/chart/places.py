@@ -79,13 +79,13 @@ WHERE: Final[Mapping[str, tuple[Any, str, Place, Any]]] = {
     "log.level": (
         "debug",
         "Deployment",
-        (*CONTAINER, "env", 4),
+        (*CONTAINER, "env", 5),
         {"name": "WINPOOL_LOG_LEVEL", "value": "debug"},
     ),
     "metrics.auth": (
         "token",
         "Deployment",
-        (*CONTAINER, "env", 4),
+        (*CONTAINER, "env", 5),
         {"name": "WINPOOL_METRICS_AUTH", "value": "token"},
     ),
     "metrics.tlsSecretName": (
@@ -112,7 +112,7 @@ WHERE: Final[Mapping[str, tuple[Any, str, Place, Any]]] = {
     "extraEnv": (
         [{"name": "HTTPS_PROXY", "value": "http://192.0.2.7:3128"}],
         "Deployment",
-        (*CONTAINER, "env", 4),
+        (*CONTAINER, "env", 5),
         {"name": "HTTPS_PROXY", "value": "http://192.0.2.7:3128"},
     ),
 }

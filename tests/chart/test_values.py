@@ -30,7 +30,7 @@ WITH_TEST_OF_ITS_OWN: Final = {
     *("crd.create", "networkPolicy.create", "resourceQuota.create"),
     *("monitoring.prometheusOperator", "monitoring.labels", "monitoring.endpoint"),
     *("memory.enabled", "memory.kubeletCAFile", "memory.kubeletInsecureTLS", "memory.dataSourcesSecretName"),
-    "rollout.enabled",
+    *("rollout.enabled", "rollout.force"),
 }
 
 
