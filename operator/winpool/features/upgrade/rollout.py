@@ -144,8 +144,12 @@ class _Pass:
             self._gone.append(kept)
 
     def _holder(self, copy: Claim) -> Node | None:
-        """Return the node that has the claim of a copy: another machine rather than the first one."""
-        found = ((node, claim_of(node)) for node in self._view.nodes.values())
+        """Return the node that has the claim of a copy: another machine rather than the first one.
+
+        It may have left the pool meanwhile.
+        """
+        nodes = (*self._view.nodes.values(), *self._view.others.values())
+        found = ((node, claim_of(node)) for node in nodes if UPGRADE_ANNOTATION in node.annotations)
         holders = [node for node, each in found if isinstance(each, Claim) and each.claim == copy.claim]
         return min(holders, key=lambda node: node.uid == copy.before.uid, default=None)
 
