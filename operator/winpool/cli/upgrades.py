@@ -21,7 +21,7 @@ from winpool.acceptance import allowed_actions, refusal_of
 from winpool.api.conditions import ConditionType
 from winpool.api.maintenance import Gate
 from winpool.api.spec import WindowsNodePoolSpec
-from winpool.api.status import MAX_SLOTS, SlotState
+from winpool.api.status import MAX_SLOTS
 from winpool.api.upgrade import Upgrade
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, complete
 from winpool.cli.manifests import without_nulls
@@ -282,7 +282,7 @@ def _most_slots(pool: Pool) -> int:
     found = _current(pool, ConditionType.UPGRADE_ALLOWED)
     if found is None or CAPPED not in found.message:
         return MAX_SLOTS
-    return sum(each.state != SlotState.UNUSED for each in pool.status.slots)
+    return sum(each.is_held for each in pool.status.slots)
 
 
 def planned_pool(manifest: Mapping[str, Any], pools: Iterable[Pool]) -> Pool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from winpool.api.crd import FieldPath
-from winpool.api.status import MAX_SLOTS, Slot, SlotState
+from winpool.api.status import MAX_SLOTS, Slot
 from winpool.controllers.evictions import Evictor
 from winpool.controllers.machines import ObservedMachines
 from winpool.controllers.memory import MemoryCollector
@@ -107,7 +107,7 @@ class NodesInWork:
 
 def in_work(slots: Iterable[Slot]) -> frozenset[str]:
     """Return the names of the nodes that have a slot."""
-    return frozenset([each.node for each in slots if each.state != SlotState.UNUSED])
+    return frozenset([each.node for each in slots if each.is_held])
 
 
 @dataclass(kw_only=True, slots=True)

@@ -101,7 +101,8 @@ def counted(*pools: Pool, limit: int | None) -> tuple[NodesInWork, _Some]:
 
 
 def test_what_others_have_is_left_to_no_pool() -> None:
-    red = a_pool_with("red", a_slot("r1"), a_slot("r2", SlotState.BEGUN), a_slot("r3", SlotState.UNUSED))
+    ended = (a_slot("r3", SlotState.UNUSED), a_slot("r4", SlotState.LOST))
+    red = a_pool_with("red", a_slot("r1"), a_slot("r2", SlotState.BEGUN), *ended)
     blue, green = a_pool_with("blue", a_slot("b1")), a_pool_with("green")
     found, _ = counted(red, blue, green, limit=4)
     assert [found.most_slots(each) for each in (red, blue, green)] == [3, 2, 1]

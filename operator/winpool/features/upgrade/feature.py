@@ -396,7 +396,7 @@ class _Pass:
     def _is_capped(self, slots: Iterable[Slot], waiting: Iterable[PlannedNode]) -> bool:
         """Whether nodes wait for a slot, and the operator's settings permit no more over all pools."""
         most = self.snapshot.most_slots
-        held = {each.node for each in slots if each.state != SlotState.UNUSED}
+        held = {each.node for each in slots if each.is_held}
         return most < MAX_SLOTS and len(held) >= most and any(each.node not in held for each in waiting)
 
     @cached_property

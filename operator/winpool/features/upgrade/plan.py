@@ -19,7 +19,6 @@ from typing import Final
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.spec import WindowsNodePoolSpec
-from winpool.api.status import SlotState
 from winpool.api.text import LAST
 from winpool.api.upgrade import Canary, Method, Upgrade
 from winpool.features.upgrade.claims import Claim, claim_of
@@ -280,7 +279,7 @@ def upgrade_plan(
     size = max(allowed - unavailable, LEAST_BATCH) if allowed else 0
     begun = Begun(
         up_to_date=overview.up_to_date,
-        slots={each.node for each in overview.slots if each.state != SlotState.UNUSED},
+        slots={each.node for each in overview.slots if each.is_held},
         by_age=overview.has_begun,
         operator_node=operator_node,
     )
