@@ -12,7 +12,7 @@ import pytest
 
 from cluster.pods import NAMESPACE
 from cluster.test_upgrade_slots import most_unavailable
-from cluster.upgrade_ground import QUICK, STATE_LABEL, Ground, at, ground_in, upgrade
+from cluster.upgrade_ground import QUICK, STATE_LABEL, WAY, Ground, at, ground_in, upgrade
 from cluster.upgrade_told import states, told_states
 from harness.documents import ROOT
 from harness.nodes import labels_of
@@ -34,17 +34,6 @@ QUICKLY: Final[Object] = {
     "rejoinTimeoutSeconds": 120,
     "settleTimeoutSeconds": 120,
 }
-WAY: Final = [
-    "Gated",
-    "Claimed",
-    "Draining",
-    "Drained",
-    "Upgrading",
-    "Rejoining",
-    "Validating",
-    "Soaking",
-    "UpToDate",
-]
 
 
 RIGHTS: Final = str(ROOT / "deploy" / "components" / "rollout" / "rollout-rights.yaml")

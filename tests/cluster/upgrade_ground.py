@@ -23,6 +23,18 @@ from testbed.winsim.entries import Outage
 Object = dict[str, Any]
 
 STATE_LABEL: Final = "winpool.dev/upgrade-state"
+WAY: Final = [
+    "Gated",
+    "Claimed",
+    "Draining",
+    "Drained",
+    "Upgrading",
+    "Rejoining",
+    "Validating",
+    "Soaking",
+    "UpToDate",
+]
+"""What the label says of a node that the operator upgrades, one after the other."""
 HOLD: Final = "winpool.dev/hold"
 REQUESTED: Final = "winpool.dev/upgrade-requested"
 SCENE: Final = "example.com/scene"

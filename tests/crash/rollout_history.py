@@ -6,22 +6,11 @@ import json
 from collections import defaultdict
 from typing import Any, Final
 
-from cluster.upgrade_ground import STATE_LABEL
+from cluster.upgrade_ground import STATE_LABEL, WAY
 from harness.nodes import annotations_of, labels_of
 
 Object = dict[str, Any]
 
-WAY: Final = [
-    "Gated",
-    "Claimed",
-    "Draining",
-    "Drained",
-    "Upgrading",
-    "Rejoining",
-    "Validating",
-    "Soaking",
-    "UpToDate",
-]
 ONCE: Final = ("drainUntil", "cordonedAt", "drainedAt", "restartedAt", "before", "limits", "baseline")
 """What a claim notes once, and keeps."""
 

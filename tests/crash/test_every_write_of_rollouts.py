@@ -11,7 +11,7 @@ from typing import Final, get_args
 
 import pytest
 
-from crash.rollout_history import WAY
+from cluster.upgrade_ground import WAY
 from crash.rollout_kinds import (
     EVENT,
     EVICTION,

@@ -295,33 +295,21 @@ class RolloutFacts:
 
     def __post_init__(self) -> None:
         """Begin with nothing read."""
-        pools, on_read, clock = self.pools, self.on_read, self.clock
-        self._workloads = OnDemand(
-            what="workloads",
-            list_all=self.list_workloads,
-            seconds=LIST_SECONDS,
-            pools=pools,
-            on_read=on_read,
-            clock=clock,
-        )
-        self._attachments = OnDemand(
-            what="volumeattachments",
-            list_all=self.list_attachments,
-            seconds=ATTACHMENTS_SECONDS,
-            pools=pools,
-            on_read=on_read,
-            clock=clock,
-        )
-        self._deletions = OnDemand(
-            what="the right to delete pods",
-            list_all=self._reviewed,
-            seconds=REVIEW_SECONDS,
-            pools=pools,
-            on_read=on_read,
-            clock=clock,
-        )
+        self._workloads = self._on_demand("workloads", self.list_workloads, LIST_SECONDS)
+        self._attachments = self._on_demand("volumeattachments", self.list_attachments, ATTACHMENTS_SECONDS)
+        self._deletions = self._on_demand("the right to delete pods", self._reviewed, REVIEW_SECONDS)
         self._budgets = WatchedBudgets(
-            open_watch=self.open_watch, pools=pools, on_read=self.on_budgets, clock=clock
+            open_watch=self.open_watch, pools=self.pools, on_read=self.on_budgets, clock=self.clock
+        )
+
+    def _on_demand(self, what: str, list_all: ListAll[T], seconds: float) -> OnDemand[T]:
+        return OnDemand(
+            what=what,
+            list_all=list_all,
+            seconds=seconds,
+            pools=self.pools,
+            on_read=self.on_read,
+            clock=self.clock,
         )
 
     def want(self, pool: Pool, *, workloads: bool, attachments: bool, budgets: bool) -> None:

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from harness.builders import Nodes, edited
+from harness.builders import edited
 from harness.evicting import a_pod
-from harness.rollout_scenes import failed
+from harness.rollout_scenes import a_rollout, failed
 from harness.rollout_world import RolloutWorld, replace_pod, rolling_pool
 from winpool.model.pods import Pod
 
@@ -17,12 +17,8 @@ MINUTE = timedelta(minutes=1)
 
 
 def a_world(number: int = 3, **upgrade: object) -> RolloutWorld:
-    world = RolloutWorld(rolling_pool(upgrade), Nodes())
-    for place in range(1, number + 1):
-        world.join(f"w{place}", boot_id="1")
-        world.place(f"w{place}", f"web-{place}")
-    world.list_pods()
-    world.pass_time(20 * MINUTE)
+    world = a_rollout(number, **upgrade)
+    world.pass_time(6 * MINUTE)
     return world
 
 
