@@ -34,7 +34,7 @@ from unit.upgrade.test_drain import (
     whys,
 )
 from winpool.api.drain import Drain
-from winpool.api.keys import HOLD_ANNOTATION, NAMESPACE, UPGRADE_ANNOTATION
+from winpool.api.keys import AKS_UPGRADE_STATUS_LABEL, HOLD_ANNOTATION, NAMESPACE, UPGRADE_ANNOTATION
 from winpool.api.spec import Mode
 from winpool.api.upgrade import UpgradeState
 from winpool.controllers.executor import forced_pods
@@ -236,6 +236,10 @@ def test_a_deletion_is_not_sent_that_is_not_right_any_more() -> None:
     assert said == "the drain of the node is not past its deadline any more"
     held = drained("DrainBlocked", **{HOLD_ANNOTATION: ""})
     assert objection(a_deletion(), node=held, now=NOON) == "someone holds the node"
+    vetoed = drained("DrainBlocked")
+    vetoed = replace(vetoed, labels={**vetoed.labels, AKS_UPGRADE_STATUS_LABEL: "paused"})
+    said = objection(a_deletion(), node=vetoed, now=NOON)
+    assert said == f"the node has the label {AKS_UPGRADE_STATUS_LABEL}=paused"
     assert objection(a_deletion(), node=None, now=NOON) == "the node is gone"
 
 

@@ -52,6 +52,7 @@ from winpool.features.upgrade.blockers import (
     warnings_of,
 )
 from winpool.features.upgrade.claims import Claim, claim_of
+from winpool.features.upgrade.gates.world import veto_of
 from winpool.model.budgets import BudgetRoom
 from winpool.model.node import Deletion, Eviction, Node, is_held
 from winpool.model.node_pods import Answer, Answered, NodePods
@@ -235,6 +236,8 @@ def objection(eviction: Eviction, *, node: Node | None, now: datetime) -> str:
         return "the node is not drained any more"
     if is_held(node, now=now):
         return "someone holds the node"
+    if veto := veto_of(node):
+        return f"the node has {veto}"
     if eviction.deletion is not None and found.state is not UpgradeState.DRAIN_BLOCKED:
         return "the drain of the node is not past its deadline any more"
     return ""
