@@ -9,7 +9,7 @@ import pytest
 
 from harness.builders import edited
 from harness.evicting import a_pod
-from harness.rollout_scenes import a_rollout, failed
+from harness.rollout_scenes import a_rollout, failed, until
 from harness.rollout_world import RolloutWorld, replace_pod, rolling_pool
 from winpool.model.pods import Pod
 
@@ -54,6 +54,27 @@ def test_a_node_that_failed_is_taken_back_where_the_spec_asks_again_for_what_it_
     world.pass_time(20 * MINUTE)
     assert world.state("w1") == "UpToDate"
     assert not world.nodes["w1"].unschedulable
+
+
+@pytest.mark.slow
+def test_nodes_that_failed_are_tried_again_one_after_the_other() -> None:
+    """Each of them is unavailable, and the spec permits one at a time by now."""
+    world = failed(maxUnavailable=2, maxFailedNodes=5)
+    until(world, "w2", "Failed")
+    spec = world.pool.spec
+    assert spec is not None
+    assert spec.upgrade is not None
+    upgrade = spec.upgrade.model_copy(update={"max_unavailable": 1})
+    world.edit(edited(world.pool, spec.model_copy(update={"upgrade": upgrade})))
+    for name in ("w1", "w2"):
+        world.write(name, annotations={"winpool.dev/upgrade-retry": ""})
+    claimed = []
+    for _ in range(60):
+        claimed.append({name for name in ("w1", "w2") if world.state(name) not in ("Failed", "Gated")})
+        world.upgrade_all(rounds=1)
+    assert {"w1"} in claimed
+    assert {"w1", "w2"} in claimed, "the second waits for ever"
+    assert world.state("w1") == world.state("w2") == "UpToDate"
 
 
 def with_sandbox(pod: Pod, since: datetime) -> Pod:

@@ -212,14 +212,9 @@ class _Pass:
             )
             self._states.advance(node, found, slot)
 
-    def _taken(self) -> frozenset[str]:
-        """Return the names of the nodes that use up the budget: they have a slot, or are unavailable (P6)."""
-        unavailable = {name for name, node in self._view.nodes.items() if not is_available(node)}
-        return frozenset(self._states.slots.keys() | unavailable)
-
     def _has_room(self, node: Node) -> bool:
-        """Whether a node without a cordon may have its slot back: another operator may have given it away."""
-        return len(self._taken() - {node.name}) < self._view.allowed
+        """Whether the budget leaves a node a slot, beside those that others have by now."""
+        return self._states.has_room(node, self._states.slots.keys())
 
     def _has_left(self, node: Node) -> bool:
         """Whether another operator has ended the slot of a node: it is gone, and news of that are late."""
@@ -239,13 +234,12 @@ class _Pass:
         sick = unhealthy(self._states.steps)
         if len(sick) >= MOST_UNHEALTHY:
             return f"Nodes are not Ready after their upgrade: {', '.join(sick)}."
-        taken = self._taken()
         said = ""
         for each in view.waiting:
             if each.node in self._states.slots or not self._may_be_next(each):
                 continue
-            if len(taken - {each.node}) >= view.allowed or len(self._states.slots) >= MAX_SLOTS:
-                # One that has failed is unavailable itself, so that its turn may come before others'.
+            if not self._has_room(view.nodes[each.node]) or len(self._states.slots) >= MAX_SLOTS:
+                # One that has failed is cordoned itself, so that its turn may come before others'.
                 said = said or "spec.upgrade.maxUnavailable permits no more at a time."
                 continue
             if any(group != (each.turn, each.zone) for group in self._groups()):
@@ -260,7 +254,6 @@ class _Pass:
                 deadline=later(self._now.replace(microsecond=0), RESERVED_SECONDS),
                 boot_id=view.nodes[each.node].boot_id,
             )
-            taken = taken | {each.node}
         return said
 
     def _may_be_next(self, each: PlannedNode) -> bool:

@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -316,9 +317,10 @@ class States:
         name = node.name
         # One that drops a slot has not seen the claim. Both write the status, and one of them comes too late.
         is_secured = any(each.node == name and each.state == claim.state for each in self._view.standing)
+        held = {each.node for each in self._view.standing if each.is_held}
         if node.unschedulable and not claim.attempts:
             self._give_up(node, claim, slot, "Someone cordoned the node.")
-        elif is_secured and name in self._view.open_nodes and self._is_within_budget(name):
+        elif is_secured and name in self._view.open_nodes and self.has_room(node, held):
             self._cordon(node, claim)
         else:
             self._put(node, claim, said="The operator waits until the gates of node and pool are open.")
@@ -344,12 +346,18 @@ class States:
                 baseline=encode_baseline(baseline_of(pods.pods, workloads)),
             )
 
-    def _is_within_budget(self, name: str) -> bool:
-        """Whether fewer of the other nodes are unavailable, or have a slot, than may be (P6)."""
-        view = self._view
-        slots = {each.node for each in view.standing if each.is_held}
-        unavailable = {each for each, node in view.nodes.items() if not is_available(node)}
-        return len((slots | unavailable) - {name}) < view.allowed
+    def has_room(self, node: Node, slots: Collection[str]) -> bool:
+        """Whether fewer of the other nodes are unavailable, or have one of ``slots``, than may be (P6).
+
+        A node that has failed is cordoned already: it takes no place but a slot. Otherwise two of them would
+        wait for each other.
+        """
+        used = {*slots} if node.unschedulable else {*slots, *self._unavailable}
+        return len(used - {node.name}) < self._view.allowed
+
+    @cached_property
+    def _unavailable(self) -> frozenset[str]:
+        return frozenset(name for name, node in self._view.nodes.items() if not is_available(node))
 
     def _draining(self, node: Node, claim: Claim, slot: Slot) -> None:
         """Evict what has to go, until a list that began after the cordon has nothing left."""
