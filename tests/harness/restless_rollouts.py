@@ -17,7 +17,7 @@ from typing import Any, Final
 from harness.builders import GUARD, NOON, RED, Nodes, a_snapshot, a_survey, with_status
 from harness.clock import Seconds
 from harness.evicting import a_pod
-from harness.rollout_world import CONDITIONS, goes, replace_pod, rolling_pool
+from harness.rollout_world import CONDITIONS, THEIRS, goes, replace_pod, rolling_pool
 from harness.upgrade_feature import DAY, HOUR, settled_node
 from harness.writes import patched
 from winpool.api.keys import AKS_UPGRADE_STATUS_LABEL, PREFIX, UPGRADE_DONE_ANNOTATION, UPGRADE_STATE_LABEL
@@ -260,14 +260,21 @@ class Cluster:
         self.promises.written(operator, there, after, seen)
         return True
 
-    def apply(self, operator: Operator, patch: ConditionsPatch) -> None:
-        """Write the conditions of a node."""
+    def apply(self, operator: Operator, patch: ConditionsPatch) -> bool:
+        """Write the conditions of a node, if it is as it was read, and none of them is someone else's."""
         there = self.nodes.get(patch.node.name)
-        if there is not None and there.uid == patch.node.uid:
-            others = tuple(one for one in there.conditions if one.type not in CONDITIONS)
-            self.writers[there.uid] = operator
-            self.turn(there.name, conditions=(*others, *patch.conditions))
-            operator.nodes[there.name] = self.nodes[there.name]
+        if there is None or (there.uid, there.resource_version) != (
+            patch.node.uid,
+            patch.node.resource_version,
+        ):
+            return False
+        others = tuple(one for one in there.conditions if one.type not in CONDITIONS or one.reason == THEIRS)
+        if {each.type for each in others} & {each.type for each in patch.conditions}:
+            return False
+        self.writers[there.uid] = operator
+        self.turn(there.name, conditions=(*others, *patch.conditions))
+        operator.nodes[there.name] = self.nodes[there.name]
+        return True
 
     def put_pool(self, operator: Operator, **changes: Any) -> bool:
         """Write the pool, if it is as it was read."""
@@ -323,6 +330,8 @@ class Operator:
         self.answers: dict[str, Answered] = {}
         self.rollout = KnownRollout()
         self.conditions: dict[str, tuple[Any, ...]] = {}
+        self.refused: dict[str, tuple[Any, ...]] = {}
+        """By the UID of its node: conditions that could not be written."""
         self.decision: Decision | None = None
         self.seen: Snapshot | None = None
         """What ``decision`` was made on."""
@@ -404,7 +413,13 @@ class Operator:
 
     def _write(self, decision: Decision, snapshot: Snapshot) -> None:
         writes, has_written = decision.writes, False
-        is_due = bool(writes.patches or writes.conditions)
+        # What was refused is tried again after a pause.
+        conditions = [
+            each
+            for each in writes.conditions
+            if self.refused.get(each.node.uid) != each.conditions or self.chance.random() < 0.2
+        ]
+        is_due = bool(writes.patches or conditions)
         if is_due and self.has_written and not writes.takes_permissions:
             self._report(decision)
         for each in writes.patches:
@@ -417,13 +432,15 @@ class Operator:
             elif self.chance.random() < 0.5:
                 self.see_nodes()
         patched_uids = {each.node.uid for each in writes.patches}
-        for applied in writes.conditions:
+        for applied in conditions:
             if applied.node.uid not in patched_uids:
                 self._live()
-                self.cluster.apply(self, applied)
-                self.conditions[applied.node.uid] = applied.conditions
-                self.cluster.promises.writes += 1
-                has_written = True
+                self.refused[applied.node.uid] = applied.conditions
+                if self.cluster.apply(self, applied):
+                    del self.refused[applied.node.uid]
+                    self.conditions[applied.node.uid] = applied.conditions
+                    self.cluster.promises.writes += 1
+                    has_written = True
         for eviction in writes.evictions:
             self._evict(eviction, snapshot)
         if not has_written and not is_due:
@@ -434,6 +451,10 @@ class Operator:
     def chance(self) -> Random:
         """The chance of this world."""
         return self.cluster.chance
+
+    def remembers(self, node: Node) -> bool:
+        """Whether it knows by itself which conditions of a node are ours."""
+        return node.uid in self.conditions and self.cluster.writers.get(node.uid) is self
 
     def _live(self) -> None:
         if self.dies_after is not None:

@@ -18,7 +18,7 @@ from harness.restless_rollouts import (
     revision_of,
     state_of,
 )
-from harness.rollout_world import rolling_pool
+from harness.rollout_world import THEIRS, rolling_pool
 from harness.upgrade_feature import BEHIND, TARGET
 from winpool.api.keys import (
     AKS_UPGRADE_STATUS_LABEL,
@@ -30,7 +30,7 @@ from winpool.api.keys import (
     UPGRADE_STATE_LABEL,
 )
 from winpool.features.upgrade.claims import ENDED_BADLY, Claim, claim_of
-from winpool.model.node import Node, is_available
+from winpool.model.node import Node, NodeCondition, is_available
 from winpool.model.pool import GuardState
 from winpool.ownership.record import Record, record_of
 
@@ -232,6 +232,18 @@ class Play:
             is_vetoed = labels.pop(AKS_UPGRADE_STATUS_LABEL, None) is not None
             self.say(f"someone: veto of {name} {not is_vetoed}")
             self.cluster.turn(name, labels=labels if is_vetoed else {**labels, **VETO})
+
+        self.with_a_node(change)
+
+    def drain_themselves(self) -> None:
+        """Someone else says by a condition of ours that they drain a node, or no longer."""
+
+        def change(name: str, node: Node) -> None:
+            rest = tuple(each for each in node.conditions if each.type != "DrainInProgress")
+            if len(rest) == len(node.conditions):
+                self.say(f"someone else drains {name}")
+                rest = (*rest, NodeCondition("DrainInProgress", "True", THEIRS))
+            self.cluster.turn(name, conditions=rest)
 
         self.with_a_node(change)
 
@@ -515,15 +527,17 @@ class Play:
         nodes = cluster.nodes.values()
         if any(each.unschedulable for each in nodes):
             return False
+        # Without a guard, a record gives no right to conditions and to what was borrowed (docs/guard.md).
+        marked = [each for each in nodes if self.was_guarded or self.operators[0].remembers(each)]
+        has_conditions = any(one.reason != THEIRS for each in marked for one in each.conditions)
         if cluster.pool.deleting:
-            # Without a guard, a record gives no right to conditions and to what was borrowed (docs/guard.md).
-            if self.was_guarded and any(each.conditions or BORROWED in each.annotations for each in nodes):
+            if has_conditions or (self.was_guarded and any(BORROWED in each.annotations for each in nodes)):
                 return False
             return not cluster.pool.finalizers and not any(
                 "winpool.dev/pool" in each.labels for each in nodes
             )
         slots = [each for each in cluster.pool.status.slots if each.is_held]
-        if any(each.conditions for each in nodes):
+        if has_conditions:
             return False
         return not slots and all(each.labels.get(UPGRADE_STATE_LABEL) == "UpToDate" for each in nodes)
 
@@ -562,6 +576,7 @@ FAULTS: Final[tuple[Callable[[Play], None], ...]] = (
     Play.cordon,
     Play.hold,
     Play.veto,
+    Play.drain_themselves,
     Play.scribble,
     Play.relabel,
     Play.flap,

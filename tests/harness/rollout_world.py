@@ -35,6 +35,8 @@ def rolling_pool(upgrade: Mapping[str, Any] | None = None, **more: Any) -> Pool:
     return upgrade_pool({"strategy": "RollingUpdate", **(upgrade or {})}, **more)
 
 
+THEIRS: Final = "Theirs"
+"""The reason of a condition that someone else has written."""
 CLOSED: Final = BudgetRoom("shop/web", health=BudgetHealth(1, 1, 2, is_current=True))
 """The budget of the pods that are blocked."""
 
@@ -154,7 +156,9 @@ class RolloutWorld(UpgradeWorld):
         for each in decision.writes.conditions:
             if each.node.uid not in written and each.node.name in self.nodes:
                 node = self.nodes[each.node.name]
-                others = tuple(one for one in node.conditions if one.type not in CONDITIONS)
+                others = tuple(
+                    one for one in node.conditions if one.type not in CONDITIONS or one.reason == THEIRS
+                )
                 self._put(replace(node, conditions=(*others, *each.conditions)))
         for eviction in decision.writes.evictions:
             self._evict(eviction)

@@ -61,7 +61,7 @@ from winpool.ownership.desired import (
 )
 from winpool.ownership.members import Claim, Member, Members
 from winpool.ownership.record import Owned, Record, TaintIdentity, Unreadable, record_of
-from winpool.ownership.trust import RecordTrust, names, standing
+from winpool.ownership.trust import RecordTrust, conditions_left, names, own_conditions, standing
 
 K = TypeVar("K")
 
@@ -626,20 +626,16 @@ def _with_conditions(
     """Return the difference; with the conditions to write now, where the record names them, or after that."""
     diff, record, wanted = comparer.conform(member), member.record, comparer.desired.conditions
     if _are_named(member, wanted, pool_uid=context.pool_uid):
-        conditions = _conditions_due(member, wanted, ours=_ours(record, context.rights, written))
+        conditions = _conditions_due(member, wanted, ours=own_conditions(record, context.rights, written))
         return msgspec.structs.replace(diff, conditions=conditions) if conditions else diff
     return msgspec.structs.replace(diff, following=ConditionsPatch(member.node, wanted)) if wanted else diff
 
 
 def _of_left(member: Member, context: PatchContext, written: tuple[NodeCondition, ...] | None) -> NodeDiff:
-    """Return what is due on a node that the pool releases.
-
-    Conditions that were removed once and are there again belong to someone else: they cannot block the
-    release.
-    """
+    """Return what is due on a node that the pool releases."""
     record, rights = member.record, context.rights
     is_doubtful = isinstance(record, Record) and rights.is_undecided(record)
-    stale = written != () and bool(_ours(record, rights, written) & _types(member.node))
+    stale = bool(conditions_left(member.node, record, rights, written))
     return msgspec.structs.replace(
         release(member.node, pool_uid=context.pool_uid, pool_name=context.pool_name, rights=rights),
         conditions=ConditionsPatch(member.node, ()) if stale else None,
@@ -667,19 +663,5 @@ def _conditions_due(
     """
     node, types = member.node, {each.type for each in wanted}
     is_missing = any(each not in node.conditions for each in wanted)
-    is_stale = bool((ours - types) & _types(node))
+    is_stale = any(each.type in ours - types for each in node.conditions)
     return ConditionsPatch(node, wanted) if is_missing or is_stale else None
-
-
-def _ours(record: object, rights: RecordTrust, written: tuple[NodeCondition, ...] | None) -> frozenset[str]:
-    """Return the types of conditions that are ours: by a record that is believed, or because we wrote them.
-
-    Without a guard, a kubelet can forge both record and condition. It could then make the operator write to
-    its node again and again, and stop the pool where the right to write conditions is missing.
-    """
-    believed = rights.believed(record).conditions if isinstance(record, Record) else frozenset()
-    return believed | {each.type for each in written or ()}
-
-
-def _types(node: Node) -> frozenset[str]:
-    return frozenset(each.type for each in node.conditions)

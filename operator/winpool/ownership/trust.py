@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from winpool.api.fields import is_restricted_label
-from winpool.model.node import NO_KEYS, Keys, Node
+from winpool.model.node import NO_KEYS, Keys, Node, NodeCondition
 from winpool.model.pool import Pool
 from winpool.ownership.record import Owned, Record, TaintIdentity, record_of
 
@@ -125,6 +125,30 @@ def standing(keys: Keys, node: Node) -> Keys:
         frozenset(node.annotations),
         unschedulable=node.unschedulable,
     )
+
+
+def own_conditions(
+    record: object, rights: RecordTrust, written: tuple[NodeCondition, ...] | None
+) -> frozenset[str]:
+    """Return the types of conditions that are ours: by a record that is believed, or because we wrote them.
+
+    Without a guard, a kubelet can forge both record and condition. It could then make the operator write to
+    its node again and again, and stop the pool where the right to write conditions is missing.
+    """
+    believed = rights.believed(record).conditions if isinstance(record, Record) else frozenset()
+    return believed | {each.type for each in written or ()}
+
+
+def conditions_left(
+    node: Node, record: object, rights: RecordTrust, written: tuple[NodeCondition, ...] | None
+) -> frozenset[str]:
+    """Return the types of conditions on ``node`` that are ours.
+
+    Those that this process has removed and that are there again belong to someone else: a kubelet can write
+    any of its node, and nothing may wait until they are gone.
+    """
+    ours = own_conditions(record, rights, written) & {each.type for each in node.conditions}
+    return ours if written is None else ours & {each.type for each in written}
 
 
 def keys_of(pool: Pool) -> Keys:

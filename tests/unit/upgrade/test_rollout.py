@@ -10,7 +10,8 @@ import pytest
 from harness.builders import edited
 from harness.evicting import a_pod
 from harness.rollout_scenes import a_rollout, failed, until
-from harness.rollout_world import RolloutWorld, replace_pod, rolling_pool
+from harness.rollout_world import THEIRS, RolloutWorld, replace_pod, rolling_pool
+from winpool.model.node import NodeCondition
 from winpool.model.pods import Pod
 
 MINUTE = timedelta(minutes=1)
@@ -80,6 +81,17 @@ def test_nodes_that_failed_are_tried_again_one_after_the_other() -> None:
 def with_sandbox(pod: Pod, since: datetime) -> Pod:
     assert pod.eviction is not None
     return replace_pod(pod, eviction=replace(pod.eviction, sandboxed=since))
+
+
+def test_a_condition_that_someone_else_has_written_holds_nothing_up() -> None:
+    """A kubelet can write any condition of its node. The operator waits for its own alone."""
+    world = a_world(1)
+    theirs = NodeCondition("DrainInProgress", "True", THEIRS)
+    until(world, "w1", "Upgrading")
+    world.turn("w1", conditions=(*world.nodes["w1"].conditions, theirs))
+    world.upgrade_all()
+    assert world.state("w1") == "UpToDate"
+    assert world.nodes["w1"].conditions == (theirs,)
 
 
 def test_a_node_goes_through_all_states() -> None:

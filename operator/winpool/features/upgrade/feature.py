@@ -49,6 +49,7 @@ from winpool.features.upgrade.gates.world import (
     to_remember,
     veto_of,
 )
+from winpool.features.upgrade.marks import CONDITIONS
 from winpool.features.upgrade.plan import Begun, PlannedNode, in_line
 from winpool.features.upgrade.records import (
     NO_UPGRADES,
@@ -76,6 +77,7 @@ from winpool.model.pool import SURPRISE_SECONDS
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import KEEP, NOTHING_DESIRED, Desired
 from winpool.ownership.members import Members
+from winpool.ownership.trust import conditions_left
 from winpool.support.rows import Layered
 
 _IN_STATE: Final[Mapping[str, Desired]] = {
@@ -223,6 +225,7 @@ def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions
             known=snapshot.evictions,
             rollout=snapshot.rollout,
             now=now,
+            marked=_marked(snapshot, members),
         )
     )
     return UpgradeResult(
@@ -232,6 +235,17 @@ def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions
         finishes=True,
         reads_workloads=rolled.wants_workloads,
         slots=rolled.slots,
+    )
+
+
+def _marked(snapshot: Snapshot, members: Members) -> frozenset[str]:
+    """Return the names of the nodes that have conditions of ours which say how far their upgrade is."""
+    written, rights = snapshot.written_conditions, members.rights
+    return frozenset(
+        each.node.name
+        for each in members.ours
+        if each.node.conditions
+        and CONDITIONS.keys() & conditions_left(each.node, each.record, rights, written.get(each.node.uid))
     )
 
 
@@ -473,6 +487,7 @@ class _Pass:
                 known=self.snapshot.evictions,
                 rollout=self.snapshot.rollout,
                 now=self._now,
+                marked=_marked(self.snapshot, self.members),
                 force=self.snapshot.force,
             )
         )

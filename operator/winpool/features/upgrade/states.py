@@ -60,7 +60,7 @@ from winpool.features.upgrade.claims import (
 )
 from winpool.features.upgrade.drain import DrainProgress, DrainView, drain, preflight
 from winpool.features.upgrade.gates.world import veto_of
-from winpool.features.upgrade.marks import CONDITIONS, GIVEN_UP, desired_of, digest, left_alone, served
+from winpool.features.upgrade.marks import GIVEN_UP, desired_of, digest, left_alone, served
 from winpool.features.upgrade.plan import PlannedNode, Turn
 from winpool.features.upgrade.records import VOLUMES, NodeStep
 from winpool.features.upgrade.settle import (
@@ -118,7 +118,7 @@ class RolloutView:
     ``gives_up`` says why all claims before the hand-over end; empty where they do not. With ``stands``
     nothing continues. ``is_window_open`` is False where no maintenance window is open. ``target`` is what the
     spec asks for, and ``runs`` says whether a node runs a target. Without ``spec.upgrade`` there is no
-    ``block``. ``force`` says whether pods may be deleted that could not be evicted in time.
+    ``block``. ``marked`` are the names of nodes with conditions of ours. ``force`` says whether pods may be deleted that could not be evicted in time.
     """
 
     spec: WindowsNodePoolSpec
@@ -140,6 +140,7 @@ class RolloutView:
     known: KnownEvictions
     rollout: KnownRollout
     now: datetime
+    marked: Collection[str]
     force: ForceTerms = NO_FORCE
 
 
@@ -247,7 +248,7 @@ class States:
         # With all of the pool it is no fault of the node, which may be claimed again at once.
         is_of_pool = {"state": SlotState.WITHDRAWN} if self._view.gives_up else {}
         self.slots[node.name] = slot.model_copy(update=is_of_pool)
-        if any(each.type in CONDITIONS for each in node.conditions):
+        if node.name in self._view.marked:
             self.steps[node.name] = NodeStep(node, claim, replace(desired, conditions=()), claim.state, why)
         else:
             self.let_go(node, claim, why)
@@ -480,7 +481,7 @@ class States:
         missing = lacks.missing
         if not missing and not self._view.runs(node, claim.target):
             missing = "the target"
-        if not missing and not any(each.type in CONDITIONS for each in node.conditions):
+        if not missing and node.name not in self._view.marked:
             self._move(
                 node,
                 claim,
