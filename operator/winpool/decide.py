@@ -44,6 +44,7 @@ from winpool.status.events import (
 )
 from winpool.status.findings import holds_end_at, unreported_nodes
 from winpool.status.pods import Deletions, deletions_of, is_unreported, overdue_at
+from winpool.status.readiness import ripens_at
 from winpool.status.status import Figures, figures_of, overview_of, status, upgrade_figures
 from winpool.status.workloads import workload_figures
 
@@ -141,7 +142,12 @@ def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decisi
         reads_attachments=any(each.reads_attachments for each in results),
         reads_workloads=any(each.reads_workloads for each in results),
         drains=any(each.drains for each in results),
-        look_again=look_again_at(results, reported, hold_ends=holds_end_at(nodes.notable), now=snapshot.now),
+        look_again=look_again_at(
+            results,
+            reported,
+            of_nodes=(holds_end_at(nodes.notable), ripens_at(nodes.notable, now=snapshot.now)),
+            now=snapshot.now,
+        ),
         has_nodes=any(each.claim in (Claim.OURS, Claim.LEFT) for each in members.all),
         figures=Figures()
         if pool.deleting
@@ -256,14 +262,14 @@ def look_again_at(
     results: Iterable[FeatureResult],
     reported: WindowsNodePoolStatus,
     *,
-    hold_ends: datetime | None,
+    of_nodes: Iterable[datetime | None] = (),
     now: datetime,
 ) -> datetime | None:
     """Return the next moment that a rule names. One that has passed was part of this decision.
 
-    ``hold_ends`` is when the first hold of a node ends.
+    ``of_nodes`` are when the first hold of a node ends, and when the state of one has lasted long enough.
     """
-    moments = (*(result.requeue_at for result in results), overdue_at(reported.issues), hold_ends)
+    moments = (*(result.requeue_at for result in results), overdue_at(reported.issues), *of_nodes)
     return min((moment for moment in moments if moment and moment > now), default=None)
 
 

@@ -14,9 +14,11 @@ class IssueReason(StrEnum):
     CRD_OUTDATED = "CRDOutdated"
     OWNERSHIP_RECORD_UNREADABLE = "OwnershipRecordUnreadable"
     WRITE_REFUSED = "WriteRefused"
+    NODES_NOT_READY = "NodesNotReady"
     INTOLERANT_PODS = "IntolerantPods"
     VALIDATION_TIMED_OUT = "ValidationTimedOut"
     STARTUP_TAINT_STAYS = "StartupTaintStays"
+    CLOUD_TAINT_STAYS = "CloudTaintStays"
     UPGRADE_FAILED = "UpgradeFailed"
     DRAIN_BLOCKED = "DrainBlocked"
     SETTLE_TIMED_OUT = "SettleTimedOut"
@@ -94,6 +96,9 @@ ISSUES: Final = {
     "message names them, and the fix removes them.",
     IssueReason.WRITE_REFUSED: "The API server, a policy or a webhook refuses to change the nodes. The "
     "operator tries again after at most five minutes.",
+    IssueReason.NODES_NOT_READY: "The nodes have not been Ready for five minutes, and the operator has not "
+    "handed them over to be upgraded. One issue for each cause: the message has reason and message of the "
+    "condition Ready, with `…` for numbers and identifiers, which differ from node to node.",
     IssueReason.INTOLERANT_PODS: "A taint of the spec is not on the nodes yet, or replaced one of another "
     "value there, and pods there do not tolerate it. The operator does not add a NoExecute taint, which "
     "would delete them, until they are gone, unless the taint has `onIntolerantPods: Delete`.",
@@ -102,6 +107,9 @@ ISSUES: Final = {
     IssueReason.STARTUP_TAINT_STAYS: "A taint of `startupTaints` is on nodes that have passed validation, or "
     "that got it from someone else before they joined. The operator removes only its own, once. No pod "
     "without a toleration is scheduled there until someone removes it.",
+    IssueReason.CLOUD_TAINT_STAYS: "The nodes have been Ready for ten minutes, and still have the taint "
+    "`uninitialized` or `shutdown` of node.cloudprovider.kubernetes.io, which a cloud controller manager "
+    "removes. It keeps pods away. The operator does not remove it.",
     IssueReason.UPGRADE_FAILED: "The nodes did not reach their target in time, or were not drained in time "
     "and `onTimeout` is Quarantine. They stay cordoned, and count for `maxFailedNodes`. With the annotation "
     "winpool.dev/upgrade-retry their upgrade begins again. Or they were handed over and deleted, and no "

@@ -9,6 +9,8 @@ and longer ones are cut (P7).
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -75,6 +77,15 @@ text is neither a time, nor an amount, nor an IP address."""
 _HELD_ONCE: Final = 1024
 """Combinations that are kept: more than any cluster runs at once, of about 100 bytes each."""
 
+_CHANGING: Final = re.compile(
+    r"(?<!\w)(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{12,}"
+    r"|(?!0x[0-9a-f]{8}\b)\d(?:[\w.:+-]*\w)?)(?!\w)",
+    re.IGNORECASE,
+)
+"""What changes in a message from one heartbeat to the next, or from node to node: times, durations, ports,
+identifiers. "PLEG is not healthy: pleg was last seen active 3m5.1s ago" changes every ten seconds, and would
+wake a pass each time. An HRESULT of Windows, 0x and eight digits, stays: it names the cause."""
+
 _versions_once: Final = lru_cache(maxsize=_HELD_ONCE)(NodeVersions)
 
 
@@ -114,6 +125,16 @@ def _condition(told: wire.Condition) -> NodeCondition:
         message=_cut(told.message or "", MESSAGE_LENGTH),
         since=_time(told.last_transition_time),
     )
+
+
+def _unready(ready: wire.Condition) -> str:
+    """Return reason and message in one line, cut before as well as after numbers are taken out.
+
+    Nodes that share a cause share the text.
+    """
+    said = (_cut(ready.reason or "", REASON_LENGTH), _cut(ready.message or "", 4 * MESSAGE_LENGTH))
+    text = " ".join(": ".join(filter(None, said)).split())
+    return sys.intern(_cut(_CHANGING.sub("…", text), MESSAGE_LENGTH))
 
 
 def _time(text: str | None) -> datetime | None:
@@ -264,6 +285,7 @@ def _node(found: wire.NodeObject) -> Node:
         boot_id=_cut(info.boot_id, _SHORT),
         system_uuid=_cut(info.system_uuid, _SHORT),
         allocatable=_allocatable_once(_amount(offers.cpu), _amount(offers.pods)),
+        unready="" if ready.status == "True" else _unready(ready),
     )
     record_of(node)  # read now, page by page; otherwise the first pass would read thousands at once
     return node

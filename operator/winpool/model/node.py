@@ -169,8 +169,9 @@ class Node:
     """A Windows node as the API server last reported it.
 
     ``ready`` is the status of its Ready condition ("True", "False", "Unknown"), or "Unknown" where the
-    condition is absent, ``ready_since`` when that status began by the kubelet's clock. ``created`` is the
-    API server's time of creation. Times that cannot be read are None. ``annotations`` and
+    condition is absent, ``ready_since`` when that status began by the kubelet's clock. ``unready`` is what a
+    Ready that is not "True" says, without what changes with each heartbeat; empty otherwise. ``created`` is
+    the API server's time of creation. Times that cannot be read are None. ``annotations`` and
     ``conditions`` have only those of the table of our keys (``api.node_keys``), conditions in the order of
     their types. ``kubelet_pressure`` is the status of the kubelet's own condition MemoryPressure, "Unknown"
     where it is absent. ``boot_id`` is that of ``nodeInfo``, empty where it reports none: another
@@ -197,6 +198,7 @@ class Node:
     boot_id: str = ""
     system_uuid: str = ""
     allocatable: Allocatable = Allocatable()
+    unready: str = ""
 
 
 def is_available(node: Node) -> bool:

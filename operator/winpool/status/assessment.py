@@ -12,7 +12,7 @@ from winpool.api.conditions import Reason
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.features.contract.feature import NOTHING_FOUND, ContractResult, NodeContract
 from winpool.features.feature import FeatureResult, Progress, Stage
-from winpool.model.node import Node, is_available
+from winpool.model.node import Node, Taint, is_available
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import NO_DIFF, NodeDiff
 from winpool.ownership.members import Claim, Members
@@ -129,6 +129,8 @@ def assessed(
         is_usual = (
             claim is Claim.OURS
             and uid not in diffs
+            and node.ready == "True"
+            and not cloud_taints(node)
             and (not held or node.name not in held)
             and not member.rival
             and (not contested or uid not in contested)
@@ -157,6 +159,16 @@ def assessed(
             )
         )
     return Assessed(tuple(notable), tuple(usual.values()), is_readable)
+
+
+_CLOUD_TAINTS: Final = frozenset(
+    f"node.cloudprovider.kubernetes.io/{name}" for name in ("uninitialized", "shutdown")
+)
+
+
+def cloud_taints(node: Node) -> list[Taint]:
+    """Return the taints that a cloud controller manager removes once the node is usable."""
+    return [taint for taint in node.taints if taint.key in _CLOUD_TAINTS]
 
 
 NAMES_SHOWN: Final = 3

@@ -66,6 +66,7 @@ from winpool.status.issues import Issues, carried_issues, issues
 from winpool.status.os_support import builds, findings, groups_of
 from winpool.status.plan import plan
 from winpool.status.pods import blind, misplaced_pods, overdue_at, pod_findings
+from winpool.status.readiness import readiness_findings
 from winpool.status.rollout import NO_ROLLOUT, failed_nodes, rollout_progress
 from winpool.status.upgrade import PLACES, control_plane_of, slots_in, upgrades_of
 from winpool.status.view import View
@@ -88,6 +89,7 @@ def status(
     found = (
         *pool_findings(snapshot, nodes),
         *node_findings(nodes.notable),
+        *readiness_findings(nodes.notable, now=now),
         *stray_findings(snapshot),
         *owner_findings(snapshot, nodes.notable),
         *judged,

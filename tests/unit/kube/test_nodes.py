@@ -16,6 +16,7 @@ from winpool.kube.errors import Gone, StreamGarbled, Unavailable
 from winpool.kube.lists import UnreadableObjectError
 from winpool.kube.nodes import decode_event, decode_page, decode_written
 from winpool.model.node import (
+    MESSAGE_LENGTH,
     Allocatable,
     KubeletEndpoint,
     Node,
@@ -163,6 +164,37 @@ def test_memory_is_read_in_bytes_and_what_cannot_be_read_is_not_known(
     node = decode_event(line("MODIFIED", told)).object
     assert node is not None
     assert node.memory == expected
+
+
+def unready(message: str, *, reason: str = "KubeletNotReady", status: str = "False") -> str:
+    condition = {"type": "Ready", "status": status, "reason": reason, "message": message}
+    node = decode_event(line("MODIFIED", a_node_object(status={"conditions": [condition]}))).object
+    assert node is not None
+    return node.unready
+
+
+@pytest.mark.parametrize(
+    ("message", "kept"),
+    [
+        (
+            "PLEG is not healthy: pleg was last seen active 3m5.12s ago; threshold is 3m0s.",
+            "PLEG is not healthy: pleg was last seen active … ago; threshold is ….",
+        ),
+        ("dial tcp 10.0.0.7:50121->10.0.0.1:6443: i/o timeout", "dial tcp …->…: i/o timeout"),
+        ("x509: certificate expired at 2026-11-01T12:00:00Z", "x509: certificate expired at …"),
+        ("sandbox fe0123456789ab of DEADBEEF-0000-4000-8000-0123456789ab", "sandbox … of …"),
+        ("hcs failed: 0xc0370101 at 0xc000123456ab\n\tretry", "hcs failed: 0xc0370101 at … retry"),
+    ],
+)
+def test_what_a_ready_that_is_not_true_says_is_kept_without_what_each_heartbeat_changes(
+    message: str, kept: str
+) -> None:
+    assert unready(message) == f"KubeletNotReady: {kept}"
+
+
+def test_a_long_message_is_cut_and_one_of_a_ready_node_is_not_kept() -> None:
+    assert len(unready("7s " * 2**20)) <= MESSAGE_LENGTH + 1
+    assert unready("kubelet is posting ready status", status="True") == ""
 
 
 def test_a_bare_node_has_defaults() -> None:
