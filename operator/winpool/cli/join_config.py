@@ -49,12 +49,19 @@ Print the kubelet settings that a node needs to join a pool.
 
 These are the reserved memory, the taints and the labels of the pool. Set them
 before the kubelet starts: the operator never changes settings of a kubelet.
-What the settings cannot include is printed to standard error."""
+What the settings cannot include is printed to standard error.
+
+With --check it finds in your own script (PowerShell, bash, cmd, cloud-init,
+nodeadm) or KubeletConfiguration what a kubelet on Windows does not know,
+refuses or ignores. It says nothing of flags and fields that it has no rule for,
+prints no values, and contacts no cluster."""
 
 EXITS: Final = {
-    Exit.YES: "the settings are printed",
-    Exit.UNKNOWN: "there is no such pool, it is not valid, or the API server cannot be asked",
+    Exit.YES: "the settings are printed; --check found no Error",
+    Exit.UNKNOWN: "there is no such pool, it is not valid, or the API server cannot be asked; with "
+    "--check the file is not a text, or has nothing of a kubelet",
     Exit.USAGE: "the command line is wrong, or a file cannot be opened",
+    Exit.NO: "--check found an Error: a kubelet does not start",
 }
 
 EXAMPLES: Final = (
@@ -62,6 +69,8 @@ EXAMPLES: Final = (
     ("kubectl winpool join-config win-2022 -o flags", "flags of the kubelet, one per line"),
     ("kubectl winpool join-config win-2022 -o powershell > join.ps1", "a script that writes the file"),
     ("kubectl winpool join-config win-2022 -f pool.yaml --kubelet-version 1.34", "without a cluster"),
+    ("kubectl winpool join-config --check userdata.ps1", "check a script, for the newest kubelet"),
+    ("kubectl winpool join-config --check kubelet.yaml --kubernetes 1.34", "for an older one"),
 )
 
 OLDEST: Final = Minor(1, 14)
@@ -129,20 +138,41 @@ _TAINTS: Final = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes on its command line."""
     parser.add_argument(
-        "pool", type=pool_name, metavar="POOL", help="Print the settings for this pool: NAME or wnp/NAME."
+        "pool",
+        nargs="?",
+        type=pool_name,
+        metavar="POOL",
+        help="Print the settings for this pool: NAME or wnp/NAME.",
+    )
+    parser.add_argument(
+        "--check",
+        metavar="SCRIPT",
+        help="Check this script or KubeletConfiguration, or standard input if it is -.",
     )
     add_output(parser, tuple(OUTPUTS))
     parser.add_argument(
         "--kubelet-version",
+        "--kubernetes",
         type=_minor,
         metavar="MINOR",
-        help="Print for this kubelet version, such as 1.34. Default: the version of the API server.",
+        help="Print or check for this kubelet version, such as 1.34. Default: the version of the API server, "
+        "and with --check the newest that is supported.",
     )
     add_filename(parser, required=False)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print the settings; return the exit code."""
+    """Print the settings, or check a script; return the exit code."""
+    if given.check is not None:
+        if given.pool is not None or given.filename:
+            raise UsageError("--check reads a script alone: leave out POOL and -f")
+        note_offline(given, why="with --check no cluster is contacted")
+        # Imported here: the rules of the audit, whose severities it has, take a while to load.
+        from winpool.cli.join_check import check
+
+        return check(given.check, given.kubelet_version)
+    if given.pool is None:
+        raise UsageError("POOL is missing; to check a script, use --check SCRIPT")
     content, kubelet = _from_file(given) if given.filename else _from_server(given)
     if given.output != _FLAGS and kubelet < OLDEST_FILE:
         raise UsageError(
