@@ -51,8 +51,14 @@ _PROGRAM: Final = re.compile(
     r"|kubeadm|kubectl|containerd|dockerd|calico-node)\b",
     re.IGNORECASE,
 )
+_KUBELET: Final = "kubelet"
 _OF_LINE: Final = frozenset({"kubeadm", "kubectl", "containerd", "dockerd"})
 """What a script calls in passing for its kubelet: flags in the lines below are not theirs."""
+
+_IF_VERSION: Final = re.compile(r"\b(?:if|elif|elseif|switch|case)\b.*(?:version|\b1\.\d\d\b)", re.IGNORECASE)
+_ELSE: Final = re.compile(r"\W*else", re.IGNORECASE)
+_CONDITION: Final = "behind a condition on a version"
+"""Many scripts are for old kubelets too: whether such a flag is used is not known."""
 
 _ENDS: Final = ("\\", "`", "^")
 """At the end of a line in bash, PowerShell and cmd: the next line continues it."""
@@ -72,7 +78,7 @@ def check(file: str, kubelet: Minor | None) -> Exit:
     if kubelet and kubelet > NEWEST:
         note(f"Kubernetes {kubelet} is newer than the rules: judged as {minor}")
     text, title = _text(file), "stdin" if file == "-" else file
-    settings, others = read_script(text)
+    settings, unjudged = read_script(text)
     severities = Counter[Severity]()
     for each, rule in findings(settings, minor):
         is_ignored = rule.ignores_from is not None and minor >= rule.ignores_from
@@ -84,8 +90,9 @@ def check(file: str, kubelet: Minor | None) -> Exit:
         sys.stdout.write(f"{printable(f'{title}:{each.line}: {said}')}\n")
     told = ", ".join(f"{severities[each]} {each}" for each in SEVERITIES if severities[each])
     note(f"Kubernetes {minor}: {counted(severities.total(), 'finding')}" + (f" ({told})" if told else ""))
-    if others:
-        note(f"not judged: {counted(others.total(), 'flag')} of other programs ({', '.join(sorted(others))})")
+    if unjudged:
+        counts = [f"{counted(count, 'flag')} {why}" for why, count in sorted(unjudged.items())]
+        note(f"not judged: {', '.join(counts)}")
     if not settings and "KubeletConfiguration" not in text:
         note("nothing was judged: there is no flag of a kubelet and no KubeletConfiguration")
         return Exit.UNKNOWN
@@ -126,15 +133,19 @@ def _text(file: str) -> str:
 
 
 def read_script(text: str) -> tuple[list[Setting], Counter[str]]:
-    """Return what a script has of a kubelet, and how many flags it has of which other programs.
+    """Return what a script has of a kubelet, and how many flags are not judged, by why.
 
     A flag belongs to the program that is named last before it, and to the kubelet where none is.
     """
     settings: list[Setting] = []
-    others = Counter[str]()
+    unjudged = Counter[str]()
     lines = list(_lines(text))
-    program, of_line, extra = "kubelet", "", None
+    program, of_line, extra, outside = _KUBELET, "", None, None
     for place, (number, line) in enumerate(lines):
+        outside = _outside(line, outside)
+        if outside is not None:
+            unjudged[_CONDITION] += len(_FLAG.findall(line))
+            continue
         extra = _extra_args(settings, number, line, extra)
         settings += [
             Setting(number, each["name"], _value(_whole(each["value"], lines, place)))
@@ -144,14 +155,21 @@ def read_script(text: str) -> tuple[list[Setting], Counter[str]]:
         for each in _FLAG.finditer(line):
             current = _last_program(line[at : each.start()]) or current
             at = each.end()
-            if current == "kubelet":
+            if current == _KUBELET:
                 settings.append(Setting(number, _flag(each["name"]), _value(each["value"])))
             else:
-                others[current] += 1
+                unjudged[f"of {current}"] += 1
         current = _last_program(line[at:]) or current
         program = program if current in _OF_LINE else current
         of_line = current if line.rstrip().endswith(_ENDS) else ""
-    return settings, others
+    return settings, +unjudged
+
+
+def _outside(line: str, depth: int | None) -> int | None:
+    """Return how far the condition on a version around ``line`` is indented; None where there is none."""
+    if depth is not None and (_depth(line) > depth or _ELSE.match(line)):
+        return depth
+    return _depth(line) if _IF_VERSION.search(line) else None
 
 
 def _flag(name: str) -> str:

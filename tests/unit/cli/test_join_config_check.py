@@ -69,7 +69,7 @@ def test_removed_flags_of_the_kubelet_are_found_in_a_script_and_no_value_is_prin
     assert ended.code == 3
     assert ended.err == [
         "Kubernetes 1.37: 2 findings (2 Error)",
-        "not judged: 4 flags of other programs (containerd, kube-proxy)",
+        "not judged: 2 flags of containerd, 2 flags of kube-proxy",
     ]
     assert "abcdef" not in "\n".join((*ended.out, *ended.err))
 
@@ -136,6 +136,18 @@ def test_what_join_config_prints_has_no_finding(plugin: Plugin) -> None:
 )
 def test_words_are_read_in_the_languages_of_scripts(plugin: Plugin, script: str, expected: list[str]) -> None:
     assert told(checked(plugin, script)) == expected
+
+
+def test_a_flag_behind_a_condition_on_a_version_is_not_judged(plugin: Plugin) -> None:
+    script = (
+        "if ($CurrentVersion -lt $V1_24) {\n    $a += '--network-plugin=cni'\n"
+        "} else {\n    $a += '--log-dir'\n}\n"
+        "if ($cloud) {\n    $a += '--cloud-config=x'\n}\n"
+        'if [ "$minor" -lt 1.26 ]; then A=--log-file; fi\n'
+    )
+    ended = checked(plugin, script)
+    assert told(ended) == ["7 Error --cloud-config"]
+    assert ended.err[-1] == "not judged: 3 flags behind a condition on a version"
 
 
 def test_every_flag_of_the_rules_is_found_from_its_version_on(plugin: Plugin) -> None:
