@@ -158,17 +158,24 @@ class FleetControl:
         reserved_memory: str | None = None,
         eviction_hard: str | None = None,
         kube_reserved: str | None = None,
+        cluster_dns: str | None = None,
+        pause_image: str | None = None,
+        pause_pulled: bool = False,
         os: Family | None = None,
         seed: int | str = 0,
     ) -> tuple[str, ...]:
-        """Stop kubelets and start them again, holding back so much memory from then on if given.
+        """Stop kubelets and start them again, configured from then on as is given.
 
-        The threshold of hard eviction and what is for Kubernetes are parts of what is held back.
+        They hold back so much memory; the threshold of hard eviction and what is for Kubernetes are parts of
+        it. For the rest see ``machines.Setup``; ``none`` is no DNS service, ``usual`` the usual pause image.
         """
         given = {
             "reserved_memory": reserved_memory,
             "eviction_hard": eviction_hard,
             "kube_reserved": kube_reserved,
+            "cluster_dns": cluster_dns,
+            "pause_image": pause_image,
+            "pause_pulled": pause_pulled,
         }
         return self.act("restart", _selecting(nodes, os=os, seed=seed) | given)
 
@@ -262,6 +269,13 @@ class FleetControl:
         """Have Windows itself lose memory on machines, until they start again or are replaced."""
         given = {"growth_per_minute": growth_per_minute, "into": into}
         return self.act("lose_memory", _selecting(nodes, os=None, seed=seed) | given)
+
+    def assign_pod_cidr(
+        self, nodes: int | str | Sequence[str], *, pod_cidr: str, flannel: bool = False, seed: int | str = 0
+    ) -> tuple[str, ...]:
+        """Give nodes one range of pod addresses for good, with flannel's annotations or without."""
+        given: dict[str, Any] = {"pod_cidr": pod_cidr, "flannel": flannel}
+        return self.act("assign_pod_cidr", _selecting(nodes, os=None, seed=seed) | given)
 
     def set_ready(
         self,

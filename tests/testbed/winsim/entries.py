@@ -10,6 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from testbed.winsim.endpoint.faults import EndpointName, Fault
+from testbed.winsim.machines import USUAL_SETUP, Setup
 from testbed.winsim.memory import USUAL_MEMORY, Memory
 from testbed.winsim.objects import Taint
 from testbed.winsim.samples import parse_sample
@@ -57,7 +58,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last time was, in seconds since the epoch: until then it is down; 0: when its Node was made.
     It is Ready no sooner than ``ready_after`` seconds after its Node was created, and ``settling`` seconds
     after it was started again. ``unready_pods`` are the DaemonSets and pods, as NAMESPACE/NAME, whose
-    containers are not Ready on it. ``faults`` are those of its endpoints, of which a new machine has none.
+    containers are not Ready on it. ``faults`` are those of its endpoints, and ``setup`` is how it is
+    configured: a new machine has no faults and the usual setup.
     ``networked`` is when pods get a network on it, in seconds since the epoch; 0: they always do.
     ``updates`` is what comes of updates on it. ``replaces`` names the machine that leaves once this one is
     Ready; empty: none.
@@ -81,6 +83,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ready_after: float = 0.0
     unready_pods: frozenset[str] = frozenset()
     faults: dict[EndpointName, Fault] = msgspec.field(default_factory=dict)
+    setup: Setup = USUAL_SETUP
     networked: float = 0.0
     updates: Updates = "succeed"
     replaces: str = ""

@@ -9,9 +9,14 @@ from testbed.winsim import sight
 from testbed.winsim.census import Census
 from testbed.winsim.enrolment import enter_plan, free_addresses
 from testbed.winsim.entries import AT_ONCE, FAMILIES, NOTHING_INSTALLED
-from testbed.winsim.lives import Lives
+from testbed.winsim.identities import SIMULATOR
+from testbed.winsim.lives import Lives, machine
+from testbed.winsim.machines import USUAL_SETUP
 from testbed.winsim.memory import USUAL_MEMORY, Memory
+from testbed.winsim.mirror import NODES
 from testbed.winsim.parts import build_parts
+from testbed.winsim.patches import range_patch
+from testbed.winsim.wire import METADATA_ONLY, STRATEGIC_MERGE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
     from testbed.winsim.endpoint.faults import EndpointName, Fault
     from testbed.winsim.endpoint.server import Endpoint
     from testbed.winsim.entries import Arrival, Entry, Outage, Trouble, Updates
+    from testbed.winsim.machines import Setup
     from testbed.winsim.objects import Node
     from testbed.winsim.parts import Settings
     from testbed.winsim.plan import Plan
@@ -298,14 +304,35 @@ class Fleet:
             self._running_lives.begin(self.roster.entries[name])
         self._say(f"{_count(names)} started")
 
-    async def restart(self, names: tuple[str, ...], *, memory: Memory = USUAL_MEMORY) -> None:
-        """Stop kubelets and start them again, holding back what is given of memory."""
+    async def restart(
+        self, names: tuple[str, ...], *, memory: Memory = USUAL_MEMORY, setup: Setup = USUAL_SETUP
+    ) -> None:
+        """Stop kubelets and start them again, with what is given of memory held back and of configuration."""
         self.roster.set_memory(names, memory)
+        self.roster.set_setup(names, setup)
         self.roster.set_running(names, running=True)
         changed = self._lines(names)
         await self._running_lives.end(names)
         self._begin(changed)
         self._say(f"{_count(names)} restarted")
+
+    def pod_cidr(self, name: str) -> str | None:
+        """Return the range of pod addresses of a node, empty where it has none; None: there is no Node."""
+        node = self._mirror.get(name)
+        return node.spec.pod_cidr if node is not None else None
+
+    async def assign_pod_cidr(self, names: tuple[str, ...], pod_cidr: str, *, flannel: bool) -> None:
+        """Give all these Nodes one range of pod addresses, with the annotations of flannel or without."""
+        for name in names:
+            await self._environment.wire.request(
+                "PATCH",
+                f"{NODES}/{name}",
+                identity=SIMULATOR,
+                body=range_patch(machine(self.roster.entries[name]), pod_cidr=pod_cidr, flannel=flannel),
+                content_type=STRATEGIC_MERGE,
+                accept=METADATA_ONLY,
+            )
+        self._say(f"pod addresses of {_count(names)}: {pod_cidr}")
 
     async def set_pods_ready(self, names: tuple[str, ...], pods: tuple[str, ...], *, ready: bool) -> None:
         """Have the containers of DaemonSets and pods, as NAMESPACE/NAME, be Ready on these nodes or not."""

@@ -27,6 +27,15 @@ def _largest_first(*images: Image) -> tuple[Image, ...]:
     return tuple(sorted(images, key=lambda image: image.size_bytes, reverse=True))
 
 
+def with_pause(listed: tuple[Image, ...], reference: str, *, pulled: bool) -> tuple[Image, ...]:
+    """List another pause image in place of the one that is there, or none where it has not been pulled."""
+    others = tuple(each for each in listed if "/pause:" not in each.names[-1])
+    if not pulled:
+        return others
+    repository, _, tag = reference.rpartition(":")
+    return _largest_first(*others, _image(repository, tag, 0.3))
+
+
 WINDOWS: Final = _largest_first(
     _image("registry.example.com/windows/servercore", "ltsc2022", 1989.6),
     _image("registry.example.com/dotnet/framework/aspnet", "4.8-windowsservercore-ltsc2022", 2871.9),

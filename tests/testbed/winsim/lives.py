@@ -159,6 +159,7 @@ def machine(entry: Entry, *, kubelet_port: int = KUBELET_PORT) -> Machine:
         networked=entry.networked,
         installed=system,
         memory=entry.memory,
+        setup=entry.setup,
     )
 
 

@@ -8,9 +8,11 @@ counter (kubelet, ``pkg/kubelet/winstats``).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 from uuid import UUID, uuid5
+
+import msgspec
 
 from testbed.winsim import images
 from testbed.winsim.memory import USUAL_MEMORY, Memory
@@ -23,11 +25,33 @@ if TYPE_CHECKING:
 KUBELET_VERSION: Final = "v1.37.1"
 KUBELET_PORT: Final = 10250
 """What every node names; somebody listens there only where endpoints are served."""
+CLUSTER_DNS: Final = "10.96.0.10"
+"""Address of the DNS service in the service range of the testbed, as kubeadm chooses it."""
 _REGION: Final = "sim-1"
 _BUILD: Final = re.compile(r"\d+\.\d+\.\d+")
 _ZONES: Final = ("sim-1a", "sim-1b", "sim-1c")
 # Fixed, so that the same machine has the same identity in every run.
 _NAMESPACE: Final = UUID("6f1c2d0e-53a8-4f0e-9d5b-0c8a6f3b7e21")
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How kubelet and container runtime are configured; None leaves what machines of that kind have."""
+
+    cluster_dns: str | None = None
+    """Address of the DNS service for pods; empty: none."""
+    pause_image: str | None = None
+    """One without a variant for the Windows of the machine, for sandboxes; empty: the usual one."""
+    pause_pulled: bool = False
+    """Whether that image is there, so that Windows refuses to start it; or else it cannot be pulled."""
+
+    def but(self, other: Setup) -> Setup:
+        """Return the same with what the other says in place of what was configured before."""
+        dns = self.cluster_dns if other.cluster_dns is None else other.cluster_dns
+        pause = self if other.pause_image is None else other
+        return Setup(cluster_dns=dns, pause_image=pause.pause_image, pause_pulled=pause.pause_pulled)
+
+
+USUAL_SETUP: Final = Setup()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +108,7 @@ class Machine:
     kubelet_port: int = KUBELET_PORT
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
+    setup: Setup = USUAL_SETUP
 
 
 def _windows_2022(revision: int, *, containerd: str) -> OperatingSystem:
@@ -192,6 +217,7 @@ def build_machine(
     networked: float = 0.0,
     installed: OperatingSystem | None = None,
     memory: Memory = USUAL_MEMORY,
+    setup: Setup = USUAL_SETUP,
 ) -> Machine:
     """Describe one machine.
 
@@ -211,18 +237,22 @@ def build_machine(
         networked: from when on pods get a network, in seconds since the epoch.
         installed: what is installed on it; None: what ``index`` says.
         memory: how much it has and holds back, where that is not what others of its kind do.
+        setup: how kubelet and runtime are configured, where that is not as on others.
 
     """
     seed = f"{name}/{address}" + (f"/{generation}" if generation else "")
     system_uuid = uuid5(_NAMESPACE, f"system/{seed}")
-    usual = usual_system(index, windows=windows)
+    system = installed or usual_system(index, windows=windows)
+    if setup.pause_image:
+        listed = images.with_pause(system.images, setup.pause_image, pulled=setup.pause_pulled)
+        system = replace(system, images=listed)
     boot = f"boot/{seed}" + (f"/{boots}" if boots else "")
     return Machine(
         name=name,
         address=address,
         zone=_ZONES[index % len(_ZONES)],
         region=_REGION,
-        os=installed or usual,
+        os=system,
         hardware=memory.of(WINDOWS_HARDWARE if windows else LINUX_HARDWARE),
         machine_id=name if windows else uuid5(_NAMESPACE, f"machine/{seed}").hex,
         system_uuid=str(system_uuid).upper() if windows else str(system_uuid),
@@ -233,4 +263,5 @@ def build_machine(
         kubelet_port=kubelet_port,
         labels=labels,
         taints=taints,
+        setup=setup,
     )

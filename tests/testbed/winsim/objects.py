@@ -133,9 +133,10 @@ class NodeStatus(_Part, frozen=True):
 
 
 class NodeSpec(_Part, frozen=True):
-    """What a kubelet may say about its node at registration, and never again."""
+    """What a kubelet may say about its node at registration, and never again; ``pod_cidr`` is not its own."""
 
     provider_id: str = msgspec.field(name="providerID", default="")
+    pod_cidr: str = msgspec.field(name="podCIDR", default="")
     taints: tuple[Taint, ...] = ()
 
 

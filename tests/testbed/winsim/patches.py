@@ -1,4 +1,4 @@
-"""The strategic merge patch that a kubelet sends to ``nodes/<name>/status``.
+"""The strategic merge patch that a kubelet sends to ``nodes/<name>/status``, and one of others to the Node.
 
 Pure; the form of ``PatchNodeStatus`` in component-helpers (``node/util/status.go``): only what
 differs, conditions merged by type, lists whole, addresses replaced explicitly because their
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
+    from testbed.winsim.machines import Machine
     from testbed.winsim.objects import Address, Condition, Node
 
 
@@ -27,6 +28,26 @@ def status_patch(seen: Node, wanted: Node) -> dict[str, Any]:
     status = _status(seen, wanted)
     if status:
         patch["status"] = status
+    return patch
+
+
+def range_patch(machine: Machine, *, pod_cidr: str, flannel: bool) -> dict[str, Any]:
+    """Return the patch by which the controller manager gives a range of pod addresses to a node.
+
+    With ``flannel``, the annotations of its agent (``pkg/subnet/kube``) are in it, which in truth come later.
+    """
+    patch: dict[str, Any] = {"spec": {"podCIDR": pod_cidr, "podCIDRs": [pod_cidr]}}
+    if flannel:
+        mac = ":".join(f"{int(part):02x}" for part in machine.address.split("."))
+        known = {
+            "backend-data": f'{{"VNI":4096,"VtepMAC":"00:15:{mac}"}}',
+            "backend-type": "vxlan",
+            "kube-subnet-manager": "true",
+            "public-ip": machine.address,
+        }
+        patch["metadata"] = {
+            "annotations": {f"flannel.alpha.coreos.com/{key}": v for key, v in known.items()}
+        }
     return patch
 
 

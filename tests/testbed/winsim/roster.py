@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from testbed.errors import TestbedError
 from testbed.paths import write_atomically
 from testbed.winsim.entries import FAMILIES, NOTHING_INSTALLED, Entry, Family
+from testbed.winsim.machines import USUAL_SETUP
 from testbed.winsim.memory import USUAL_MEMORY
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from testbed.winsim.endpoint.faults import EndpointName, Fault
     from testbed.winsim.entries import Trouble, Updates
+    from testbed.winsim.machines import Setup
     from testbed.winsim.memory import Memory
     from testbed.winsim.objects import Taint
 
@@ -155,6 +157,13 @@ class Roster:
             self._entries[name] = replace(old, memory=old.memory.but(memory))
         self._save()
 
+    def set_setup(self, names: Iterable[str], setup: Setup) -> None:
+        """Note another configuration of kubelets and runtimes, where given."""
+        for name in names:
+            old = self._entries[name]
+            self._entries[name] = replace(old, setup=old.setup.but(setup))
+        self._save()
+
     def set_fault(self, names: Iterable[str], endpoint: EndpointName, fault: Fault | None) -> None:
         """Note what is wrong with an endpoint of these machines; None: nothing any more."""
         for name in names:
@@ -277,6 +286,7 @@ def _new(old: Entry, *, kernels: Mapping[str, str], ready_after: float) -> Entry
         settling=0.0,
         trouble=None,
         faults={},
+        setup=USUAL_SETUP,
         ready_after=ready_after,
     )
 

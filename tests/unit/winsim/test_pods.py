@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.every import every
 from testbed.winsim.clock import SystemClock
-from testbed.winsim.machines import Machine, build_machine
+from testbed.winsim.machines import Machine, Setup, build_machine
 from testbed.winsim.pods import containers, events, status
 from testbed.winsim.pods.addresses import PodAddresses
 from testbed.winsim.pods.agenda import Agenda
@@ -29,10 +30,12 @@ from testbed.winsim.pods.objects import (
     ReadinessGate,
     Running,
     State,
+    Volume,
     Waiting,
 )
 from testbed.winsim.pods.pulls import full_reference
 from testbed.winsim.pods.steps import NONE_YET, Do, Efforts, PodTiming, Step, next_step, refusal
+from testbed.winsim.samples import SAMPLES
 
 NOW = datetime(2026, 11, 21, 8, 0, 1, tzinfo=UTC)
 THEN = "2026-11-21T07:00:00Z"
@@ -59,6 +62,7 @@ def a_pod(
     restarts: int = 0,
     ip: str = "",
     host: bool = False,
+    volume: str = "",
 ) -> Pod:
     containers: tuple[ContainerStatus, ...] = ()
     if phase == "Running":
@@ -84,6 +88,7 @@ def a_pod(
             readiness_gates=tuple(ReadinessGate(gate) for gate in gates),
             restart_policy=policy,
             host_network=host,
+            volumes=(Volume(volume),) if volume else (),
         ),
         status=PodStatus(
             phase=phase,
@@ -103,8 +108,18 @@ def step(
     ready: bool = True,
     booted: str = "",
     efforts: Efforts = NONE_YET,
+    build: str = "",
 ) -> Step | None:
-    return next_step(pod, family=family, timing=timing, now=NOW, ready=ready, booted=booted, efforts=efforts)
+    return next_step(
+        pod,
+        family=family,
+        timing=timing,
+        now=NOW,
+        build=build,
+        ready=ready,
+        booted=booted,
+        efforts=efforts,
+    )
 
 
 @every(
@@ -334,7 +349,7 @@ def the_machine() -> Machine:
 
 
 def test_an_event_says_that_there_is_no_network_for_a_pod() -> None:
-    event = events.no_sandbox(a_pod(), machine=the_machine(), now=NOW)
+    event = events.obstacle(Do.FAIL_SANDBOX, a_pod(), machine=the_machine(), now=NOW)
     assert (event["reason"], event["type"], event["metadata"]["namespace"]) == (
         "FailedCreatePodSandBox",
         "Warning",
@@ -350,6 +365,143 @@ def test_an_event_says_that_there_is_no_network_for_a_pod() -> None:
     assert event["message"].startswith(
         "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "
     )
+
+
+FAILS = {"winsim/chown-fails": "true"}
+TOKEN = "kube-api-access-x7k2p"
+NO_PAUSE = Efforts(pauses=False)
+FOR_2019 = {"winsim/image-build": "10.0.17763"}
+
+
+@every(
+    ("pod", "efforts", "expected"),
+    [
+        (a_pod(), NO_PAUSE, Step(Do.CREATE)),
+        (a_pod(started=True), NO_PAUSE, Step(Do.FAIL_PAUSE)),
+        (a_pod(started=True, host=True), NO_PAUSE, Step(Do.FAIL_PAUSE)),
+        (a_pod(started=True), Efforts(pauses=False).after(Do.FAIL_PAUSE), Step(Do.FAIL_PAUSE, 60)),
+        # What ran before its machine was started again needs another sandbox.
+        (a_pod(phase="Running", waiting="ContainerCreating"), NO_PAUSE, Step(Do.FAIL_PAUSE)),
+        (a_pod(phase="Running", conditions=READY), NO_PAUSE, None),
+        (a_pod(started=True, annotations=FAILS, volume=TOKEN), NO_PAUSE, Step(Do.FAIL_MOUNT)),
+        (a_pod(started=True, annotations=FAILS, volume=TOKEN), Efforts(warned=True), Step(Do.FAIL_MOUNT, 60)),
+        (a_pod(started=True, annotations=FAILS, volume="data"), NONE_YET, Step(Do.RUN, 0.5)),
+        (a_pod(started=True, volume=TOKEN), NONE_YET, Step(Do.RUN, 0.5)),
+    ],
+)
+def test_a_pod_waits_for_its_volume_and_for_a_pause_image_that_fits(
+    pod: Pod, efforts: Efforts, expected: Step | None
+) -> None:
+    assert step(pod, efforts=efforts) == expected
+
+
+def test_where_starting_takes_no_time_a_pod_with_an_obstacle_is_reported_before() -> None:
+    assert step(a_pod(), timing=PodTiming(start=0), efforts=NO_PAUSE) == Step(Do.CREATE)
+
+
+@every(
+    ("pod", "build", "expected"),
+    [
+        (a_pod(started=True, annotations=FOR_2019), "10.0.17763", Step(Do.RUN, 0.5)),
+        (a_pod(started=True, annotations=FOR_2019), "10.0.20348", Step(Do.FAIL_RUN, 0.5)),
+        (a_pod(started=True, annotations=FOR_2019), "", Step(Do.RUN, 0.5)),
+        (a_pod(phase="Running", waiting="RunContainerError", annotations=FOR_2019), "10.0.20348", None),
+        (a_pod(phase="Running", waiting="RunContainerError"), "10.0.20348", Step(Do.RUN, 0.5)),
+    ],
+)
+def test_windows_starts_images_for_its_own_build(pod: Pod, build: str, expected: Step | None) -> None:
+    assert step(pod, build=build) == expected
+
+
+def the_message(do: Do, *, pulled: bool = False, sample: str = "2022") -> str:
+    machine = build_machine(
+        "win-w01",
+        index=0,
+        windows=True,
+        address="127.1.0.1",
+        kubelet_version="v1.37.1",
+        labels={},
+        installed=SAMPLES[sample].os,
+        setup=Setup(pause_image=PAUSE, pause_pulled=pulled),
+    )
+    event = events.obstacle(do, a_pod(volume=TOKEN), machine=machine, now=NOW)
+    assert event["reason"] == ("FailedMount" if do is Do.FAIL_MOUNT else "FailedCreatePodSandBox")
+    return re.sub("[0-9a-f]{64}", "ID", event["message"])
+
+
+SANDBOX = "Failed to create pod sandbox: rpc error: code ="
+PAUSE = "registry.k8s.io/pause:3.5"
+BY_CONTAINERD = "The container operating system does not match the host operating system.: unknown"
+BY_DOCKER = (
+    "The operating system of the container does not match the operating system of the host. (0xc0370101)"
+)
+
+
+@every(
+    ("pulled", "sample", "message"),
+    [
+        (
+            False,
+            "2022",
+            f'{SANDBOX} NotFound desc = failed to start sandbox "ID": failed to get sandbox image "{PAUSE}": '
+            f'failed to pull image "{PAUSE}": failed to pull and unpack image "{PAUSE}": '
+            "no match for platform in manifest: not found",
+        ),
+        (
+            True,
+            "2022",
+            f'{SANDBOX} Unknown desc = failed to start sandbox "ID": failed to create containerd task: '
+            f"failed to create shim task: hcs::CreateComputeSystem ID: {BY_CONTAINERD}",
+        ),
+        (
+            False,
+            "1903",
+            f'{SANDBOX} Unknown desc = failed pulling image "{PAUSE}": '
+            "no matching manifest for windows/amd64 10.0.18362 in the manifest list entries",
+        ),
+        (
+            True,
+            "1903",
+            f'{SANDBOX} Unknown desc = failed to start sandbox container for pod "p": Error response from '
+            "daemon: container ID encountered an error during CreateContainer: "
+            f"failure in a Windows system call: {BY_DOCKER}",
+        ),
+    ],
+)
+def test_containerd_and_docker_say_that_the_pause_image_is_for_another_windows(
+    pulled: bool, sample: str, message: str
+) -> None:
+    assert the_message(Do.FAIL_PAUSE, pulled=pulled, sample=sample) == message
+
+
+def test_a_token_volume_that_cannot_be_mounted_is_named() -> None:
+    folder = rf"c:\var\lib\kubelet\pods\u1\volumes\kubernetes.io~projected\{TOKEN}"
+    file = rf"{folder}\..2026_11_21_08_00_01.000000001\token"
+    assert the_message(Do.FAIL_MOUNT) == (
+        f'MountVolume.SetUp failed for volume "{TOKEN}" : chown {file}: not supported by windows'
+    )
+
+
+@every(("runtime", "end"), [("containerd://2.3.0", BY_CONTAINERD), ("docker://19.3.14", BY_DOCKER)])
+def test_containers_that_windows_does_not_start_wait_and_say_how_they_ended(runtime: str, end: str) -> None:
+    patch = status.unstarted(a_pod(), host_ip="127.1.0.1", pod_ip="10.128.0.1", runtime=runtime, now=NOW)[
+        "status"
+    ]
+    assert (patch["phase"], patch["podIP"]) == ("Running", "10.128.0.1")
+    for container in patch["containerStatuses"]:
+        waiting = container["state"]["waiting"]
+        assert waiting["reason"] == "RunContainerError"
+        assert waiting["message"].endswith(end)
+        assert container["lastState"]["terminated"]["message"] == waiting["message"]
+    again = status.unstarted(
+        a_pod(ip="10.128.0.9"), host_ip="127.1.0.1", pod_ip="10.128.0.1", runtime=runtime, now=NOW
+    )["status"]
+    assert again["podIPs"] == [{"ip": "10.128.0.1"}, {"$patch": "replace"}]
+    init = status.unstarted(
+        a_pod(init=(Container("prepare", "a"),)), host_ip="", pod_ip="", runtime=runtime, now=NOW
+    )["status"]
+    assert (init["phase"], init["containerStatuses"][0]["lastState"]) == ("Pending", {})
+    assert "lastState" in init["initContainerStatuses"][0]
 
 
 STUCK = {"winsim/stuck-terminating": "true"}

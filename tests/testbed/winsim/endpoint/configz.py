@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from testbed.winsim.machines import CLUSTER_DNS
 from testbed.winsim.nodestatus import binary_quantity, minor_of
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ _KIND_SINCE: Final = 37
 
 def configz(machine: Machine, *, port: int) -> bytes:
     """Return the answer. Without a threshold for memory in it, the kubelet evicts nothing on that ground."""
-    hardware = machine.hardware
+    hardware, dns = machine.hardware, machine.setup.cluster_dns
+    dns = CLUSTER_DNS if dns is None else dns
     config: dict[str, Any] = {
         "enableServer": True,
         "syncFrequency": "1m0s",
@@ -35,6 +37,8 @@ def configz(machine: Machine, *, port: int) -> bytes:
             "mode": "Webhook",
             "webhook": {"cacheAuthorizedTTL": "5m0s", "cacheUnauthorizedTTL": "30s"},
         },
+        "clusterDomain": "cluster.local",
+        **({"clusterDNS": [dns]} if dns else {}),
         "nodeStatusUpdateFrequency": "10s",
         "nodeStatusReportFrequency": "5m0s",
         "maxPods": hardware.pods,

@@ -57,7 +57,7 @@ def container_status(
     }
     if "waiting" in state or state.get("terminated") is LOST:
         return status
-    identity = _container_id(pod, container, start=starts)
+    identity = container_id(pod, container.name, start=starts)
     status |= {"imageID": image_id(container.image), "containerID": identity}
     status["ready"] = (runs and ready) or init
     if not runs:
@@ -109,6 +109,7 @@ def _seen(pod: Pod, container: Container) -> ContainerStatus | None:
     return next((each for each in known if each.name == container.name), None)
 
 
-def _container_id(pod: Pod, container: Container, *, start: int) -> str:
-    called = f"{pod.metadata.uid}/{container.name}" + (f"/{start}" if start else "")
+def container_id(pod: Pod, name: str, *, start: int = 0) -> str:
+    """Return the identity of a container, after so many starts."""
+    called = f"{pod.metadata.uid}/{name}" + (f"/{start}" if start else "")
     return f"containerd://{sha256(called.encode()).hexdigest()}"

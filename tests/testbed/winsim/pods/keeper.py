@@ -22,7 +22,7 @@ from testbed.winsim.pods.addresses import PodAddresses
 from testbed.winsim.pods.agenda import Agenda
 from testbed.winsim.pods.objects import Pod
 from testbed.winsim.pods.reports import WITH_ADDRESS, report, version_of
-from testbed.winsim.pods.steps import NONE_YET, Do, Efforts, next_step
+from testbed.winsim.pods.steps import NONE_YET, WARNINGS, Do, Efforts, next_step
 from testbed.winsim.reflector import Reflector, list_all
 from testbed.winsim.wire import IN_FLIGHT, METADATA_ONLY, STRATEGIC_MERGE, ApiError, UnreachableError
 
@@ -226,7 +226,12 @@ class Keeper:
             now=now,
             ready=self._is_to_be_ready(record.pod),
             booted=machine.booted,
-            efforts=replace(record.efforts, network_in=machine.networked - now.timestamp()),
+            build=machine.os.build if machine.os.family == "windows" else "",
+            efforts=replace(
+                record.efforts,
+                network_in=machine.networked - now.timestamp(),
+                pauses=not machine.setup.pause_image,
+            ),
         )
         if step is None:
             self._agenda.drop(uid)
@@ -250,7 +255,7 @@ class Keeper:
                 self._troubles.report(machine.name, do, error)
             return False
         record.efforts = record.efforts.after(do)
-        return do is Do.FAIL_SANDBOX or record.acted > int(pod.metadata.resource_version)
+        return do in WARNINGS or record.acted > int(pod.metadata.resource_version)
 
     def _done(self, uid: str, do: Do, record: _Record, task: asyncio.Task[bool]) -> None:
         record.task = None
@@ -277,8 +282,8 @@ class Keeper:
             )
             # Either the pod is gone or its grace is 0 now: an event is certain to tell.
             return int(pod.metadata.resource_version) + 1
-        if do is Do.FAIL_SANDBOX:
-            body = events.no_sandbox(pod, machine=machine, now=self._clock.now())
+        if do in WARNINGS:
+            body = events.obstacle(do, pod, machine=machine, now=self._clock.now())
             path = f"/api/v1/namespaces/{pod.metadata.namespace}/events"
             await self._wire.request("POST", path, identity=identity, body=body, accept=METADATA_ONLY)
             return int(pod.metadata.resource_version)

@@ -82,6 +82,12 @@ class SecurityContext(_Part, frozen=True):
     windows_options: WindowsOptions = WindowsOptions()
 
 
+class Volume(_Part, frozen=True):
+    """A volume."""
+
+    name: str = ""
+
+
 class PodSpec(_Part, frozen=True):
     """What is to run, and where."""
 
@@ -94,6 +100,13 @@ class PodSpec(_Part, frozen=True):
     security_context: SecurityContext | None = None
     priority: int = 0
     restart_policy: str = "Always"
+    volumes: tuple[Volume, ...] = ()
+
+    @property
+    def token_volume(self) -> str:
+        """The volume with the token of its ServiceAccount; empty where there is none."""
+        named = (each.name for each in self.volumes)
+        return next((name for name in named if name.startswith("kube-api-access-")), "")
 
     @property
     def host_process(self) -> bool:

@@ -1,9 +1,10 @@
-"""Pulls of images: how long they take, which fail, and what the kubelet says while it tries in vain.
+"""Images: how long pulls take, which fail, what fits the node, and what is said of what does not.
 
 Pure. The words are those of a kubelet of 1.36 over containerd 2: ``EnsureImageExists`` and ``evalCRIPullErr``
 in ``pkg/kubelet/images/image_manager.go`` make reason and message of what containerd answers, which is
 ``PullImage`` in ``internal/cri/server/images/image_pull.go`` around ``LimitManifests`` in
-``core/images/handlers.go``.
+``core/images/handlers.go``. What Windows does not start is in the words of hcsshim
+(``internal/hcs/errors.go``), and with Docker as in https://github.com/Azure/acs-engine/issues/2965.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 
 IMAGE_OS_ANNOTATION: Final = "winsim/image-os"
 """On a pod: the one operating system that its images are for. Without it they are for any."""
+IMAGE_BUILD_ANNOTATION: Final = "winsim/image-build"
+"""On a pod: the one build of Windows that its images are for, such as 10.0.17763."""
 IMAGE_SIZE_ANNOTATION: Final = "winsim/image-size"
 """On a pod: how large its images are together, such as 5Gi. Without it a pull takes no time."""
 
 PULL_FAILED: Final = "ErrImagePull"
 BACK_OFF: Final = "ImagePullBackOff"
+RUN_FAILED: Final = "RunContainerError"
 
 _BYTES_PER_SECOND: Final = 8 * 1024 * 1024
 """So that 5 GiB take eleven minutes: people report ten to twenty for Windows images
@@ -48,6 +52,28 @@ def pause_seconds(failures: int) -> float:
 def fits(pod: Pod, *, family: str) -> bool:
     """Whether the images of a pod have a manifest for a node of this family."""
     return pod.metadata.annotations.get(IMAGE_OS_ANNOTATION, family) == family
+
+
+def runs_on(pod: Pod, *, build: str) -> bool:
+    """Whether Windows of this build starts the images of a pod; Linux has none, and asks nothing."""
+    return not build or pod.metadata.annotations.get(IMAGE_BUILD_ANNOTATION, build) == build
+
+
+def mismatch(identity: str, *, what: str, runtime: str) -> str:
+    """Return what a runtime says about what Windows does not start, since its image is for another build.
+
+    With containerd the number of the error (HCS_E_IMAGE_MISMATCH) is not in it. ``what`` is for Docker.
+    """
+    if runtime.startswith("docker:"):
+        return (
+            f"failed to start {what}: Error response from daemon: container {identity} encountered an error "
+            "during CreateContainer: failure in a Windows system call: The operating system of the container "
+            "does not match the operating system of the host. (0xc0370101)"
+        )
+    return (
+        f"failed to create containerd task: failed to create shim task: hcs::CreateComputeSystem {identity}: "
+        "The container operating system does not match the host operating system.: unknown"
+    )
 
 
 def failure(image: str, *, fits: bool, back_off: bool) -> dict[str, str]:

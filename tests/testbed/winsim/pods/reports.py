@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from testbed.winsim.machines import Machine
     from testbed.winsim.pods.objects import Pod
 
-WITH_ADDRESS: Final = frozenset({Do.RUN, Do.FAIL_PULL, Do.BACK_OFF})
+WITH_ADDRESS: Final = frozenset({Do.RUN, Do.FAIL_PULL, Do.BACK_OFF, Do.FAIL_RUN})
 """What tells of a pod whose network is there."""
 
 
@@ -35,7 +35,7 @@ def report(do: Do, pod: Pod, *, machine: Machine, pod_ip: str, ready: bool, now:
     """Return the patch of a pod's status.
 
     Args:
-        do: anything but REMOVE and FAIL_SANDBOX, which are no patches.
+        do: anything but REMOVE and ``WARNINGS``, which are no patches.
         pod: as it stands.
         machine: the one that the pod is on.
         pod_ip: its address, for what is in ``WITH_ADDRESS``.
@@ -57,6 +57,10 @@ def report(do: Do, pod: Pod, *, machine: Machine, pod_ip: str, ready: bool, now:
                 fits=fits(pod, family=machine.os.family),
                 back_off=do is Do.BACK_OFF,
                 now=now,
+            )
+        case Do.FAIL_RUN:
+            return status.unstarted(
+                pod, host_ip=machine.address, pod_ip=pod_ip, runtime=machine.os.runtime, now=now
             )
         case Do.RUN:
             return status.running(pod, host_ip=machine.address, pod_ip=pod_ip, ready=ready, now=now)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from testbed.winsim.clock import timestamp
 from testbed.winsim.pods.containers import (
     LOST,
+    container_id,
     container_status,
     exited,
     lost_status,
@@ -18,7 +19,7 @@ from testbed.winsim.pods.containers import (
     statuses,
     unknown_end,
 )
-from testbed.winsim.pods.pulls import failure
+from testbed.winsim.pods.pulls import RUN_FAILED, failure, mismatch
 from testbed.winsim.pods.steps import gates_open
 
 if TYPE_CHECKING:
@@ -46,9 +47,25 @@ def unpulled(
     the first is the one that is waited for.
     """
     patch = _pending(pod, host_ip=host_ip, pod_ip=pod_ip, now=now)
-    init = patch["status"].get("initContainerStatuses")
-    for container in init[:1] if init else patch["status"]["containerStatuses"]:
+    for container in _first(patch["status"]):
         container["state"] = {"waiting": failure(container["image"], fits=fits, back_off=back_off)}
+    return patch
+
+
+def unstarted(pod: Pod, *, host_ip: str, pod_ip: str, runtime: str, now: datetime) -> Patch:
+    """Report a pod whose containers Windows has refused to start: they wait, and it says that it is Running.
+
+    ``getPhase`` counts a container that waits and has ended before as one that will be started again.
+    """
+    patch = _pending(pod, host_ip=host_ip, pod_ip=pod_ip, now=now)
+    for container in _first(patch["status"]):
+        identity = container_id(pod, container["name"]).rpartition("/")[2]
+        message = mismatch(identity, what=f'container "{identity}"', runtime=runtime)
+        end = {"exitCode": 128, "reason": "StartError", "message": message, "finishedAt": timestamp(now)}
+        container["state"] = {"waiting": {"reason": RUN_FAILED, "message": message}}
+        container["lastState"] = {"terminated": end}
+    if not pod.spec.init_containers:
+        patch["status"]["phase"] = "Running"
     return patch
 
 
@@ -152,10 +169,16 @@ def _pending(pod: Pod, *, host_ip: str, pod_ip: str, now: datetime) -> Patch:
             _condition(pod, "PodScheduled", "True", now=now),
         ],
         startTime=pod.status.start_time or timestamp(now),
-        **(_network(pod_ip) if pod_ip else {}),
+        **(_network(pod_ip, instead_of=pod.status.pod_ip) if pod_ip else {}),
         **_host(host_ip),
         **statuses(pod, state=waiting, init_state=waiting),
     )
+
+
+def _first(status: Patch) -> list[Patch]:
+    """Return the statuses of the containers that are started first: the first init container, or all."""
+    init: list[Patch] = status.get("initContainerStatuses", [])
+    return init[:1] or status["containerStatuses"]
 
 
 def _ended(pod: Pod, *, phase: str, reason: str, state: Patch, now: datetime) -> Patch:

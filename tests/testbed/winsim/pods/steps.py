@@ -12,7 +12,15 @@ from enum import StrEnum
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
-from testbed.winsim.pods.pulls import BACK_OFF, PULL_FAILED, fits, pause_seconds, pull_seconds
+from testbed.winsim.pods.pulls import (
+    BACK_OFF,
+    PULL_FAILED,
+    RUN_FAILED,
+    fits,
+    pause_seconds,
+    pull_seconds,
+    runs_on,
+)
 
 if TYPE_CHECKING:
     from testbed.winsim.pods.objects import Pod
@@ -23,10 +31,15 @@ RUN_ANNOTATION: Final = "winsim/run-seconds"
 """On a pod that is not restarted always: how long its containers run until they end, all with exit code 0."""
 PULL_FAILURES_ANNOTATION: Final = "winsim/pull-failures"
 """On a pod: how many times its images cannot be pulled before they can."""
+CHOWN_ANNOTATION: Final = "winsim/chown-fails"
+"""On a pod with a token, "true": that cannot be mounted, as where an old kubelet is to change its owner."""
 STUCK_ANNOTATION: Final = "winsim/stuck-terminating"
 """On a pod, "true": it hangs once it is deleted, until this is gone or the machine has been started again."""
 UNMANAGED_ANNOTATION: Final = "winsim/unmanaged"
 """On a pod, "true": no kubelet reports about it, somebody else does."""
+
+_AGAIN_SECONDS: Final = 60.0
+"""Between two Events about the same obstacle. A kubelet tries more often, and counts in one Event."""
 
 OS_LABEL: Final = "kubernetes.io/os"
 
@@ -37,14 +50,21 @@ class Do(StrEnum):
     REFUSE = "refusing a pod"
     CREATE = "reporting a pod that is being created"
     FAIL_SANDBOX = "reporting a pod for which there is no network"
+    FAIL_PAUSE = "reporting a pod whose sandbox has no image"
+    FAIL_MOUNT = "reporting a pod whose volume cannot be mounted"
     FAIL_PULL = "reporting a pod whose image cannot be pulled"
     BACK_OFF = "reporting a pod whose image is not pulled for a while"
+    FAIL_RUN = "reporting a pod whose image is for another Windows"
     RUN = "reporting a pod that runs"
     MEND = "reporting a pod whose readiness is another"
     LOSE = "reporting a pod whose machine has been started again"
     COMPLETE = "reporting a pod that has done its work"
     STOP = "reporting a pod that has stopped"
     REMOVE = "removing a pod"
+
+
+WARNINGS: Final = frozenset({Do.FAIL_SANDBOX, Do.FAIL_PAUSE, Do.FAIL_MOUNT})
+"""What is reported by an Event, and leaves the pod as it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +79,19 @@ class Step:
 class Efforts:
     """What a kubelet knows of its efforts to start a pod, and the API server does not: it is lost with it.
 
-    ``network_in`` is in how many seconds pods get a network, ``warned`` whether the pod's Event is written.
+    ``network_in`` is in how many seconds pods get a network, ``pauses`` whether the pause image of the node
+    fits it, ``warned`` whether the pod's Event is written.
     """
 
     network_in: float = 0.0
+    pauses: bool = True
     warned: bool = False
     failed_pulls: int = 0
 
     def after(self, do: Do) -> Efforts:
         """Return what is known once something has been done."""
         match do:
-            case Do.FAIL_SANDBOX:
+            case Do.FAIL_SANDBOX | Do.FAIL_PAUSE | Do.FAIL_MOUNT:
                 return replace(self, warned=True)
             case Do.FAIL_PULL:
                 return replace(self, failed_pulls=self.failed_pulls + 1)
@@ -135,11 +157,12 @@ def next_step(
     family: str,
     timing: PodTiming,
     now: datetime,
+    build: str = "",
     ready: bool = True,
     booted: str = "",
     efforts: Efforts = NONE_YET,
 ) -> Step | None:
-    """Return what the kubelet of a node of this family does about a pod of its own; None: nothing.
+    """Return what the kubelet of a node of this family and build does about a pod of its own; None: nothing.
 
     Where ``ready`` is False its containers are not to be Ready, though they run. ``booted`` is when the
     machine was last started, empty where that was before its Node was made: what says of itself that it
@@ -155,25 +178,43 @@ def next_step(
         # What has not started has nothing to wait for.
         return Step(Do.STOP, timing.stop_of(pod) if pod.status.phase == "Running" else 0.0)
     if pod.status.phase == "Running":
-        return _while_running(pod, timing=timing, now=now, ready=ready, booted=booted, efforts=efforts)
+        return _while_running(
+            pod, timing=timing, now=now, build=build, ready=ready, booted=booted, efforts=efforts
+        )
     if refusal(pod, family=family):
         return Step(Do.REFUSE)
-    return _start(pod, family=family, timing=timing, efforts=efforts)
+    return _start(pod, family=family, timing=timing, build=build, efforts=efforts)
 
 
-def _start(pod: Pod, *, family: str, timing: PodTiming, efforts: Efforts) -> Step | None:
-    without = _without_network(pod, efforts)
-    delay = timing.start_of(pod) + without
+def _start(pod: Pod, *, family: str, timing: PodTiming, build: str, efforts: Efforts) -> Step | None:
+    delay = timing.start_of(pod) + _without_network(pod, efforts)
     pull = timing.pull_of(pod)
-    if (delay or pull) and pod.status.start_time is None:
+    obstacle = _obstacle(pod, efforts)
+    if (delay or pull or obstacle) and pod.status.start_time is None:
         return Step(Do.CREATE)
-    if without and not efforts.warned:
-        return Step(Do.FAIL_SANDBOX)
+    if obstacle:
+        return obstacle
     if not fits(pod, family=family):
         return _pull_in_vain(pod, delay=delay, timing=timing)
     if timing.failures_of(pod):
         return _pull(pod, delay=delay, timing=timing, failed=efforts.failed_pulls)
-    return Step(Do.RUN, delay + pull)
+    return _run(pod, build=build, delay=delay + pull)
+
+
+def _run(pod: Pod, *, build: str, delay: float) -> Step | None:
+    if runs_on(pod, build=build):
+        return Step(Do.RUN, delay)
+    return None if RUN_FAILED in pod.waiting else Step(Do.FAIL_RUN, delay)
+
+
+def _obstacle(pod: Pod, efforts: Efforts) -> Step | None:
+    """Return what is said about what is in the way of a pod's sandbox: volumes are mounted before."""
+    again = _AGAIN_SECONDS if efforts.warned else 0.0
+    if pod.metadata.annotations.get(CHOWN_ANNOTATION) == "true" and pod.spec.token_volume:
+        return Step(Do.FAIL_MOUNT, again)
+    if not efforts.pauses:
+        return Step(Do.FAIL_PAUSE, again)
+    return Step(Do.FAIL_SANDBOX) if _without_network(pod, efforts) and not efforts.warned else None
 
 
 def _without_network(pod: Pod, efforts: Efforts) -> float:
@@ -188,16 +229,14 @@ def _is_stuck(pod: Pod, *, booted: str) -> bool:
 
 
 def _while_running(
-    pod: Pod, *, timing: PodTiming, now: datetime, ready: bool, booted: str, efforts: Efforts
+    pod: Pod, *, timing: PodTiming, now: datetime, build: str, ready: bool, booted: str, efforts: Efforts
 ) -> Step | None:
     since = pod.status.running_since
     if since and since < booted:
         return Step(Do.LOSE)
     if not since and pod.waiting:
-        without = _without_network(pod, efforts)
-        if without and not efforts.warned:
-            return Step(Do.FAIL_SANDBOX)
-        return Step(Do.RUN, timing.start_of(pod) + without)
+        delay = timing.start_of(pod) + _without_network(pod, efforts)
+        return _obstacle(pod, efforts) or _run(pod, build=build, delay=delay)
     if not is_told(pod, ready=ready):
         return Step(Do.MEND)
     lasts = timing.run_of(pod)

@@ -12,6 +12,7 @@ from testbed.winsim.verbs.machines import Hotpatch, Patch, Reboot, Reimage, SetU
 from testbed.winsim.verbs.membership import Join, Leave, Replace, Surge
 from testbed.winsim.verbs.memory import LoseMemory
 from testbed.winsim.verbs.pods import SetPodsReady
+from testbed.winsim.verbs.ranges import AssignPodCidr
 
 __all__ = ["VERBS", "SelectingVerb", "Verb"]
 
@@ -32,5 +33,6 @@ _ALL: Final = (
     Hotpatch,
     SetUpdates,
     Surge,
+    AssignPodCidr,
 )
 VERBS: Final[Mapping[str, type[Verb]]] = MappingProxyType({each.verb: each for each in _ALL})

@@ -1,9 +1,11 @@
 """Kubelets fall silent and speak again: stop, start, restart."""
 
-from typing import TYPE_CHECKING, ClassVar
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from testbed.winsim.machines import Setup
 from testbed.winsim.memory import Memory, Size, Threshold
 from testbed.winsim.verbs.base import SelectingVerb
 
@@ -58,6 +60,36 @@ class Restart(SelectingVerb):
         default=None, description="the part of it for Kubernetes (512Mi); default: as before"
     )
 
+    cluster_dns: IPv4Address | Literal["none"] | None = Field(
+        default=None,
+        description="address of the DNS service for pods (10.96.0.10), or none; default: as before",
+    )
+    pause_image: str | None = Field(
+        default=None,
+        pattern=r"^(usual|[a-z0-9][a-z0-9._/:-]*/pause:[A-Za-z0-9._-]+)$",
+        description="pause image without a variant for their Windows (registry.k8s.io/pause:3.5), so "
+        "that pods get no sandbox, or usual; default: as before",
+    )
+    pause_pulled: bool = Field(
+        default=False,
+        description="true: the pause image is there and does not start; false: it cannot be pulled",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.pause_pulled and self.pause_image in (None, "usual"):
+            raise ValueError("pause_pulled goes with a pause_image")
+        return self
+
+    @property
+    def setup(self) -> Setup:
+        """What is configured."""
+        return Setup(
+            cluster_dns=None if self.cluster_dns is None else str(self.cluster_dns).replace("none", ""),
+            pause_image="" if self.pause_image == "usual" else self.pause_image,
+            pause_pulled=self.pause_pulled,
+        )
+
     def concerns(self, entry: "Entry") -> bool:
         """Only a kubelet that runs can be started again; one that is named is started in any case."""
         return entry.running
@@ -69,5 +101,5 @@ class Restart(SelectingVerb):
             eviction_ki=self.eviction_hard,
             kube_reserved_ki=self.kube_reserved,
         )
-        await fleet.restart(names, memory=memory)
+        await fleet.restart(names, memory=memory, setup=self.setup)
         return names
