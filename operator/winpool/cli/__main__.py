@@ -29,15 +29,15 @@ CHECK: Final = "check is part of audit: use audit -f FILE with --host-build BUIL
 """For people who type the verb of earlier versions."""
 
 DESCRIPTION: Final = """\
-Show the pools of Windows nodes in a cluster, and check manifests and pods
-before you apply them.
+Show the pools of Windows nodes in a cluster, find why nodes do not work, and
+check manifests and pods before you apply them.
 
 Only rollout pause, resume, abort and retry change the cluster: use kubectl
 apply to create or change a WindowsNodePool. Write the name of a pool as for
 kubectl: NAME, wnp/NAME or windowsnodepools.winpool.dev/NAME."""
 
 VERBS: Final = (
-    *("audit", "join-config", "matrix", "memory", "memory replay", "plan"),
+    *("audit", "diagnose", "join-config", "matrix", "memory", "memory replay", "plan"),
     *("rollout abort", "rollout pause", "rollout resume", "rollout retry", "rollout status"),
     *("runtimeclass", "status", "uninstall", "validate", "why"),
 )

@@ -6,45 +6,32 @@ A list for each kind, and a call for each page. What cannot be read is noted, an
 from __future__ import annotations
 
 import re
-import sys
-import time
-from concurrent.futures import wait
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS
+from winpool.cli.asking import Asking, Page
 from winpool.cli.audit_facts import Read
-from winpool.cli.counts import counted
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, decoded
 from winpool.cli.lenient import Fields
 from winpool.cli.reader import pool_selector, read_version
 from winpool.features.audit.cluster import Host, Limits
 from winpool.features.audit.workloads import RUNTIME_CLASS
-from winpool.kube.errors import parse_permission
 from winpool.kube.wire import Base, ListOf, NodeInfo, TaintObject
 from winpool.model.node import Taint
 from winpool.ownership.selection import selects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import Future
 
     from winpool.api.selector import NodeSelector
 
 T = TypeVar("T")
 Object = dict[str, Any]
-
-PAGE: Final = 500
-"""Objects of a page. One of pods has up to 10 MB."""
-
-QUIET_SECONDS: Final = 2.0
-"""Until then a terminal shows no progress."""
-TICK_SECONDS: Final = 0.5
-"""Between two looks at how far it is."""
 
 _ENFORCE: Final = "pod-security.kubernetes.io/enforce"
 _MIRROR: Final = "kubernetes.io/config.mirror"
@@ -80,6 +67,9 @@ KINDS: Final = (
 """Controllers before what they make."""
 
 _LIMIT_RANGES: Final = Kind("LimitRange", "/api/v1", "limitranges")
+
+_NAMESPACED: Final = (_LIMIT_RANGES.resource, *(each.resource for each in KINDS))
+"""What can be read in one namespace."""
 
 _BY_NAME: Final = {name: each for each in KINDS for name in (each.kind.lower(), each.resource, *each.names)}
 _MAKERS: Final[Mapping[str, Collection[tuple[str, str]]]] = {
@@ -187,12 +177,6 @@ class _Node(Base):
     status: _NodeStatus | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Page(Generic[T]):
-    items: tuple[T, ...]
-    continue_token: str
-
-
 _items: Final = msgspec.json.Decoder(ListOf[_Item])
 _pod_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _spec: Final = msgspec.json.Decoder(_Spec | None)
@@ -202,72 +186,6 @@ _objects: Final = msgspec.json.Decoder(ListOf[Object])
 _object: Final = msgspec.json.Decoder(Object)
 
 
-class _Asking:
-    """Asks many things at the same time. A thing that cannot be read is a problem, by what it is."""
-
-    def __init__(self, kubectl: Kubectl) -> None:
-        self.kubectl = kubectl
-        self.problems: dict[str, list[str]] = {}
-        self._calls: list[Future[Any]] = []
-        self._seen = 0
-
-    def begin(self, what: str, call: Callable[[], T]) -> Callable[[], T | None]:
-        """Begin a call; what is returned waits for it."""
-        future = self.kubectl.begin(call)
-        self._calls.append(future)
-
-        def result() -> T | None:
-            try:
-                return future.result()
-            except NotAskedError as error:
-                self.problems.setdefault(_why(error), []).append(what)
-                return None
-
-        return result
-
-    def listed(
-        self, what: str, path: str, decode: Callable[[bytes], _Page[T]], **query: str
-    ) -> Callable[[], list[T] | None]:
-        """Begin a list."""
-
-        def page(body: bytes) -> _Page[T]:
-            found = decode(body)
-            self._seen += len(found.items)
-            return found
-
-        pages = self.begin(what, lambda: self.kubectl.whole(path, page, limit=str(PAGE), **query))
-
-        def result() -> list[T] | None:
-            found = pages()
-            return None if found is None else [each for one in found for each in one.items]
-
-        return result
-
-    def wait(self) -> None:
-        """Wait for all, and show a terminal how far they are where that takes long."""
-        begun, is_shown = time.monotonic(), False
-        while wait(self._calls, TICK_SECONDS).not_done:
-            if sys.stderr.isatty() and time.monotonic() - begun > QUIET_SECONDS:
-                is_shown = True
-                sys.stderr.write(f"\r{counted(self._seen, 'object')} read")
-                sys.stderr.flush()
-        if is_shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-
-def _why(error: NotAskedError) -> str:
-    """Return why something cannot be read: for a missing right, so that several of them are one reason."""
-    said = error.said if isinstance(error, KubectlError) else str(error)
-    missing = parse_permission(said)
-    if missing is None:
-        return str(error)
-    where = f"a Role in {missing.namespace}" if missing.namespace else "a ClusterRole"
-    said = f"{missing.user} may not {missing.verb} them: add that to {where} that is bound to {missing.user}"
-    has_namespace = missing.resource in (_LIMIT_RANGES.resource, *(each.resource for each in KINDS))
-    return f"{said}, or read one namespace with -n" if has_namespace and not missing.namespace else said
-
-
 def read_for_files(flags: Sequence[str], pool: str) -> Read:
     """Return what is known of the cluster for manifests: the nodes of a pool, and RuntimeClasses.
 
@@ -275,7 +193,7 @@ def read_for_files(flags: Sequence[str], pool: str) -> Read:
     """
     with Kubectl(flags) as kubectl:
         selector = pool_selector(kubectl, pool)
-        asking = _Asking(kubectl)
+        asking = Asking(kubectl, namespaced=_NAMESPACED)
         nodes_of, classes_of = _nodes_of(asking), _classes_of(asking)
         asking.wait()
         windows, linux = _split(nodes_of(), selector)
@@ -293,8 +211,8 @@ def read_cluster(
     with Kubectl(flags) as kubectl:
         version = read_version(kubectl)  # alone, so that an exec plugin prompts once
         selector = None if pool is None else pool_selector(kubectl, pool)
-        namespace = "" if is_everywhere else _namespace(kubectl, flags)
-        asking = _Asking(kubectl)
+        namespace = "" if is_everywhere else namespace_of(kubectl, flags)
+        asking = Asking(kubectl, namespaced=_NAMESPACED)
         if names:
             reads = [_one(asking, each, namespace) for each in names]
         else:
@@ -319,7 +237,7 @@ def read_cluster(
         )
 
 
-def _namespace(kubectl: Kubectl, flags: Sequence[str]) -> str:
+def namespace_of(kubectl: Kubectl, flags: Sequence[str]) -> str:
     """Return the namespace as kubectl has it. Raises NotAskedError."""
     given = [each.partition("=")[2] for each in flags if each.startswith("--namespace=")]
     if given:
@@ -354,24 +272,24 @@ class _Workload:
         return isinstance(spec, dict) and spec.get("replicas") == 0
 
 
-def _all(asking: _Asking, kind: Kind, namespace: str) -> Callable[[], list[_Workload] | None]:
+def _all(asking: Asking, kind: Kind, namespace: str) -> Callable[[], list[_Workload] | None]:
     query = {}
     if kind.kind == "Pod":
         query["fieldSelector"] = ",".join(f"status.phase!={each}" for each in _FINISHED)
 
-    def page(body: bytes) -> _Page[_Workload]:
+    def page(body: bytes) -> Page[_Workload]:
         found = _items.decode(body)
         items = [each for each in found.items or () if not (_is_made(kind, each) or _is_over(kind, each))]
         if kind.kind == "Pod":  # of one template they are alike, so one is decoded
             alike = {(*_made_by(kind, each), _template(kind, each) or _key(each)): each for each in items}
             items = list(alike.values())
         read = _once(_workload(kind, each) for each in items)
-        return _Page(tuple(read), found.metadata.continue_)
+        return Page(tuple(read), found.metadata.continue_)
 
     return asking.listed(kind.resource, kind.path(namespace), page, **query)
 
 
-def _one(asking: _Asking, named: Named, namespace: str) -> Callable[[], list[_Workload] | None]:
+def _one(asking: Asking, named: Named, namespace: str) -> Callable[[], list[_Workload] | None]:
     kind, name = named
     path = f"{kind.path(namespace)}/{quote(name, safe='')}"
 
@@ -457,11 +375,11 @@ def _once(found: Iterable[_Workload]) -> Iterator[_Workload]:
 # What decides about them.
 
 
-def _nodes_of(asking: _Asking) -> Callable[[], list[_Node] | None]:
+def _nodes_of(asking: Asking) -> Callable[[], list[_Node] | None]:
     return asking.listed("nodes", "/api/v1/nodes", page_of_nodes)
 
 
-def _classes_of(asking: _Asking) -> Callable[[], list[Object] | None]:
+def _classes_of(asking: Asking) -> Callable[[], list[Object] | None]:
     listed = asking.listed("RuntimeClasses", "/apis/node.k8s.io/v1/runtimeclasses", _page_of_objects)
 
     def result() -> list[Object] | None:
@@ -471,7 +389,7 @@ def _classes_of(asking: _Asking) -> Callable[[], list[Object] | None]:
     return result
 
 
-def _namespaces(asking: _Asking, namespace: str) -> Callable[[], list[Object] | None]:
+def _namespaces(asking: Asking, namespace: str) -> Callable[[], list[Object] | None]:
     what, path = "Pod Security of namespaces", "/api/v1/namespaces"
     if not namespace:
         return asking.listed(what, path, _page_of_objects)
@@ -486,15 +404,15 @@ def _namespaces(asking: _Asking, namespace: str) -> Callable[[], list[Object] | 
     return result
 
 
-def page_of_nodes(body: bytes) -> _Page[_Node]:
+def page_of_nodes(body: bytes) -> Page[_Node]:
     """Read a page of nodes."""
     page = _nodes.decode(body)
-    return _Page(tuple(page.items or ()), page.metadata.continue_)
+    return Page(tuple(page.items or ()), page.metadata.continue_)
 
 
-def _page_of_objects(body: bytes) -> _Page[Object]:
+def _page_of_objects(body: bytes) -> Page[Object]:
     page = _objects.decode(body)
-    return _Page(tuple(page.items or ()), page.metadata.continue_)
+    return Page(tuple(page.items or ()), page.metadata.continue_)
 
 
 def _split(

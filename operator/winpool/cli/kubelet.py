@@ -1,4 +1,4 @@
-"""Reads what kubelets say of their pods, by the API server's proxy of nodes and the rights of the person.
+"""Reads what kubelets say, by the API server's proxy of nodes and the rights of the person.
 
 A kubelet may answer with anything, a redirect among it, and the API server passes that on. kubectl would
 follow it, and send the token of the person to wherever it leads. ``kubectl proxy`` passes it on too, and
@@ -27,26 +27,35 @@ if TYPE_CHECKING:
 ANSWER_SECONDS: Final = 30
 """How long a kubelet may take: the API server sets no limit, and a node without memory may never answer."""
 
-FORBIDDEN: Final = "you may not get nodes/proxy, which shows the pods of a node: ask someone who may"
+FORBIDDEN: Final = "you may not get nodes/proxy, by which a kubelet is asked: ask someone who may"
 
-NO_SOCKETS: Final = "Python has no Unix sockets on this system, and pods are read by one of kubectl proxy"
+NO_SOCKETS: Final = (
+    "Python has no Unix sockets on this system, and kubelets are asked by one of kubectl proxy"
+)
 
 _REDIRECTS: Final = range(300, 400)
 
 
 @contextmanager
-def sampling(kubectl: Kubectl, node: str) -> Iterator[Callable[[], tuple[float, dict[str, PodUsage]]]]:
-    """Give what returns the kubelet's numbers of its pods, and its time of them. Both raise NotAskedError."""
+def asking_kubelet(kubectl: Kubectl, node: str, below: str) -> Iterator[Callable[[str], bytes]]:
+    """Give what returns the kubelet's answer at a path, with a query. Both raise NotAskedError."""
     if not hasattr(socket, "AF_UNIX"):
         raise NotAskedError(NO_SOCKETS)
-    path = f"/api/v1/nodes/{quote(node, safe='')}/proxy{SUMMARY_PATH}"
+    path = f"/api/v1/nodes/{quote(node, safe='')}/proxy{below}"
     with kubectl.proxied(path) as address:
-        yield partial(_sample, address, path, node)
+        yield lambda query: _answer(address, path + query, node)
 
 
-def _sample(address: str, path: str, node: str) -> tuple[float, dict[str, PodUsage]]:
+@contextmanager
+def sampling(kubectl: Kubectl, node: str) -> Iterator[Callable[[], tuple[float, dict[str, PodUsage]]]]:
+    """Give what returns the kubelet's numbers of its pods, and its time of them. Both raise NotAskedError."""
+    with asking_kubelet(kubectl, node, SUMMARY_PATH) as ask:
+        yield partial(_sample, ask, node)
+
+
+def _sample(ask: Callable[[str], bytes], node: str) -> tuple[float, dict[str, PodUsage]]:
     try:
-        sample, usage = parse_summary(_answer(address, path, node), node=node, pods=True)
+        sample, usage = parse_summary(ask(""), node=node, pods=True)
     except PollError as error:
         raise NotAskedError(f"the kubelet cannot be understood: {error}") from None
     if sample.taken_at is None or usage is None:

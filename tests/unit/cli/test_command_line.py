@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 VERBS = (
-    *("audit", "join-config", "matrix", "memory", "memory replay", "plan"),
+    *("audit", "diagnose", "join-config", "matrix", "memory", "memory replay", "plan"),
     *("rollout abort", "rollout pause", "rollout resume", "rollout retry", "rollout status"),
     *("runtimeclass", "status", "uninstall", "validate", "why"),
 )

@@ -1,0 +1,197 @@
+"""Keeps what was read about a node, and what is not known of it and why.
+
+Texts of conditions, containers and events are from kubelets and runtimes: they may be of any length and have
+any letters. They are kept as they are, for the rules to search; ``quoted`` makes what people see of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from winpool.api.text import printable
+
+TEXT_READ: Final = 4096
+"""Characters of a message that are kept and searched."""
+
+_BEFORE, _QUOTED, _WORD = 80, 200, 60
+"""Characters of a quote: before what a rule has found, in all, and of one word."""
+
+_CUT: Final = "…"
+
+_EARLY: Final = ("", "CrashLoopBackOff", "PodInitializing")
+"""Reasons of containers that wait although the node has started what it was asked to."""
+
+_CREATING: Final = "ContainerCreating"
+
+
+class Source(StrEnum):
+    """What rules read. The text is how people know it."""
+
+    NODES = "nodes"
+    PODS = "pods"
+    EVENTS = "events"
+    DAEMON_SETS = "DaemonSets"
+    FLANNEL = "the ConfigMap of flannel"
+    DNS = "the Service of the DNS"
+    CONFIGZ = "/configz"
+    LOGS = "logs"
+
+
+OF_KUBELET: Final = (Source.CONFIGZ, Source.LOGS)
+"""What only those can read who may run commands on nodes. Without it a diagnosis is whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node; ``ready`` is the status of its condition Ready, empty without one.
+
+    ``build`` is None where kernelVersion has none. ``images`` are names of at most 50 images. ``backend`` and
+    ``backend_data`` are what flannel has written into annotations. ``pool`` says with which nodes it has its
+    network in common. ``is_new`` says that it joined a few minutes ago.
+    """
+
+    name: str
+    ready: str = ""
+    reason: str = ""
+    message: str = ""
+    build: int | None = None
+    runtime: str = ""
+    images: tuple[str, ...] = ()
+    pod_cidrs: tuple[str, ...] = ()
+    max_pods: int | None = None
+    backend: str = ""
+    backend_data: str = ""
+    pool: str = ""
+    is_new: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod. ``name`` has its namespace; ``os`` is that for which it is, and ``os_by`` says by what.
+
+    ``waits`` are the reasons for which its containers wait, ``messages`` what is said of those that do not
+    run. ``is_up`` says that a container runs, ``is_late`` that the pod was created minutes ago.
+    """
+
+    name: str
+    node: str = ""
+    uid: str = ""
+    os: str = ""
+    os_by: str = ""
+    daemon_set: str = ""
+    waits: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    has_host_network: bool = False
+    is_ready: bool = False
+    is_up: bool = False
+    is_late: bool = False
+    runs_as_user: bool = False
+
+
+class Event(NamedTuple):
+    """The latest warning of a reason about a pod; about the node itself, ``pod`` is empty."""
+
+    reason: str
+    message: str
+    pod: str = ""
+
+
+class Flannel(NamedTuple):
+    """The backend of flannel; None is not known, and ``by`` says where it is from.
+
+    An annotation has no more than its type and its VNI, and so no ``is_whole``.
+    """
+
+    type: str
+    vni: int | None
+    by: str
+    is_whole: bool = False
+    port: int | None = None
+    has_direct_routing: bool = False
+    has_gbp: bool = False
+
+
+class Agent(NamedTuple):
+    """A DaemonSet of a CNI that has a pod on the node, or has to have one."""
+
+    name: str
+    pod: Pod | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What was read about one node. ``unknown`` are the sources that were not read whole, and why.
+
+    ``name`` is empty for pods without a node. ``node`` is None where nodes cannot be read. ``uses_flannel``
+    says that the cluster runs flannel; None: not known. ``twins`` are the nodes that have the same podCIDR,
+    ``peers`` counts those of its pool that have any. ``dns`` are the addresses of the Service of the DNS, and
+    ``cluster_dns`` those that the kubelet gives to pods. ``log`` counts lines of the logs of the node by the
+    cause that they show.
+    """
+
+    name: str
+    node: Node | None = None
+    pods: tuple[Pod, ...] = ()
+    events: tuple[Event, ...] = ()
+    agents: tuple[Agent, ...] = ()
+    uses_flannel: bool | None = None
+    flannel: Flannel | None = None
+    twins: tuple[str, ...] = ()
+    peers: int = 0
+    dns: tuple[str, ...] = ()
+    cluster_dns: tuple[str, ...] | None = None
+    log: Mapping[str, int] = field(default_factory=dict)
+    unknown: Mapping[Source, str] = field(default_factory=dict)
+
+    def stuck(self) -> Iterator[tuple[Pod, str]]:
+        """Yield the pods that the node has not started, and the reason for which each waits.
+
+        To create containers takes a while: a pod is stuck that takes minutes, or that has warnings.
+        """
+        warned = {each.pod for each in self.events}
+        for pod in self.pods:
+            for reason in pod.waits:
+                is_slow = reason != _CREATING or pod.is_late or pod.name in warned
+                if reason not in _EARLY and is_slow:
+                    yield pod, reason
+                    break
+
+
+class Found(NamedTuple):
+    """What a rule found on a node.
+
+    ``quote`` is what ``by`` says, empty where a field and no message is the evidence. ``more`` is what this
+    node adds to the words of the rule, ``fix`` replaces its fix. ``is_mild`` makes an Error a Warning.
+    """
+
+    by: str
+    quote: str = ""
+    more: str = ""
+    fix: str = ""
+    pods: tuple[str, ...] = ()
+    is_mild: bool = False
+
+
+def quoted(text: str, found: re.Match[str] | None = None) -> str:
+    """Return ``text`` on one line, short and printable; the part of it with ``found``."""
+    begin = max(0, found.start() - _BEFORE) if found else 0
+    part = text[begin : begin + 2 * _QUOTED]
+    if begin:  # not from the middle of a word
+        part = f"{_CUT} {part.partition(' ')[2] or part}"
+    words = [printable(each) for each in part.split()]
+    line = " ".join(each if len(each) <= _WORD else f"{each[:_WORD]}{_CUT}" for each in words)
+    if len(line) > _QUOTED:
+        line = line[:_QUOTED].rpartition(" ")[0] + f" {_CUT}"
+    elif begin + 2 * _QUOTED < len(text):
+        line = f"{line} {_CUT}"
+    return line
+
+
+def named(names: Sequence[str], *, most: int = 3) -> str:
+    """Write the first names, and how many there are beside them."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
