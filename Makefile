@@ -333,6 +333,7 @@ generate: $(INSTALLED) ## Write all generated files again: CRD, guard, fence, RB
 	@$(call generate,gen.matrix_reference,docs/reference/matrix.md)
 	@$(call generate,gen.gates_reference,docs/reference/gates.md)
 	@$(call generate,gen.workload_rules_reference,docs/reference/workload-rules.md)
+	@$(call generate,gen.node_rules_reference,docs/reference/node-rules.md)
 	@$(call generate,alerts.render rules,deploy/alerts/winpool.rules.yaml)
 	@$(call generate,alerts.render prometheusrule,deploy/alerts/prometheusrule.yaml)
 	@$(BIN)/python -m release.chart

@@ -220,6 +220,10 @@ def test_the_calls_of_a_verb_do_not_grow_with_nodes(world: World) -> None:
         ("audit", "-A"): 13,
         ("audit", "-A", "--pool", pool): 14,
         ("audit", "-n", "default", "deploy/web", "sts/db"): 7,
+        ("diagnose", "-A"): 4,
+        ("diagnose", pool): 5,
+        ("diagnose", node): 6,
+        ("diagnose", "-n", "default"): 4,
         ("uninstall", "--plan"): 10,
         ("matrix",): 0,
     }

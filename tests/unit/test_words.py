@@ -53,6 +53,7 @@ PAGES: Final = [
     *sorted((ROOT / "docs" / "runbooks").glob("*.md")),
     *sorted(path for path in (ROOT / "docs" / "upgrades").rglob("*") if path.is_file()),
     ROOT / "docs" / "reference" / "gates.md",
+    ROOT / "docs" / "reference" / "node-rules.md",
     ROOT / "docs" / "reference" / "workload-rules.md",
     *sorted((ROOT / "deploy" / "samples").rglob("*.yaml")),
     *sorted((ROOT / "deploy" / "query-proxies").glob("*.yaml")),

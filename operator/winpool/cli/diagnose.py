@@ -119,7 +119,7 @@ def _not_judged(seen: Seen, found: Sequence[Diagnosis], *, has_logs: bool) -> It
         unknown = {rule.code: rule.needs for rule in RULES}
     missing: Mapping[Source, str] = seen.unknown
     for why, sources in grouped((why, source) for source, why in missing.items()).items():
-        codes = [code for code, needs in unknown.items() if set(needs) & set(sources)]
+        codes = [each.code for each in RULES if set(unknown.get(each.code, ())) & set(sources)]
         names = [each for each in sources if each is not Source.LOGS or has_logs]
         if names and (codes or set(names) != {Source.CONFIGZ}):
             of_rules = f" ({', '.join(codes)})" if codes else ""
@@ -151,10 +151,11 @@ def _write_finding(paper: Paper, group: Sequence[Finding]) -> None:
         ("Seen", said),
         ("Means", finding.rule.means),
         ("Fix", finding.fix),
-        *(("Source", each) for each in finding.rule.sources),
     ):
         if text:
             paper.wrapped(text, first=f"    {title + ':':<8}")
+    for each in finding.rule.sources:
+        paper.wrapped(each, first="    ")
     paper.line()
 
 
@@ -183,10 +184,12 @@ def _names(names: Sequence[str]) -> str:
 
 def _summary(report: Report) -> str:
     seen = report.seen
-    nodes = "the pods that can be read" if seen.nodes is None else counted(seen.nodes, "Windows node")
-    scope = f", with pods of the namespace {seen.scope} alone" if seen.scope else ""
-    said = counted(sum(map(len, report.groups)), "finding") if report.groups else "no finding"
-    return f"Diagnosed {nodes}{scope}: {said}."
+    pods = f"the pods of the namespace {seen.scope}"
+    what = pods if seen.nodes is None else counted(seen.nodes, "Windows node")
+    if seen.nodes is not None and seen.scope:
+        what += f", with {pods} alone"
+    said = counted(len(report.groups), "finding") if report.groups else "no finding"
+    return f"Diagnosed {what}: {said}."
 
 
 def content_of(report: Report) -> dict[str, Any]:

@@ -80,7 +80,7 @@ _AGENT_NAME: Final = re.compile(
 ONE_NODE: Final = "it is read of one node alone: name it"
 
 _STATUSES: Final = ("initContainerStatuses", "containerStatuses")
-_STATES: Final = (("state", "waiting"), ("lastState", "terminated"))
+_STATES: Final = (("state", "waiting"), ("state", "terminated"), ("lastState", "terminated"))
 _DIGITS: Final = 7
 
 _objects: Final = msgspec.json.Decoder(ListOf[Object])
@@ -135,7 +135,7 @@ def read_seen(flags: Sequence[str], wanted: Choice | None, *, is_everywhere: boo
 class _Reader:
     def __init__(self, kubectl: Kubectl, flags: Sequence[str]) -> None:
         self._kubectl, self._flags, self._now = kubectl, flags, datetime.now(UTC)
-        self._asking = Asking(kubectl, namespaced=("pods", "events"))
+        self._asking = Asking(kubectl, namespaced=())
 
     def read(self, wanted: Choice | None, *, is_everywhere: bool) -> Seen:
         listed = self._nodes()
@@ -211,7 +211,11 @@ class _Reader:
         try:
             selector = pool_selector(self._kubectl, wanted.name)
         except NoSuchPoolError as error:
-            what = error.lines[0] if wanted.kind else f'there is no node and no pool "{wanted.name}"'
+            what = (
+                error.lines[0]
+                if wanted.kind
+                else f'there is no node and no pool "{wanted.name}" in this cluster'
+            )
             raise RefusedError(what) from None
         return [each for each in windows if selects(selector, listed[each].host.labels)]
 
@@ -250,7 +254,7 @@ class _Reader:
         self, shared: Evidence, listed: Mapping[str, _Listed], sets: list[_DaemonSet] | None
     ) -> Evidence:
         """Add whether the cluster runs flannel, and its backend, from its ConfigMap or from what it wrote."""
-        uses = None if sets is None else any(_FLANNEL_NAME.search(each.name) for each in sets)
+        uses = None if sets is None else any(_is_flannel(each.name) for each in sets)
         if not uses:
             return replace(shared, uses_flannel=uses)
         found = None
@@ -318,6 +322,7 @@ def _listed(item: Fields, now: datetime) -> _Listed:
     info, name = status.one("nodeInfo"), metadata.text("name")
     ready = next((each for each in status.all("conditions") if each.text("type") == "Ready"), Fields({}))
     version = parse_windows(info.text("kernelVersion"))
+    images = [each.texts("names") for each in status.all("images")]
     pods, annotations = status.one("capacity").text("pods"), metadata.one("annotations")
     node = Node(
         name=name,
@@ -326,7 +331,7 @@ def _listed(item: Fields, now: datetime) -> _Listed:
         message=_raw(ready, "message"),
         build=version.build if version else None,
         runtime=info.text("containerRuntimeVersion"),
-        images=tuple(name for each in status.all("images") for name in each.texts("names")),
+        images=tuple(names for names in images if any("pause" in each for each in names)),
         pod_cidrs=spec.texts("podCIDRs") or tuple(filter(None, (spec.text("podCIDR"),))),
         max_pods=int(pods) if pods.isdecimal() and len(pods) < _DIGITS else None,
         backend=annotations.text(f"{_FLANNEL}backend-type"),
@@ -353,7 +358,7 @@ def _pods(item: Object, *, listed: Mapping[str, _Listed] | None, now: datetime) 
     if listed is not None and at and not (at in listed and listed[at].is_windows):
         return
     states = [each for name in _STATUSES for each in status.all(name)]
-    waiting = [each for each in states if "waiting" in each.one("state").content]
+    waiting = [each for each in states if "running" not in each.one("state").content]
     is_known_there = bool(listed is not None and at)
     workload = workload_of({**item, "kind": "Pod"}, {}) if waiting or not is_known_there else None
     os = workload.os if workload else PodOS.UNKNOWN
@@ -373,7 +378,6 @@ def _pods(item: Object, *, listed: Mapping[str, _Listed] | None, now: datetime) 
         node=at,
         uid=metadata.text("uid"),
         os=os,
-        os_by=workload.evidence if workload else "",
         daemon_set=_daemon_set_of(metadata),
         waits=tuple(waits),
         messages=tuple(filter(None, messages)),
@@ -416,8 +420,13 @@ def _daemon_sets(item: Object) -> Iterator[_DaemonSet]:
     fields = Fields(item)
     metadata, spec = fields.one("metadata"), fields.one("spec", "template", "spec")
     name = f"{metadata.text('namespace')}/{metadata.text('name')}"
-    if _AGENT_NAME.search(name) or _FLANNEL_NAME.search(name):
+    if _AGENT_NAME.search(name) or _is_flannel(name):
         yield _DaemonSet(name, Selection.of(spec.content, RuntimeClass()))
+
+
+def _is_flannel(name: str) -> bool:
+    """Whether a DaemonSet is one of flannel, by its name without the namespace."""
+    return _FLANNEL_NAME.search(name.rpartition("/")[2]) is not None
 
 
 def _addresses(item: Object) -> tuple[str, ...]:

@@ -172,6 +172,7 @@ def test_offline_nothing_is_loaded_that_could_reach_a_cluster(arguments: list[st
         ["runtimeclass", "a"],
         ["audit", "-A"],
         ["audit", "-f", "-", "--pool", "a"],
+        ["diagnose", "-A"],
     ],
 )
 def test_online_it_loads_no_client_of_its_own(arguments: list[str], tmp_path: Path) -> None:

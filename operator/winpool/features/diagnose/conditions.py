@@ -7,33 +7,252 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from ipaddress import IPv4Network, ip_network
 from typing import Final, TypeAlias
 
-from winpool.features.diagnose.evidence import Evidence, Found, quoted
+from winpool.features.diagnose.evidence import Evidence, Found, Node, Pod, named, quoted
+from winpool.support.compat import runs_build, sandbox_key
+from winpool.support.matrix import built_in
+from winpool.support.versions import Release, parse_runtime
 
 Find: TypeAlias = Callable[[Evidence], Iterator[Found]]
 
-_NO_NETWORK: Final = re.compile(
+NO_NETWORK: Final = re.compile(
     "NetworkPluginNotReady|container runtime network not ready|network plugin is not ready"
     "|cni (plugin not initialized|config uninitialized)",
     re.IGNORECASE,
 )
 """The kubelet's word, that of containerd, and those of Docker's time. None of them is localized."""
 
+OTHER_BUILD: Final = re.compile(
+    "0xc0370101|container operating system does not match the host"
+    "|operating system of the container does not match the operating system of the host",
+    re.IGNORECASE,
+)
+"""HCS_E_IMAGE_MISMATCH, which no language changes, and its texts by containerd and by Docker."""
+
+_NO_VARIANT: Final = re.compile("no match for platform|no matching manifest for", re.IGNORECASE)
+"""A registry has no image for the platform, on any OS."""
+
+CHOWN: Final = re.compile(r"\bchown\b.*not supported by windows", re.IGNORECASE | re.DOTALL)
+SUBNET_FILE: Final = re.compile(r"subnet\.env", re.IGNORECASE)
+
+_OF_WINDOWS: Final = (OTHER_BUILD, CHOWN)
+"""What no other OS says."""
+
+_SANDBOX: Final = ("FailedCreatePodSandBox",)
+_FAILED: Final = ("Failed", "BackOff")
+
+_FIRST_VNI: Final = 4096
+_PORT: Final = 4789
+"""Of VXLAN on Windows. https://github.com/flannel-io/flannel/blob/v0.28.9/Documentation/backends.md"""
+
+_OLD_REGISTRY: Final = "k8s.gcr.io/"
+_REGISTRY: Final = "registry.k8s.io/"
+"""The same images under another name. https://kubernetes.io/blog/2023/03/10/image-registry-redirect/"""
+
 
 def no_network(seen: Evidence) -> Iterator[Found]:
     """Find a node that is not Ready because its CNI is not, or pods that wait for that."""
     node = seen.node
     if node is None:
-        yield from _warned(seen, ("NetworkNotReady",), _NO_NETWORK)
-    elif node.ready != "True" and (found := _NO_NETWORK.search(node.message)):
+        yield from _warned(seen, ("NetworkNotReady",), NO_NETWORK)
+    elif node.ready != "True" and (found := NO_NETWORK.search(node.message)):
         more = "It joined a few minutes ago, and may only need more time." if node.is_new else ""
         yield Found("condition Ready", quoted(node.message, found), more=more, is_mild=node.is_new)
 
 
+def pause_image(seen: Evidence) -> Iterator[Found]:
+    """Find sandboxes that are not created because their image is not for this Windows."""
+    for pattern in (OTHER_BUILD, _NO_VARIANT):
+        for each in _warned(seen, _SANDBOX, pattern):
+            yield each._replace(more=_build(seen.node), fix=_pause_fix(seen.node))
+            return
+
+
+def old_pause_image(seen: Evidence) -> Iterator[Found]:
+    """Find a node whose only pause images have no variant that it runs, as far as is known of them.
+
+    A pod that runs in a sandbox of the node shows that its pause image works. With process isolation alone:
+    the pods with hostNetwork may be HostProcess pods.
+    """
+    node, matrix = seen.node, built_in()
+    build, containerd = (node.build, _containerd(node)) if node else (None, None)
+    if node is None or build is None or build not in matrix.builds or containerd is None:
+        return
+    if any(each.is_up and not each.has_host_network for each in seen.pods):
+        return
+    known = {each.image: each for each in matrix.file.pause_images}
+    images = [
+        next(
+            (known[name] for each in names if (name := each.replace(_OLD_REGISTRY, _REGISTRY)) in known), None
+        )
+        for names in node.images
+    ]
+    read = [each for each in images if each is not None and each.complete]
+    if not read or len(read) < len(images):
+        return
+    builds = {each for one in read for each in one.builds}
+    if not any(runs_build(build, each, containerd=containerd, matrix=matrix) for each in builds):
+        said = f"status.images has {named([each.image for each in read])}"
+        yield Found(said, more=_build(node), fix=_pause_fix(node))
+
+
+def _containerd(node: Node | None) -> Release | None:
+    runtime = parse_runtime(node.runtime) if node else None
+    return runtime.release if runtime and runtime.name == "containerd" else None
+
+
+def _build(node: Node | None) -> str:
+    return f"The node has build {node.build}." if node and node.build else ""
+
+
+def _pause_fix(node: Node | None) -> str:
+    """Return where the pause image is set, and the newest that is known to have a variant for the build."""
+    containerd, build = _containerd(node), node.build if node else None
+    key = (
+        sandbox_key(containerd)
+        if containerd
+        else "pinned_images.sandbox (before containerd 2: sandbox_image)"
+    )
+    fit = [each.image for each in built_in().file.pause_images if build in each.builds and each.complete]
+    example = f", such as {fit[-1]}" if fit else ""
+    variant = f" for build {build}" if build else " for the build of the node"
+    return f"Set {key} in the configuration of containerd to a pause image with a variant{variant}{example}."
+
+
+def other_build(seen: Evidence) -> Iterator[Found]:
+    """Find containers whose image is not for this Windows, or for none.
+
+    Where it is not known that the node runs Windows, only what no other OS says counts, or a pod for Windows.
+    """
+    pods: dict[str, tuple[str, re.Match[str], Pod]] = {}
+    for pod in seen.pods:
+        texts = [each.message for each in seen.events if each.pod == pod.name and each.reason in _FAILED]
+        is_windows = seen.node is not None or pod.os == "windows"
+        for text in (*pod.messages, *(texts if pod.waits else ())):
+            found = OTHER_BUILD.search(text) or (_NO_VARIANT.search(text) if is_windows else None)
+            if found and pod.name not in pods:
+                pods[pod.name] = text, found, pod
+    if pods:
+        text, found, pod = next(iter(pods.values()))
+        yield Found(f"container of {pod.name}", quoted(text, found), more=_build(seen.node), pods=tuple(pods))
+
+
+def owner_of_files(seen: Evidence) -> Iterator[Found]:
+    """Find volumes whose files are to have an owner, which Windows does not know."""
+    pods = {each.name: each for each in seen.pods}
+    for each in _warned(seen, ("FailedMount",), CHOWN):
+        sets = [name for name in each.pods if pods[name].runs_as_user]
+        yield each._replace(more=f"The pod {sets[0]} sets runAsUser." if sets else "")
+
+
+def node_agent(seen: Evidence) -> Iterator[Found]:
+    """Find node agents of the CNI that are missing on the node, or not Ready."""
+    is_mild = not any(True for _ in no_network(seen))
+    for name, pod in seen.agents:
+        if seen.node is None or seen.node.is_new:
+            return
+        if pod is None:
+            yield Found(f"the pods of the node: none is of the DaemonSet {name}", is_mild=is_mild)
+        elif not pod.is_ready:
+            said = quoted(" ".join((*pod.waits, *pod.messages)))
+            yield Found(f"the pod of the DaemonSet {name}", said, pods=(pod.name,), is_mild=is_mild)
+
+
+def vxlan(seen: Evidence) -> Iterator[Found]:
+    """Find a backend of flannel that does not work with Windows nodes."""
+    found = seen.flannel
+    if seen.node is None or not seen.uses_flannel or found is None or found.type.lower() != "vxlan":
+        return
+    faults = []
+    if (found.is_whole and found.vni is None) or (found.vni is not None and found.vni < _FIRST_VNI):
+        faults.append(f"VNI is {'not set' if found.vni is None else found.vni}")
+    if found.is_whole and found.port != _PORT:
+        faults.append(f"Port is {'not set' if found.port is None else found.port}")
+    faults += ["DirectRouting is true"] if found.has_direct_routing else []
+    faults += ["GBP is true"] if found.has_gbp else []
+    if faults:
+        yield Found(f"{found.by}: {', '.join(faults)}")
+
+
+def pod_cidr(seen: Evidence) -> Iterator[Found]:
+    """Find a node without a podCIDR, or with that of another, where pods get their addresses from it.
+
+    Many CNIs have ranges of their own, and no podCIDR means nothing. With flannel it does, and where other
+    nodes of the pool have one.
+    """
+    for each in _warned(seen, _SANDBOX, SUBNET_FILE):
+        yield each._replace(more="flannel has not written its range (subnet.env).")
+        return
+    node = seen.node
+    if node is None or node.is_new:
+        return
+    if not node.pod_cidrs and (seen.uses_flannel or seen.peers):
+        peers = f", and other nodes of its pool ({node.pool}) have one" if seen.peers and node.pool else ""
+        yield Found(f"spec.podCIDR is not set{peers}", more="It has none.", fix=_NO_RANGE)
+    elif seen.uses_flannel and seen.twins:
+        said = f"spec.podCIDR is {node.pod_cidrs[0]}, as on {named(seen.twins)}"
+        yield Found(said, more="Another node has the same.", fix=_SAME_RANGE)
+
+
+_NO_RANGE: Final = (
+    "Check that kube-controller-manager runs with --allocate-node-cidrs=true, and that --cluster-cidr has a "
+    "range left."
+)
+_LINK_LOCAL: Final = "169.254."
+"""Of caches on nodes, and of the DNS of Google's cloud."""
+
+_SAME_RANGE: Final = (
+    "Drain one of the nodes, delete its Node, and restart its kubelet, so that it gets another range. Then "
+    "remove C:\\k\\SourceVip.json and C:\\k\\SourceVipRequest.json there, and restart flanneld."
+)
+
+
+def cluster_dns(seen: Evidence) -> Iterator[Found]:
+    """Find a kubelet that gives pods no DNS, or another than that of the cluster."""
+    for each in seen.events:
+        if each.reason == "MissingClusterDNS":
+            of = f" of {each.pod}" if each.pod else ""
+            yield Found(f"event {each.reason}{of}", quoted(each.message))
+            return
+    given = seen.cluster_dns
+    if any(each.startswith(_LINK_LOCAL) for each in given or ()):
+        return
+    if given == ():
+        yield Found("/configz: clusterDNS is not set")
+    elif given and seen.dns and not set(given) & set(seen.dns):
+        yield Found(
+            f"/configz: clusterDNS is {named(given)}, and the Service of the DNS has {named(seen.dns)}",
+            more="It has another address than the Service (k8s-app=kube-dns in kube-system).",
+            is_mild=True,
+        )
+
+
+def few_addresses(seen: Evidence) -> Iterator[Found]:
+    """Find a node that takes more pods than its podCIDR has addresses, where flannel gives them from it."""
+    node = seen.node
+    if node is None or not (seen.uses_flannel and node.backend) or node.max_pods is None:
+        return
+    for cidr in node.pod_cidrs:
+        try:
+            network = ip_network(cidr)
+        except ValueError:
+            continue
+        room = network.num_addresses - 2
+        if isinstance(network, IPv4Network) and room < node.max_pods:
+            yield Found(
+                f"spec.podCIDR {cidr} has {room} addresses, and status.capacity.pods is {node.max_pods}"
+            )
+
+
 def _warned(seen: Evidence, reasons: tuple[str, ...], pattern: re.Pattern[str]) -> Iterator[Found]:
-    """Find events of such reasons about pods that the node has not started."""
-    stuck = {pod.name for pod, _ in seen.stuck()}
+    """Find events of such reasons about pods that the node has not started.
+
+    Where it is not known that the node runs Windows, only what no other OS says counts, or a pod for Windows.
+    """
+    is_sure = seen.node is not None or pattern in _OF_WINDOWS
+    stuck = {pod.name for pod, _ in seen.stuck() if is_sure or pod.os == "windows"}
     hits = [
         (each, found)
         for each in seen.events

@@ -22,10 +22,9 @@ _BEFORE, _QUOTED, _WORD = 80, 200, 60
 
 _CUT: Final = "…"
 
-_EARLY: Final = ("", "CrashLoopBackOff", "PodInitializing")
-"""Reasons of containers that wait although the node has started what it was asked to."""
-
-_CREATING: Final = "ContainerCreating"
+_CRASHED: Final = "CrashLoopBackOff"
+_CREATING: Final = ("ContainerCreating", "PodInitializing")
+_SCHEDULING: Final = "FailedScheduling"
 
 
 class Source(StrEnum):
@@ -49,9 +48,10 @@ OF_KUBELET: Final = (Source.CONFIGZ, Source.LOGS)
 class Node:
     """A node; ``ready`` is the status of its condition Ready, empty without one.
 
-    ``build`` is None where kernelVersion has none. ``images`` are names of at most 50 images. ``backend`` and
-    ``backend_data`` are what flannel has written into annotations. ``pool`` says with which nodes it has its
-    network in common. ``is_new`` says that it joined a few minutes ago.
+    ``build`` is None where kernelVersion has none. ``images`` are the names of each pause image, of the 50
+    images that a node lists at most. ``backend`` and ``backend_data`` are what flannel has written into
+    annotations. ``pool`` is a label that nodes have in common that get their addresses alike. ``is_new`` says
+    that it joined a few minutes ago.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Node:
     message: str = ""
     build: int | None = None
     runtime: str = ""
-    images: tuple[str, ...] = ()
+    images: tuple[tuple[str, ...], ...] = ()
     pod_cidrs: tuple[str, ...] = ()
     max_pods: int | None = None
     backend: str = ""
@@ -71,7 +71,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod. ``name`` has its namespace; ``os`` is that for which it is, and ``os_by`` says by what.
+    """A pod. ``name`` has its namespace; ``os`` is that for which it is, as far as it says it.
 
     ``waits`` are the reasons for which its containers wait, ``messages`` what is said of those that do not
     run. ``is_up`` says that a container runs, ``is_late`` that the pod was created minutes ago.
@@ -81,7 +81,6 @@ class Pod:
     node: str = ""
     uid: str = ""
     os: str = ""
-    os_by: str = ""
     daemon_set: str = ""
     waits: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
@@ -150,15 +149,15 @@ class Evidence:
     def stuck(self) -> Iterator[tuple[Pod, str]]:
         """Yield the pods that the node has not started, and the reason for which each waits.
 
-        To create containers takes a while: a pod is stuck that takes minutes, or that has warnings.
+        To create containers takes a while: a pod is stuck that takes minutes, or that has warnings. A
+        container that runs and ends is no matter of the node.
         """
-        warned = {each.pod for each in self.events}
+        warned = {each.pod for each in self.events if each.reason != _SCHEDULING}
         for pod in self.pods:
-            for reason in pod.waits:
-                is_slow = reason != _CREATING or pod.is_late or pod.name in warned
-                if reason not in _EARLY and is_slow:
-                    yield pod, reason
-                    break
+            is_slow = pod.name in warned or (pod.is_late and not pod.is_up)
+            reasons = [each for each in pod.waits if each and (is_slow or each not in _CREATING)]
+            if reasons and _CRASHED not in pod.waits:
+                yield pod, reasons[0]
 
 
 class Found(NamedTuple):

@@ -49,6 +49,8 @@ class Rule:
 
 
 _DEBUG: Final = "https://kubernetes.io/docs/tasks/debug/debug-cluster/windows/"
+_CONTAINERD: Final = "https://github.com/containerd/containerd/pull/7856"
+_GITHUB: Final = "https://github.com"
 
 RULES: Final = (
     Rule(
@@ -63,11 +65,133 @@ RULES: Final = (
         sources=("https://github.com/kubernetes-sigs/sig-windows-tools/issues/285",),
         find=conditions.no_network,
     ),
+    Rule(
+        code="N2",
+        about="events FailedCreatePodSandBox of pods that wait: 0xc0370101, its texts, no match for platform",
+        needs=(Source.PODS, Source.EVENTS),
+        finding="The pause image does not run on the Windows build of the node.",
+        means="The runtime creates the sandbox of each pod from the pause image, so no pod starts.",
+        fix="Set the pause image of containerd to one with a variant for the build of the node.",
+        sources=(_DEBUG, _CONTAINERD),
+        find=conditions.pause_image,
+    ),
+    Rule(
+        code="N3",
+        about="names of pause images in status.images, where no pod without hostNetwork runs",
+        needs=(Source.NODES, Source.PODS),
+        finding="The pause image on the node has no variant for its Windows build.",
+        means="If containerd is configured with this image, no pod gets a sandbox. The builds of images are "
+        "from the support matrix.",
+        fix="Set the pause image of containerd to one with a variant for the build of the node.",
+        severity=Severity.WARNING,
+        sources=("https://github.com/kubernetes/kubernetes/blob/HEAD/build/pause/CHANGELOG.md",),
+        find=conditions.old_pause_image,
+    ),
+    Rule(
+        code="N4",
+        about="messages of containers that do not run, and events Failed: 0xc0370101, its texts, or no match "
+        "for platform",
+        needs=(Source.PODS, Source.EVENTS),
+        finding="The image of a container is not for the Windows build of the node, or not for Windows.",
+        means="With process isolation an image runs on hosts of its own Windows build. An image for Linux "
+        "does not run here at all.",
+        fix="Use an image for the build of the node, or select nodes of the build of the image by "
+        "node.kubernetes.io/windows-build. If the pod is for Linux, add the node selector "
+        "kubernetes.io/os: linux.",
+        sources=(
+            _CONTAINERD,
+            f"{_GITHUB}/MicrosoftDocs/Virtualization-Documentation/issues/765",
+        ),
+        find=conditions.other_build,
+    ),
+    Rule(
+        code="N5",
+        about="events FailedMount of pods that wait: chown … not supported by windows",
+        needs=(Source.PODS, Source.EVENTS),
+        finding="A pod asks for files with an owner, and Windows cannot set it.",
+        means="The kubelet does not mount the volume, and the pod does not start. Usually it is a pod for "
+        "Linux that was placed on a Windows node; otherwise it has runAsUser, its own or that of an injected "
+        "sidecar.",
+        fix="If the pod is for Linux, add the node selector kubernetes.io/os: linux, or taint the Windows "
+        "nodes. If it is for Windows, remove runAsUser from the pod and its containers, and set os.name: "
+        "windows.",
+        sources=(
+            f"{_GITHUB}/kubernetes/kubernetes/issues/102849",
+            f"{_GITHUB}/Azure/azure-workload-identity/issues/1016",
+        ),
+        find=conditions.owner_of_files,
+    ),
+    Rule(
+        code="N10",
+        about="pods of the DaemonSets calico-node-windows, kube-flannel-ds-windows, antrea-agent-windows, "
+        "azure-cns-win",
+        needs=(Source.DAEMON_SETS, Source.PODS),
+        finding="The node agent of the CNI is missing on the node, or not Ready.",
+        means="It writes the configuration of the CNI and keeps the network of the node. Without it new pods "
+        "get no address, sooner or later. It is an Error with N1, otherwise a Warning.",
+        fix="Check its pod and log; where there is none, its tolerations and node selector.",
+        sources=(f"{_GITHUB}/kubernetes-sigs/sig-windows-tools/tree/master/hostprocess",),
+        find=conditions.node_agent,
+    ),
+    Rule(
+        code="N11",
+        about="Backend in net-conf.json of the ConfigMap kube-flannel-cfg, or in the annotations of nodes, "
+        "where flannel runs",
+        needs=(Source.NODES, Source.DAEMON_SETS, Source.FLANNEL),
+        finding="The VXLAN of flannel is not set up for Windows nodes.",
+        means="Windows needs VNI 4096 or more and port 4789, and knows neither DirectRouting nor GBP. "
+        "flannel does not start on Windows nodes, or their pods do not reach those of others.",
+        fix="Set VNI 4096 or more and Port 4789 in the Backend, remove DirectRouting and GBP, and restart "
+        "flannel on all nodes.",
+        sources=(f"{_GITHUB}/flannel-io/flannel/blob/v0.28.9/Documentation/backends.md",),
+        find=conditions.vxlan,
+    ),
+    Rule(
+        code="N12",
+        about="spec.podCIDR where flannel runs or other nodes of the pool have one; subnet.env in events "
+        "FailedCreatePodSandBox",
+        needs=(Source.NODES, Source.DAEMON_SETS, Source.EVENTS),
+        finding="The node has no range of its own for the addresses of pods.",
+        means="Pods get no address, or one that a pod of another node has.",
+        fix="Check the log of flannel on the node. After a node has joined again, remove "
+        "C:\\k\\SourceVip.json and C:\\k\\SourceVipRequest.json, and restart flanneld.",
+        sources=(_DEBUG,),
+        find=conditions.pod_cidr,
+    ),
+    Rule(
+        code="N15",
+        about="events MissingClusterDNS; clusterDNS in /configz of one node, and the Services of the DNS",
+        needs=(Source.EVENTS, Source.CONFIGZ, Source.DNS),
+        finding="The kubelet does not give pods the DNS of the cluster.",
+        means="Pods do not find Services by their names.",
+        fix="Set clusterDNS of the kubelet to the address of the Service of the DNS, and restart it.",
+        sources=("https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",),
+        find=conditions.cluster_dns,
+    ),
+    Rule(
+        code="N18",
+        about="spec.podCIDR and status.capacity.pods of nodes with flannel",
+        needs=(Source.NODES, Source.DAEMON_SETS),
+        finding="The node takes more pods than it has addresses for.",
+        means="When the addresses are used up, further pods without hostNetwork do not start.",
+        fix="Lower maxPods of the kubelet, or give nodes larger ranges (--node-cidr-mask-size of "
+        "kube-controller-manager; it holds for nodes that join later).",
+        severity=Severity.WARNING,
+        sources=(_DEBUG,),
+        find=conditions.few_addresses,
+    ),
 )
 
 
 LOG_CAUSES: Final = (
-    (re.compile("cni plugin not initialized", re.IGNORECASE), "the CNI has no configuration"),
+    (conditions.OTHER_BUILD, "an image is for another build of Windows"),
+    (conditions.NO_NETWORK, "the CNI has no configuration"),
+    (conditions.SUBNET_FILE, "flannel has not written its range (subnet.env)"),
+    (conditions.CHOWN, "files are to have an owner, which Windows cannot set"),
+    (
+        re.compile("hns network .{0,80}not found|could not find hns network", re.IGNORECASE),
+        "an HNS network is missing",
+    ),
 )
 """What lines of the logs of kubelet and containerd say, by the texts that they have."""
 
