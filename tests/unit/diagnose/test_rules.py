@@ -114,8 +114,8 @@ FOUND: Final[tuple[tuple[str, str, str, Object], ...]] = (
     ("N1", "Error", "reason:NetworkPluginNotReady", {"nodes": [a_node(ready=NETWORK)]}),
     (
         "N1",
-        "Warning",
-        "a few minutes ago",
+        "Error",
+        "It joined a few minutes ago",
         {"nodes": [a_node(ready=NETWORK, created=NEW)]},
     ),
     (
@@ -426,7 +426,7 @@ SILENT: Final[tuple[tuple[str, Object], ...]] = (
             ]
         },
     ),
-    ("no podCIDR yet", {"nodes": [a_node(created=NEW)], **FLANNEL_RUNS, "answers": GOOD_BACKEND}),
+    ("a node agent that is not there yet", {"nodes": [a_node(created=NEW)], "sets": [AGENT]}),
     ("a small podCIDR with another CNI", {"nodes": [a_node(pods="500", spec=RANGE)]}),
     ("the DNS of the cluster", dns(', "clusterDNS": ["10.96.0.10"]', "10.96.0.10")),
     ("a DNS of another label", dns(', "clusterDNS": ["10.0.0.10"]')),

@@ -58,8 +58,7 @@ def no_network(seen: Evidence) -> Iterator[Found]:
     if node is None:
         yield from _warned(seen, ("NetworkNotReady",), NO_NETWORK)
     elif node.ready != "True" and (found := NO_NETWORK.search(node.message)):
-        more = "It joined a few minutes ago, and may only need more time." if node.is_new else ""
-        yield Found("condition Ready", quoted(node.message, found), more=more, is_mild=node.is_new)
+        yield Found("condition Ready", quoted(node.message, found), more=_joined(node))
 
 
 def pause_image(seen: Evidence) -> Iterator[Found]:
@@ -150,9 +149,9 @@ def owner_of_files(seen: Evidence) -> Iterator[Found]:
 def node_agent(seen: Evidence) -> Iterator[Found]:
     """Find node agents of the CNI that are missing on the node, or not Ready."""
     is_mild = not any(True for _ in no_network(seen))
+    if seen.node is None or (seen.node.is_new and is_mild):
+        return
     for name, pod in seen.agents:
-        if seen.node is None or seen.node.is_new:
-            return
         if pod is None:
             yield Found(f"the pods of the node: none is of the DaemonSet {name}", is_mild=is_mild)
         elif not pod.is_ready:
@@ -186,11 +185,11 @@ def pod_cidr(seen: Evidence) -> Iterator[Found]:
         yield each._replace(more="flannel has not written its range (subnet.env).")
         return
     node = seen.node
-    if node is None or node.is_new:
+    if node is None:
         return
     if not node.pod_cidrs and (seen.uses_flannel or seen.peers):
         peers = f", and other nodes of its pool ({node.pool}) have one" if seen.peers and node.pool else ""
-        yield Found(f"spec.podCIDR is not set{peers}", more="It has none.", fix=_NO_RANGE)
+        yield Found(f"spec.podCIDR is not set{peers}", more=_joined(node), fix=_NO_RANGE)
     elif seen.uses_flannel and seen.twins:
         said = f"spec.podCIDR is {node.pod_cidrs[0]}, as on {named(seen.twins)}"
         yield Found(said, more="Another node has the same.", fix=_SAME_RANGE)
@@ -244,6 +243,10 @@ def few_addresses(seen: Evidence) -> Iterator[Found]:
             yield Found(
                 f"spec.podCIDR {cidr} has {room} addresses, and status.capacity.pods is {node.max_pods}"
             )
+
+
+def _joined(node: Node) -> str:
+    return "It joined a few minutes ago, and may only need more time." if node.is_new else ""
 
 
 def _warned(seen: Evidence, reasons: tuple[str, ...], pattern: re.Pattern[str]) -> Iterator[Found]:
