@@ -115,19 +115,22 @@ VENDORS: Final[dict[str, Object]] = {
     "AKS": {
         "labels": {"kubernetes.azure.com/agentpool": "win22"},
         "images": [["mcr.microsoft.com/oss/kubernetes/pause:3.9"]],
-        "pods": "30",
+        "pods": "250",
+        "agent": "azure-cns-win",
     },
     "EKS": {
         "labels": {"eks.amazonaws.com/nodegroup": "windows"},
         "images": [["602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause-windows:latest"]],
+        "agent": "calico-node-windows",
     },
     "RKE2 with flannel": {
+        "agent": "kube-flannel-ds-windows-amd64",
         "images": [["docker.io/rancher/mirrored-pause:3.6"]],
         "annotations": FLANNEL,
         "spec": {"podCIDR": "10.42.{}.0/24", "podCIDRs": ["10.42.{}.0/24"]},
     },
 }
-"""What differs between healthy nodes of vendors; {} is the number of the node."""
+"""What differs between healthy nodes of vendors; {} is the number of the node, ``agent`` a DaemonSet."""
 
 
 def a_vendor_node(vendor: str, number: int) -> Object:

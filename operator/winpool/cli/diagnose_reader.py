@@ -82,6 +82,9 @@ ONE_NODE: Final = "it is read of one node alone: name it"
 _STATUSES: Final = ("initContainerStatuses", "containerStatuses")
 _STATES: Final = (("state", "waiting"), ("state", "terminated"), ("lastState", "terminated"))
 _DIGITS: Final = 7
+"""More are no number of pods."""
+_UNSCHEDULABLE: Final = "Unschedulable"
+"""Why a pod has no node; others wait because someone wants it."""
 
 _objects: Final = msgspec.json.Decoder(ListOf[Object])
 _object: Final = msgspec.json.Decoder(Object)
@@ -143,17 +146,16 @@ class _Reader:
         is_one = wanted is not None and (chosen is None or chosen == [wanted.name])
         one = wanted.name if wanted and is_one else ""
         scope = "" if wanted or is_everywhere else namespace_of(self._kubectl, self._flags)
-        unknown = dict.fromkeys((Source.PODS, Source.EVENTS), f"those of {scope} alone were read")
         sets_of = self._list(Source.DAEMON_SETS, "/apis/apps/v1/daemonsets", _daemon_sets)
         pods, events, read_of = self._pods_and_events(listed, scope, one)
         sets = sets_of()
         shared = self._with_flannel(Evidence(name=""), listed or {}, sets)
         if one and chosen:
             shared = self._with_kubelet(shared, one)
-        unknown = unknown if scope else {}
+        unknown = {} if one else {Source.CONFIGZ: ONE_NODE}
+        if scope:
+            unknown |= dict.fromkeys((Source.PODS, Source.EVENTS), f"those of {scope} alone were read")
         unknown |= {Source(each): why for why, found in self._asking.problems.items() for each in found}
-        if not one:
-            unknown[Source.CONFIGZ] = ONE_NODE
         names = chosen if chosen is not None else [one] if one else sorted({each.node for each in pods})
         if not one and any(not each.node for each in pods):
             names = list(dict.fromkeys((*names, "")))
@@ -211,12 +213,9 @@ class _Reader:
         try:
             selector = pool_selector(self._kubectl, wanted.name)
         except NoSuchPoolError as error:
-            what = (
-                error.lines[0]
-                if wanted.kind
-                else f'there is no node and no pool "{wanted.name}" in this cluster'
-            )
-            raise RefusedError(what) from None
+            if wanted.kind:
+                raise
+            raise RefusedError(f'there is no node and no pool "{wanted.name}" in this cluster') from error
         return [each for each in windows if selects(selector, listed[each].host.labels)]
 
     def _pods_and_events(
@@ -369,7 +368,8 @@ def _pods(item: Object, *, listed: Mapping[str, _Listed] | None, now: datetime) 
     messages = [_raw(each.one(*where), "message") for each in waiting for where in _STATES]
     scheduled = conditions.get("PodScheduled", Fields({}))
     if not at:
-        waits, messages = [scheduled.text("reason")], [_raw(scheduled, "message")]
+        is_waiting = scheduled.text("reason") == _UNSCHEDULABLE
+        waits, messages = [_UNSCHEDULABLE] * is_waiting, [_raw(scheduled, "message")]
     elif not states and status.text("phase") == "Pending":
         waits = ["ContainerCreating"]
     metadata = fields.one("metadata")

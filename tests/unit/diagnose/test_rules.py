@@ -429,6 +429,27 @@ SILENT: Final[tuple[tuple[str, Object], ...]] = (
     ("a node agent that is not there yet", {"nodes": [a_node(created=NEW)], "sets": [AGENT]}),
     ("a small podCIDR with another CNI", {"nodes": [a_node(pods="500", spec=RANGE)]}),
     ("the DNS of the cluster", dns(', "clusterDNS": ["10.96.0.10"]', "10.96.0.10")),
+    (
+        "an event from before the kubelet had a DNS",
+        {
+            **dns(', "clusterDNS": ["10.96.0.10"]', "10.96.0.10"),
+            "events": [an_event("MissingClusterDNS", NO_DNS, node="w1")],
+        },
+    ),
+    (
+        "a pod that no one wants to be scheduled",
+        {
+            "nodes": [a_node()],
+            "pods": [
+                a_pod(
+                    node="",
+                    waits="x",
+                    spec={"os": {"name": "windows"}},
+                    conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}],
+                )
+            ],
+        },
+    ),
     ("a DNS of another label", dns(', "clusterDNS": ["10.0.0.10"]')),
     ("a cache on the node", dns(', "clusterDNS": ["169.254.20.10"]', "10.96.0.10")),
 )
@@ -448,9 +469,13 @@ def test_events_of_an_earlier_pod_of_that_name_do_not_count() -> None:
 @every("vendor", VENDORS)
 def test_200_healthy_nodes_of_a_vendor_have_nothing(vendor: str) -> None:
     nodes = [a_vendor_node(vendor, number) for number in range(200)]
-    pods = [a_pod(f"p{each['metadata']['name']}", node=each["metadata"]["name"]) for each in nodes]
-    sets = [a_daemon_set("kube-flannel-ds")] if "flannel" in vendor else []
-    found = diagnosed(nodes=nodes, pods=pods, answers=GOOD_BACKEND, sets=sets)
+    names = [each["metadata"]["name"] for each in nodes]
+    agent = VENDORS[vendor]["agent"]
+    pods = [a_pod(f"p{each}", node=each) for each in names]
+    pods += [a_pod(f"agent-{each}", node=each, daemon_set=agent, namespace="kube-system") for each in names]
+    found = diagnosed(
+        nodes=nodes, pods=pods, answers=GOOD_BACKEND, sets=[a_daemon_set(agent, namespace="kube-system")]
+    )
     assert len(found) == 200
     assert codes(found) == []
     assert not any(each.unexplained for each in found)

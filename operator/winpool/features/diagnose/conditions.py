@@ -209,15 +209,18 @@ _SAME_RANGE: Final = (
 
 
 def cluster_dns(seen: Evidence) -> Iterator[Found]:
-    """Find a kubelet that gives pods no DNS, or another than that of the cluster."""
-    for each in seen.events:
+    """Find a kubelet that gives pods no DNS, or another than that of the cluster.
+
+    What it says of itself counts before events, which may be from before it was restarted.
+    """
+    given = seen.cluster_dns
+    if any(each.startswith(_LINK_LOCAL) for each in given or ()):
+        return
+    for each in () if given else seen.events:
         if each.reason == "MissingClusterDNS":
             of = f" of {each.pod}" if each.pod else ""
             yield Found(f"event {each.reason}{of}", quoted(each.message))
             return
-    given = seen.cluster_dns
-    if any(each.startswith(_LINK_LOCAL) for each in given or ()):
-        return
     if given == ():
         yield Found("/configz: clusterDNS is not set")
     elif given and seen.dns and not set(given) & set(seen.dns):
