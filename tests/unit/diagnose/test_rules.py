@@ -173,6 +173,18 @@ FOUND: Final[tuple[tuple[str, str, str, Object], ...]] = (
     (
         "N4",
         "Error",
+        "incompatible with a 10.0.17763 host",
+        pulled("a Windows version 10.0.18363-based image is incompatible with a 10.0.17763 host"),
+    ),
+    (
+        "N4",
+        "Error",
+        "cannot be used on this platform",
+        pulled('image operating system "linux" cannot be used on this platform'),
+    ),
+    (
+        "N4",
+        "Error",
         "(0xc0370101)",
         {
             "nodes": [a_node()],
@@ -480,6 +492,13 @@ def test_200_healthy_nodes_of_a_vendor_have_nothing(vendor: str) -> None:
     assert codes(found) == []
     assert not any(each.unexplained for each in found)
     assert {rule.code for each in found for rule, _ in each.unknown} == {"N15"}, "of one node alone"
+
+
+def test_a_runtime_that_is_down_is_not_a_matter_of_the_cni() -> None:
+    message = f"[container runtime is down, PLEG is not healthy, {NETWORK}]"
+    [found] = diagnosed(nodes=[a_node(ready=message)])
+    assert codes([found]) == []
+    assert found.unexplained[0].quote.startswith("[container runtime is down")
 
 
 def test_what_no_rule_knows_is_shown_with_what_is_said_of_it() -> None:

@@ -26,13 +26,21 @@ NO_NETWORK: Final = re.compile(
 
 OTHER_BUILD: Final = re.compile(
     "0xc0370101|container operating system does not match the host"
-    "|operating system of the container does not match the operating system of the host",
+    "|operating system of the container does not match the operating system of the host"
+    r"|windows version \S{1,40}-based image is incompatible with a \S{1,40} host",
     re.IGNORECASE,
 )
 """HCS_E_IMAGE_MISMATCH, which no language changes, and its texts by containerd and by Docker."""
 
-_NO_VARIANT: Final = re.compile("no match for platform|no matching manifest for", re.IGNORECASE)
-"""A registry has no image for the platform, on any OS."""
+_NO_VARIANT: Final = re.compile(
+    "no match for platform|no matching manifest for"
+    "|image operating system .{1,40} cannot be used on this platform",
+    re.IGNORECASE,
+)
+"""There is no image for the platform, on any OS: by containerd, and by Docker."""
+
+_RUNTIME_DOWN: Final = re.compile("container runtime is down|RuntimeReady=false", re.IGNORECASE)
+"""Then it reports no network either, and the CNI is not the cause."""
 
 CHOWN: Final = re.compile(r"\bchown\b.*not supported by windows", re.IGNORECASE | re.DOTALL)
 SUBNET_FILE: Final = re.compile(r"subnet\.env", re.IGNORECASE)
@@ -57,7 +65,9 @@ def no_network(seen: Evidence) -> Iterator[Found]:
     node = seen.node
     if node is None:
         yield from _warned(seen, ("NetworkNotReady",), NO_NETWORK)
-    elif node.ready != "True" and (found := NO_NETWORK.search(node.message)):
+    elif node.ready == "True" or _RUNTIME_DOWN.search(node.message):
+        return
+    elif found := NO_NETWORK.search(node.message):
         yield Found("condition Ready", quoted(node.message, found), more=_joined(node))
 
 
