@@ -247,14 +247,16 @@ class Cluster:
 
     # The API server
 
+    def is_newest(self, node: Node) -> bool:
+        """Whether a node is as it was read."""
+        there = self.nodes.get(node.name)
+        return there is not None and (there.uid, there.resource_version) == (node.uid, node.resource_version)
+
     def patch(self, operator: Operator, patch: NodePatch, seen: Snapshot) -> bool:
         """Write a node, if it is as it was read."""
-        there = self.nodes.get(patch.node.name)
-        if there is None or (there.uid, there.resource_version) != (
-            patch.node.uid,
-            patch.node.resource_version,
-        ):
+        if not self.is_newest(patch.node):
             return False
+        there = self.nodes[patch.node.name]
         after = patched(there, patch)
         self.nodes[there.name] = after
         self.promises.written(operator, there, after, seen)
@@ -262,12 +264,9 @@ class Cluster:
 
     def apply(self, operator: Operator, patch: ConditionsPatch) -> bool:
         """Write the conditions of a node, if it is as it was read, and none of them is someone else's."""
-        there = self.nodes.get(patch.node.name)
-        if there is None or (there.uid, there.resource_version) != (
-            patch.node.uid,
-            patch.node.resource_version,
-        ):
+        if not self.is_newest(patch.node):
             return False
+        there = self.nodes[patch.node.name]
         others = tuple(one for one in there.conditions if one.type not in CONDITIONS or one.reason == THEIRS)
         if {each.type for each in others} & {each.type for each in patch.conditions}:
             return False
@@ -331,7 +330,7 @@ class Operator:
         self.rollout = KnownRollout()
         self.conditions: dict[str, tuple[Any, ...]] = {}
         self.refused: dict[str, tuple[Any, ...]] = {}
-        """By the UID of its node: conditions that could not be written."""
+        """By the UID of its node: conditions that could not be written beside someone else's."""
         self.decision: Decision | None = None
         self.seen: Snapshot | None = None
         """What ``decision`` was made on."""
@@ -434,18 +433,22 @@ class Operator:
         patched_uids = {each.node.uid for each in writes.patches}
         for applied in conditions:
             if applied.node.uid not in patched_uids:
-                self._live()
-                self.refused[applied.node.uid] = applied.conditions
-                if self.cluster.apply(self, applied):
-                    del self.refused[applied.node.uid]
-                    self.conditions[applied.node.uid] = applied.conditions
-                    self.cluster.promises.writes += 1
-                    has_written = True
+                has_written |= self._apply(applied)
         for eviction in writes.evictions:
             self._evict(eviction, snapshot)
         if not has_written and not is_due:
             self._report(decision)
         self.has_written = has_written
+
+    def _apply(self, applied: ConditionsPatch) -> bool:
+        self._live()
+        if self.cluster.apply(self, applied):
+            self.conditions[applied.node.uid] = applied.conditions
+            self.cluster.promises.writes += 1
+            return True
+        if self.cluster.is_newest(applied.node):
+            self.refused[applied.node.uid] = applied.conditions
+        return False
 
     @property
     def chance(self) -> Random:
