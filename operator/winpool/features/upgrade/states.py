@@ -118,7 +118,8 @@ class RolloutView:
     ``gives_up`` says why all claims before the hand-over end; empty where they do not. With ``stands``
     nothing continues. ``is_window_open`` is False where no maintenance window is open. ``target`` is what the
     spec asks for, and ``runs`` says whether a node runs a target. Without ``spec.upgrade`` there is no
-    ``block``. ``marked`` are the names of nodes with conditions of ours. ``force`` says whether pods may be deleted that could not be evicted in time.
+    ``block``. ``marked`` are the names of nodes with conditions of ours. ``force`` says whether pods may be
+    deleted that could not be evicted in time.
     """
 
     spec: WindowsNodePoolSpec
