@@ -334,12 +334,13 @@ generate: $(INSTALLED) ## Write all generated files again: CRD, guard, fence, RB
 	@$(call generate,gen.gates_reference,docs/reference/gates.md)
 	@$(call generate,gen.workload_rules_reference,docs/reference/workload-rules.md)
 	@$(call generate,gen.node_rules_reference,docs/reference/node-rules.md)
+	@$(call generate,unit.diagnose.test_reports,docs/diagnose-reports.md)
 	@$(call generate,alerts.render rules,deploy/alerts/winpool.rules.yaml)
 	@$(call generate,alerts.render prometheusrule,deploy/alerts/prometheusrule.yaml)
 	@$(BIN)/python -m release.chart
 
 # Into a new file first: an error must not empty what stands there.
-generate = PYTHONPATH=tools $(BIN)/python -m $(1) > $(2).new && mv $(2).new $(2)
+generate = PYTHONPATH=tools:tests $(BIN)/python -m $(1) > $(2).new && mv $(2).new $(2)
 
 format: $(INSTALLED) ## Format all Python
 	@$(BIN)/ruff format --quiet .

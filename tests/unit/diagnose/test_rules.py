@@ -24,7 +24,7 @@ from unit.cli.test_audit_cluster import Server, forbidden
 from winpool.cli import diagnose_reader
 from winpool.cli.kubectl import NotAskedError
 from winpool.cli.kubelet import FORBIDDEN
-from winpool.cli.memory import Choice
+from winpool.cli.memory import choice
 from winpool.features.diagnose.rules import RULES, Diagnosis, Severity, judge
 
 Object = dict[str, Any]
@@ -52,10 +52,10 @@ CHOWN: Final = (
 RANGE: Final = {"podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24"]}
 
 
-def diagnosed(
+def read(
     *, one: str = "", kubelet: Mapping[str, bytes] | None = None, answers: Object | None = None, **lists: Any
-) -> list[Diagnosis]:
-    """Diagnose a cluster with these lists: all nodes, or the one of that name."""
+) -> diagnose_reader.Seen:
+    """Read a cluster with these lists: all nodes, or the one of that name."""
     Server.asked, Server.queries = [], []
     Server.answers = {**{LISTS[name]: found for name, found in lists.items()}, **(answers or {})}
     given = kubelet
@@ -69,9 +69,12 @@ def diagnosed(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(diagnose_reader, "Kubectl", Server)
         patch.setattr(diagnose_reader, "asking_kubelet", ask)
-        wanted = Choice(one) if one else None
-        seen = diagnose_reader.read_seen((), wanted, is_everywhere=not one)
-    return [judge(each) for each in seen.evidence]
+        wanted = choice(f"node/{one}") if one else None
+        return diagnose_reader.read_seen((), wanted, is_everywhere=not one)
+
+
+def diagnosed(**cluster: Any) -> list[Diagnosis]:
+    return [judge(each) for each in read(**cluster).evidence]
 
 
 def codes(found: Sequence[Diagnosis]) -> list[str]:
