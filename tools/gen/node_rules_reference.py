@@ -42,13 +42,7 @@ LEFT_OUT: Final = (
         "N7, N8, N9",
         "flags of kube-proxy, and whether it runs",
         "A script of its image starts it, or it is a service of the host: what it was started with is not in "
-        "the API.",
-    ),
-    (
-        "N13",
-        "missing HNS networks and network adapters",
-        "Only logs show it, and what is in a log may be over. If something is not explained, `diagnose` "
-        "counts such lines.",
+        "the API. If something is not explained, `diagnose` counts lines of its log.",
     ),
     (
         "N14",
@@ -78,7 +72,8 @@ def render() -> str:
     return (
         f"{HEAD}\n## Rules\n\n{table(head, map(_cells, RULES))}\n"
         "## Lines of logs\n\nOf one node that does not work for a reason that no rule knows, `diagnose` "
-        "counts the lines of the logs of kubelet and containerd that say one of these. It shows no line.\n\n"
+        "counts the lines of the logs of kubelet, containerd and kube-proxy that say one of these. What is "
+        "in a log may be over, so it is no finding. No line is shown.\n\n"
         f"{hints}\n## No rules\n\n{table(('Code', 'About', 'Why it is no rule'), left_out)}"
     )
 

@@ -298,8 +298,9 @@ class _Reader:
         """Count lines by their cause; no line is kept."""
         with asking_kubelet(self._kubectl, node, "/logs/") as ask:
             answers = [ask(f"?query=kubelet&tailLines={LOG_LINES}")]
-            with suppress(NotAskedError):
-                answers.append(ask(f"?query=containerd&tailLines={LOG_LINES}"))
+            for each in ("containerd", "kube-proxy"):
+                with suppress(NotAskedError):
+                    answers.append(ask(f"?query={each}&tailLines={LOG_LINES}"))
         lines = (line for each in answers for line in each.decode(errors="replace").splitlines())
         return Counter(cause for line in lines for pattern, cause in LOG_CAUSES if pattern.search(line))
 
@@ -507,7 +508,9 @@ def _latest(warnings: Iterable[_Warning], pods: Mapping[str, str]) -> dict[str, 
 
 
 def _agents(sets: Iterable[_DaemonSet], host: Host, pods: Iterable[Pod]) -> Iterator[Agent]:
+    """Yield the node agents that are on a node, or have to be; those that are, by the owner of their pod."""
     by_set = {each.daemon_set: each for each in pods}
-    for name, selection in sets:
-        if _AGENT_NAME.search(name) and (name in by_set or selection.is_taken_by(host)):
+    missing = [name for name, selection in sets if name not in by_set and selection.is_taken_by(host)]
+    for name in (*by_set, *missing):
+        if _AGENT_NAME.search(name):
             yield Agent(name, by_set.get(name))

@@ -40,6 +40,7 @@ HCS: Final = (
     "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create containerd task: failed "
     "to create shim task: hcs::CreateComputeSystem 5f2c: {}: unknown"
 )
+FAILED_NETWORK: Final = 'Failed to create pod sandbox: failed to setup network for sandbox "9125": {}'
 NEW: Final = "2999-01-01T00:00:00Z"
 """The time of what was created just now."""
 NO_DNS: Final = (
@@ -241,6 +242,28 @@ FOUND: Final[tuple[tuple[str, str, str, Object], ...]] = (
             "pods": [a_pod("calico", waits="CrashLoopBackOff", **AN_AGENT)],
         },
     ),
+    *(
+        ("N10", "Error", "does not answer its CNI", sandbox(FAILED_NETWORK.format(each)))
+        for each in (
+            r'rpc error: desc = "transport: Error while dialing open \\.\pipe\cnisock: Nicht gefunden."',
+            "CreateFile nodename: ?: check that the calico/node container is running and has mounted it",
+        )
+    ),
+    (
+        "N10",
+        "Warning",
+        "ContainerCreating BackOff pulling",
+        {
+            "nodes": [a_node()],
+            "pods": [a_pod("calico", waits="ContainerCreating", **AN_AGENT)],
+            "events": [
+                {
+                    **an_event("Failed", "BackOff pulling"),
+                    "involvedObject": {"kind": "Pod", "namespace": "calico-system", "name": "calico"},
+                }
+            ],
+        },
+    ),
     ("N11", "Error", "VNI is not set, Port is not set", vxlan('{"Type": "vxlan"}')),
     ("N11", "Error", "VNI is 1, Port is 8472", vxlan('{"Type": "VXLAN", "VNI": 1, "Port": 8472}')),
     (
@@ -287,6 +310,13 @@ FOUND: Final[tuple[tuple[str, str, str, Object], ...]] = (
         "Error",
         "subnet.env: The system cannot find the file",
         sandbox('plugin type="flannel" failed (add): open subnet.env: The system cannot find the file'),
+    ),
+    *(
+        ("N13", "Error", each, sandbox(FAILED_NETWORK.format(each)))
+        for each in (
+            "error while GETHNSNewtorkByName(flannel.4096): Network flannel.4096 not found",
+            r"error while GetNetworkByName(vxlan0): Network name \"vxlan0\" not found",
+        )
     ),
     (
         "N15",
@@ -533,20 +563,54 @@ def test_a_pod_is_stuck_that_takes_minutes_or_fails(pod: Object, is_shown: bool)
     assert bool(found.unexplained) is is_shown
 
 
-def test_logs_only_hint_at_causes_and_no_line_is_kept() -> None:
-    lines = b"E1129 secret-token hns network vxlan0 not found\n" * 3 + b"nothing\xff\n"
+@pytest.mark.parametrize(
+    ("service", "line", "cause"),
+    [
+        ("kubelet", b"hns network vxlan0 not found", "an HNS network is missing"),
+        ("kube-proxy", b'"Unable to find HNS Network specified"', "an HNS network is missing"),
+        ("containerd", b'ByName(a): Network name \\"a\\" not found', "an HNS network is missing"),
+        (
+            "kubelet",
+            b"Failed to create endpoint: hnsCall failed in Win32: Nicht gefunden. (0x490)",
+            "HNS does not find a network, an endpoint or an adapter (0x490)",
+        ),
+        (
+            "kube-proxy",
+            b"unable to create proxier: source-vip flag not set",
+            "kube-proxy has no --source-vip, which an overlay needs",
+        ),
+    ],
+)
+def test_logs_only_hint_at_causes_and_no_line_is_kept(service: str, line: bytes, cause: str) -> None:
+    lines = b"E1129 secret-token " + line + b"\nnothing\xff\n"
     down = a_node(ready="kubelet is sick")
-    kubelet = {"/configz": b"{}", "/logs/?query=kubelet&tailLines=1000": lines}
+    kubelet = {"/configz": b"{}", f"/logs/?query={service}&tailLines=1000": lines}
     [found] = diagnosed(nodes=[down], one="w1", kubelet=kubelet)
-    assert [each.log for each in found.unexplained] == [{"an HNS network is missing": 3}]
+    assert [each.log for each in found.unexplained] == [{cause: 1}]
     assert "secret-token" not in repr(found)
+
+
+def test_a_network_that_docker_has_not_is_not_that_of_the_cni() -> None:
+    """Docker has no network of the host on Windows: mostly the pod is for Linux."""
+    [found] = diagnosed(**sandbox("Error response from daemon: network host not found"))
+    assert codes([found]) == []
+    assert [each.quote for each in found.unexplained] == [
+        "Error response from daemon: network host not found"
+    ]
+
+
+def test_a_node_agent_that_does_not_start_is_not_explained_by_that() -> None:
+    agent = a_pod("calico", waits="ContainerCreating", **AN_AGENT)
+    [found] = diagnosed(nodes=[a_node()], pods=[agent], sets=forbidden("daemonsets", group="apps"))
+    assert codes([found]) == ["N10"]
+    assert [each.pod for each in found.unexplained] == ["calico-system/calico"]
 
 
 @pytest.mark.parametrize(
     ("lists", "unknown"),
     [
-        ({"pods": forbidden("pods")}, {"N2", "N3", "N4", "N5", "N10", "N15"}),
-        ({"events": forbidden("events")}, {"N2", "N4", "N5", "N12", "N15"}),
+        ({"pods": forbidden("pods")}, {"N2", "N3", "N4", "N5", "N10", "N13", "N15"}),
+        ({"events": forbidden("events")}, {"N2", "N4", "N5", "N10", "N12", "N13", "N15"}),
         ({"sets": forbidden("daemonsets", group="apps")}, {"N10", "N11", "N12", "N18", "N15"}),
         (
             {

@@ -45,7 +45,20 @@ _RUNTIME_DOWN: Final = re.compile("container runtime is down|RuntimeReady=false"
 CHOWN: Final = re.compile(r"\bchown\b.*not supported by windows", re.IGNORECASE | re.DOTALL)
 SUBNET_FILE: Final = re.compile(r"subnet\.env", re.IGNORECASE)
 
-_OF_WINDOWS: Final = (OTHER_BUILD, CHOWN)
+NO_HNS_NETWORK: Final = re.compile(
+    r"""ByName\([^)]{1,80}\): network .{1,80} not found|network (?:name|id) \\?"[^"]{1,80}" not found""",
+    re.IGNORECASE,
+)
+"""By the plugins of CNI for Windows, and by hcsshim. Docker has networks of its own, and other words."""
+
+_NO_AGENT: Final = re.compile(
+    r"network for (?:sandbox|pod)\b.{1,400}\bdial.{1,40}\\pipe\\"
+    "|check that the calico/node container is running",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A plugin of a CNI that asks its node agent by a named pipe, and that of Calico."""
+
+_OF_WINDOWS: Final = (OTHER_BUILD, CHOWN, NO_HNS_NETWORK)
 """What no other OS says."""
 
 _SANDBOX: Final = ("FailedCreatePodSandBox",)
@@ -157,16 +170,23 @@ def owner_of_files(seen: Evidence) -> Iterator[Found]:
 
 
 def node_agent(seen: Evidence) -> Iterator[Found]:
-    """Find node agents of the CNI that are missing on the node, or not Ready."""
+    """Find node agents of the CNI that are missing on the node, not Ready, or do not answer their CNI."""
     is_mild = not any(True for _ in no_network(seen))
     if seen.node is None or (seen.node.is_new and is_mild):
         return
+    yield from _warned(seen, _SANDBOX, _NO_AGENT)
     for name, pod in seen.agents:
         if pod is None:
             yield Found(f"the pods of the node: none is of the DaemonSet {name}", is_mild=is_mild)
         elif not pod.is_ready:
-            said = quoted(" ".join((*pod.waits, *pod.messages)))
+            texts = [each.message for each in seen.events if each.pod == pod.name]
+            said = quoted(" ".join((*pod.waits, *pod.messages, *texts[:1])))
             yield Found(f"the pod of the DaemonSet {name}", said, pods=(pod.name,), is_mild=is_mild)
+
+
+def hns_network(seen: Evidence) -> Iterator[Found]:
+    """Find sandboxes that are not created because HNS has no network of the CNI."""
+    yield from _warned(seen, _SANDBOX, NO_HNS_NETWORK)
 
 
 def vxlan(seen: Evidence) -> Iterator[Found]:

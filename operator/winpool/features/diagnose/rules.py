@@ -124,13 +124,16 @@ RULES: Final = (
     Rule(
         code="N10",
         about="pods of the DaemonSets calico-node-windows, kube-flannel-ds-windows, antrea-agent-windows, "
-        "azure-cns-win",
-        needs=(Source.DAEMON_SETS, Source.PODS),
-        finding="The node agent of the CNI is missing on the node, or not Ready.",
+        "azure-cns-win; events FailedCreatePodSandBox: a named pipe that is not there, or calico/node",
+        needs=(Source.DAEMON_SETS, Source.PODS, Source.EVENTS),
+        finding="The node agent of the CNI is missing on the node, not Ready, or does not answer its CNI.",
         means="It writes the configuration of the CNI and keeps the network of the node. Without it new pods "
-        "get no address, sooner or later. It is an Error with N1, otherwise a Warning.",
+        "get no address, sooner or later. An Error with N1 or if pods wait for it, otherwise a Warning.",
         fix="Check its pod and log; where there is none, its tolerations and node selector.",
-        sources=(f"{_GITHUB}/kubernetes-sigs/sig-windows-tools/tree/master/hostprocess",),
+        sources=(
+            f"{_GITHUB}/kubernetes-sigs/sig-windows-tools/tree/master/hostprocess",
+            f"{_GITHUB}/kubernetes-sigs/sig-windows-dev-tools/issues/189",
+        ),
         find=conditions.node_agent,
     ),
     Rule(
@@ -157,6 +160,21 @@ RULES: Final = (
         "C:\\k\\SourceVip.json and C:\\k\\SourceVipRequest.json, and restart flanneld.",
         sources=(_DEBUG,),
         find=conditions.pod_cidr,
+    ),
+    Rule(
+        code="N13",
+        about="events FailedCreatePodSandBox of pods that wait: a network of HNS is not found",
+        needs=(Source.PODS, Source.EVENTS),
+        finding="The network of the CNI is missing in HNS.",
+        means="The CNI connects pods to it, so no pod starts but those with hostNetwork. The node agent of "
+        "the CNI creates it, with the name that is in the configuration of the CNI.",
+        fix="Check the log of the node agent, and the adapter that it is to use. Compare the name with "
+        "Get-HnsNetwork on the node, and restart the node agent.",
+        sources=(
+            _DEBUG,
+            f"{_GITHUB}/containernetworking/plugins/tree/main/plugins/main",
+        ),
+        find=conditions.hns_network,
     ),
     Rule(
         code="N15",
@@ -189,11 +207,20 @@ LOG_CAUSES: Final = (
     (conditions.SUBNET_FILE, "flannel has not written its range (subnet.env)"),
     (conditions.CHOWN, "files are to have an owner, which Windows cannot set"),
     (
-        re.compile("hns network .{0,80}not found|could not find hns network", re.IGNORECASE),
+        re.compile(
+            f"hns network .{{0,80}}not found|(?:could not|unable to) find hns network"
+            f"|{conditions.NO_HNS_NETWORK.pattern}",
+            re.IGNORECASE,
+        ),
         "an HNS network is missing",
     ),
+    (
+        re.compile(r"\bhns.{0,200}(?:element not found|0x(?:8007)?0?490\b)", re.IGNORECASE),
+        "HNS does not find a network, an endpoint or an adapter (0x490)",
+    ),
+    (re.compile("source-vip flag not set"), "kube-proxy has no --source-vip, which an overlay needs"),
 )
-"""What lines of the logs of kubelet and containerd say, by the texts that they have."""
+"""What lines of the logs of kubelet, containerd and kube-proxy say, by the texts that they have."""
 
 
 class Finding(NamedTuple):
@@ -262,7 +289,9 @@ def _unexplained(seen: Evidence, findings: list[Finding]) -> Iterator[Unexplaine
         reason = quoted(node.reason) or "the kubelet has not said whether it is"
         yield Unexplained(seen.name, "", reason, quoted(node.message), seen.log)
         return
-    explained = {pod for each in findings for pod in each.found.pods}
+    explained = {
+        pod for each in findings if each.severity is Severity.ERROR for pod in each.found.pods
+    }  # a Warning says that a pod does not run, and not why
     for pod, reason in seen.stuck():
         if pod.name not in explained:
             said = [each.message for each in seen.events if each.pod == pod.name]
