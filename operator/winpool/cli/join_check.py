@@ -48,14 +48,20 @@ _VARIABLE: Final = re.compile(r"[$%]|\{\{")
 
 _PROGRAM: Final = re.compile(
     r"kubelet|\b(?:kube-proxy|kube-apiserver|kube-controller-manager|kube-scheduler|flanneld"
-    r"|kubeadm|kubectl|containerd|dockerd|calico-node)\b",
+    r"|kubeadm|kubectl|containerd|dockerd|calico-node|kube-log-runner|csi-proxy)\b"
+    r"|(?<![\w-])(?![\w-]{0,60}kube)[\w-]{1,60}\.exe\b",
     re.IGNORECASE,
 )
 _KUBELET: Final = "kubelet"
-_OF_LINE: Final = frozenset({"kubeadm", "kubectl", "containerd", "dockerd"})
+_OTHER: Final = "another program"
+"""Any other .exe. Its name is not printed."""
+_OF_LINE: Final = frozenset(
+    {"kubeadm", "kubectl", "containerd", "dockerd", "kube-log-runner", "csi-proxy", _OTHER}
+)
 """What a script calls in passing for its kubelet: flags in the lines below are not theirs."""
 
-_IF_VERSION: Final = re.compile(r"\b(?:if|elif|elseif|switch|case)\b.*(?:version|\b1\.\d\d\b)", re.IGNORECASE)
+_IF: Final = re.compile(r"\b(?:if|elif|elseif|switch|case)\b", re.IGNORECASE)
+_VERSION: Final = re.compile(r"version|\b1\.\d\d\b", re.IGNORECASE)
 _ELSE: Final = re.compile(r"\W*else", re.IGNORECASE)
 _CONDITION: Final = "behind a condition on a version"
 """Many scripts are for old kubelets too: whether such a flag is used is not known."""
@@ -169,7 +175,8 @@ def _outside(line: str, depth: int | None) -> int | None:
     """Return how far the condition on a version around ``line`` is indented; None where there is none."""
     if depth is not None and (_depth(line) > depth or _ELSE.match(line)):
         return depth
-    return _depth(line) if _IF_VERSION.search(line) else None
+    found = _IF.search(line)
+    return _depth(line) if found and _VERSION.search(line, found.end()) else None
 
 
 def _flag(name: str) -> str:
@@ -179,7 +186,8 @@ def _flag(name: str) -> str:
 def _last_program(text: str) -> str:
     """Return the program that ``text`` names last; empty where it names none."""
     found = [each[0].lower() for each in _PROGRAM.finditer(text)]
-    return found[-1] if found else ""
+    last = found[-1] if found else ""
+    return _OTHER if last.endswith(".exe") else last
 
 
 def _extra_args(settings: list[Setting], number: int, line: str, indent: int | None) -> int | None:

@@ -131,6 +131,11 @@ def test_what_join_config_prints_has_no_finding(plugin: Plugin) -> None:
             ["3 Error --network-plugin"],
         ),
         ("kubeletExtraArgs:\n- name: log-dir\n  value: /x\nlog-file: x", ["2 Error --log-dir"]),
+        (
+            "kube-log-runner.exe --log-file=x C:\\k\\kubelet.exe --log-dir=x\n& a\\filebeat.exe --log-dir=x\n"
+            "csi-proxy --log_file=x\n--log-dir=x",
+            ["1 Error --log-dir", "4 Error --log-dir"],
+        ),
         ("[[ $x =~ <# ]]\nkubelet --log-dir=x", ["2 Error --log-dir"]),
     ],
 )
@@ -210,5 +215,13 @@ def test_a_newer_version_is_judged_by_the_newest_rules_with_a_note(plugin: Plugi
 
 
 def test_any_text_can_be_read() -> None:
-    for text in ("<#" * 9 + "#>", "--a " * 999, "cgroupsPerQOS:" * 999, "kubeletExtraArgs:\n\n  -", "a\0b"):
+    for text in (
+        "<#" * 9 + "#>",
+        "if " * 99_999,
+        "a-" * 99_999 + "--b",
+        "--a " * 999,
+        "cgroupsPerQOS:" * 999,
+        "kubeletExtraArgs:\n\n  -",
+        "a\0b",
+    ):
         read_script(text)
