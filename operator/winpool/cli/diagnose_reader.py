@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -76,11 +77,15 @@ _AGENT_NAME: Final = re.compile(
     "calico-node-windows|kube-flannel-ds-windows|antrea-agent-windows|azure-cns-win", re.IGNORECASE
 )
 """DaemonSets of the node agents of CNIs, by the manifests of their projects."""
+_OF_NETWORKS: Final = ("kube-", "calico-")
+"""How their namespaces begin. In another one, anyone may give a DaemonSet such a name."""
 
 ONE_NODE: Final = "it is read of one node alone: name it"
 
 _STATUSES: Final = ("initContainerStatuses", "containerStatuses")
 _STATES: Final = (("state", "waiting"), ("state", "terminated"), ("lastState", "terminated"))
+_BY_CONTAINER: Final = ("Completed", "Error", "OOMKilled")
+"""Reasons of a container that ran: its message is its own, with lines of its log, and not of the runtime."""
 _DIGITS: Final = 7
 """More are no number of pods."""
 _UNSCHEDULABLE: Final = "Unschedulable"
@@ -240,7 +245,7 @@ class _Reader:
         self, listed: Mapping[str, _Listed] | None, namespace: str, one: str
     ) -> tuple[list[Pod] | None, list[_Warning] | None]:
         place = f"/api/v1/namespaces/{namespace}" if namespace else "/api/v1"
-        which = f"spec.nodeName={one}" if one else "status.phase!=Succeeded,status.phase!=Failed"
+        which = "status.phase!=Succeeded,status.phase!=Failed" + (f",spec.nodeName={one}" if one else "")
         keep = partial(_pods, listed=listed, now=self._now)
         pods_of = self._list(Source.PODS, f"{place}/pods", keep, fieldSelector=which)
         events_of = self._list(
@@ -292,7 +297,10 @@ class _Reader:
             found = Fields({})
         if not found.content:
             raise NotAskedError(f"the answer of the kubelet of {node} is not its configuration")
-        return found.texts("clusterDNS")
+        given = found.items("clusterDNS")
+        if found.content.get("clusterDNS") not in (None, given) or not all(map(_is_address, given)):
+            raise NotAskedError(f"clusterDNS in the answer of the kubelet of {node} is no list of addresses")
+        return tuple(given)
 
     def _log(self, node: str) -> Mapping[str, int]:
         """Count lines by their cause; no line is kept."""
@@ -301,8 +309,16 @@ class _Reader:
             for each in ("containerd", "kube-proxy"):
                 with suppress(NotAskedError):
                     answers.append(ask(f"?query={each}&tailLines={LOG_LINES}"))
-        lines = (line for each in answers for line in each.decode(errors="replace").splitlines())
+        lines = (line[:TEXT_READ] for each in answers for line in each.decode(errors="replace").splitlines())
         return Counter(cause for line in lines for pattern, cause in LOG_CAUSES if pattern.search(line))
+
+
+def _is_address(value: Any) -> bool:
+    """Whether a kubelet, which may write anything, has written an IP address."""
+    try:
+        return isinstance(value, str) and "%" not in value and bool(ip_address(value))  # no zone
+    except ValueError:
+        return False
 
 
 def _page(keep: Callable[[Object], Iterable[T]], body: bytes) -> Page[T]:
@@ -366,7 +382,8 @@ def _pods(item: Object, *, listed: Mapping[str, _Listed] | None, now: datetime) 
         return
     conditions = {each.text("type"): each for each in status.all("conditions")}
     waits = [each.one("state", "waiting").text("reason") for each in waiting]
-    messages = [_raw(each.one(*where), "message") for each in waiting for where in _STATES]
+    said = [each.one(*where) for each in waiting for where in _STATES]
+    messages = [_raw(each, "message") for each in said if each.text("reason") not in _BY_CONTAINER]
     scheduled = conditions.get("PodScheduled", Fields({}))
     if not at:
         is_waiting = scheduled.text("reason") == _UNSCHEDULABLE
@@ -420,9 +437,9 @@ def _daemon_sets(item: Object) -> Iterator[_DaemonSet]:
     """Yield a DaemonSet that has to do with the network of pods."""
     fields = Fields(item)
     metadata, spec = fields.one("metadata"), fields.one("spec", "template", "spec")
-    name = f"{metadata.text('namespace')}/{metadata.text('name')}"
-    if _AGENT_NAME.search(name) or _is_flannel(name):
-        yield _DaemonSet(name, Selection.of(spec.content, RuntimeClass()))
+    namespace, name = metadata.text("namespace"), metadata.text("name")
+    if namespace.startswith(_OF_NETWORKS) and (_AGENT_NAME.search(name) or _is_flannel(name)):
+        yield _DaemonSet(f"{namespace}/{name}", Selection.of(spec.content, RuntimeClass()))
 
 
 def _is_flannel(name: str) -> bool:
@@ -432,17 +449,25 @@ def _is_flannel(name: str) -> bool:
 
 def _addresses(item: Object) -> tuple[str, ...]:
     spec = Fields(item).one("spec")
-    return spec.texts("clusterIPs") or tuple(filter(None, (spec.text("clusterIP"),)))
+    given = spec.texts("clusterIPs") or (spec.text("clusterIP"),)
+    return tuple(filter(_is_address, given))  # not the None of a headless Service
 
 
 def _annotated(listed: Iterable[_Listed]) -> Flannel | None:
-    """Return the backend as flannel writes it into annotations of nodes."""
+    """Return the backend as flannel writes it into annotations of nodes; None where they differ.
+
+    A kubelet can write those of its node, and one is not believed about the others.
+    """
+    found = None
     for each in listed:
         if each.node.backend:
             written = _flannel(f'{{"Backend": {each.node.backend_data or "{}"}}}', by="")
             by = f"annotation {_FLANNEL}backend-data of the node {each.node.name}"
-            return Flannel(each.node.backend, written.vni if written else None, by)
-    return None
+            new = Flannel(each.node.backend, written.vni if written else None, by)
+            if found and (found.type, found.vni) != (new.type, new.vni):
+                return None
+            found = found or new
+    return found
 
 
 def _flannel(written: Any, *, by: str) -> Flannel | None:

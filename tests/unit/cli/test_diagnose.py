@@ -126,7 +126,8 @@ def test_one_node_is_asked_for_its_pods_and_its_kubelet(diagnose: Callable[..., 
     assert ended.code == 0, "that a kubelet may not be asked is no reason to doubt"
     assert sorted(Server.asked[-2:]) == ["proxy w1 /configz", "proxy w1 /logs/"]
     assert len(Server.asked) == 6
-    assert dict(Server.queries)[PODS]["fieldSelector"] == "spec.nodeName=w1"
+    started = "status.phase!=Succeeded,status.phase!=Failed"
+    assert dict(Server.queries)[PODS]["fieldSelector"] == f"{started},spec.nodeName=w1"
     assert "Not judged: /configz (N15): you may not get nodes/proxy" in words(ended)
     assert "add" not in words(ended), "no one is to be granted that"
 

@@ -86,8 +86,10 @@ STUCK: Final = a_pod(waits="ContainerCreating")
 FLANNEL_RUNS: Final[Object] = {"sets": [a_daemon_set("kube-flannel-ds")]}
 FLANNEL_MAP: Final = "/api/v1/namespaces/kube-flannel/configmaps/kube-flannel-cfg"
 GOOD_BACKEND: Final = {FLANNEL_MAP: a_flannel_map('{"Type": "vxlan", "VNI": 4096, "Port": 4789}')}
+OLD_BACKEND: Final = {**FLANNEL, "flannel.alpha.coreos.com/backend-data": '{"VNI":1}'}
 A_FLANNEL_NODE: Final = a_node(annotations=FLANNEL, spec=RANGE)
-AGENT: Final = a_daemon_set("calico-node-windows", namespace="calico-system")
+AGENT_NAME: Final = "calico-node-windows"
+AGENT: Final = a_daemon_set(AGENT_NAME, namespace="calico-system")
 AN_AGENT: Final = {"daemon_set": "calico-node-windows", "namespace": "calico-system"}
 
 
@@ -281,7 +283,7 @@ FOUND: Final[tuple[tuple[str, str, str, Object], ...]] = (
                 a_node(
                     "l1",
                     os="linux",
-                    annotations={**FLANNEL, "flannel.alpha.coreos.com/backend-data": '{"VNI":1}'},
+                    annotations=OLD_BACKEND,
                 ),
                 a_node("w1", spec=RANGE),
             ],
@@ -495,6 +497,39 @@ SILENT: Final[tuple[tuple[str, Object], ...]] = (
             ],
         },
     ),
+    (
+        "what a container that ran wrote as its last words",
+        {
+            "nodes": [a_node()],
+            "pods": [
+                a_pod(
+                    waits="CrashLoopBackOff",
+                    last={"terminated": {"reason": "Error", "message": "no match for platform"}},
+                )
+            ],
+        },
+    ),
+    (
+        "a backend of flannel by one node, and another by the others",
+        {
+            "nodes": [
+                a_node("l1", os="linux", annotations=OLD_BACKEND),
+                a_node("w1", annotations=FLANNEL, spec=RANGE),
+            ],
+            **FLANNEL_RUNS,
+        },
+    ),
+    (
+        "DaemonSets of others with such names",
+        {
+            "nodes": [a_node()],
+            "sets": [
+                a_daemon_set("my-flannel", namespace="shop"),
+                a_daemon_set(AGENT_NAME, namespace="shop"),
+            ],
+        },
+    ),
+    ("a headless Service of the DNS", dns(', "clusterDNS": ["10.96.0.10"]', "None")),
     ("a DNS of another label", dns(', "clusterDNS": ["10.0.0.10"]')),
     ("a cache on the node", dns(', "clusterDNS": ["169.254.20.10"]', "10.96.0.10")),
 )
@@ -505,6 +540,31 @@ def test_what_is_near_a_case_is_none(cluster: Object) -> None:
     found = diagnosed(**cluster)
     assert codes(found) == []
     assert [each for one in found for each in one.unexplained] == []
+
+
+def test_a_pause_image_is_judged_only_where_all_pods_are_known() -> None:
+    """One that runs would show that it works."""
+    node = a_node(kernel="10.0.26100.1", images=[["registry.k8s.io/pause:3.9"]], runtime="containerd://1.7.2")
+    assert codes(diagnosed(nodes=[node])) == ["N3"]
+    assert codes(diagnosed(nodes=[node], pods=forbidden("pods"))) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        '"10.0.0.10"',
+        "7",
+        '{"a": 1}',
+        "[7]",
+        '["fe80::1%so it is"]',
+        r'["\u001b[2J"]',
+        '["' + "no address " * 9999 + '"]',
+    ],
+)
+def test_a_dns_of_a_kubelet_that_is_no_address_is_unknown_and_not_quoted(given: str) -> None:
+    [found] = diagnosed(**dns(f', "clusterDNS": {given}', "10.96.0.10"))
+    assert codes([found]) == []
+    assert {rule.code for rule, _ in found.unknown} == {"N15"}
 
 
 def test_events_of_an_earlier_pod_of_that_name_do_not_count() -> None:
@@ -583,6 +643,7 @@ def test_a_pod_is_stuck_that_takes_minutes_or_fails(pod: Object, is_shown: bool)
 )
 def test_logs_only_hint_at_causes_and_no_line_is_kept(service: str, line: bytes, cause: str) -> None:
     lines = b"E1129 secret-token " + line + b"\nnothing\xff\n"
+    lines += b"chown " * 50_000 + b"not supported by windows\n"
     down = a_node(ready="kubelet is sick")
     kubelet = {"/configz": b"{}", f"/logs/?query={service}&tailLines=1000": lines}
     [found] = diagnosed(nodes=[down], one="w1", kubelet=kubelet)

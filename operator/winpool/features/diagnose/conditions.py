@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from ipaddress import IPv4Network, ip_network
 from typing import Final, TypeAlias
 
-from winpool.features.diagnose.evidence import Evidence, Found, Node, Pod, named, quoted
+from winpool.features.diagnose.evidence import Evidence, Found, Node, Pod, Source, named, quoted
 from winpool.support.compat import runs_build, sandbox_key
 from winpool.support.matrix import built_in
 from winpool.support.versions import Release, parse_runtime
@@ -42,7 +42,8 @@ _NO_VARIANT: Final = re.compile(
 _RUNTIME_DOWN: Final = re.compile("container runtime is down|RuntimeReady=false", re.IGNORECASE)
 """Then it reports no network either, and the CNI is not the cause."""
 
-CHOWN: Final = re.compile(r"\bchown\b.*not supported by windows", re.IGNORECASE | re.DOTALL)
+CHOWN: Final = re.compile(r"\bchown\b(?:(?!\bchown\b).)*?not supported by windows", re.IGNORECASE | re.DOTALL)
+"""From the last chown on: from each of many, a search takes minutes."""
 SUBNET_FILE: Final = re.compile(r"subnet\.env", re.IGNORECASE)
 
 NO_HNS_NETWORK: Final = re.compile(
@@ -102,7 +103,7 @@ def old_pause_image(seen: Evidence) -> Iterator[Found]:
     build, containerd = (node.build, _containerd(node)) if node else (None, None)
     if node is None or build is None or build not in matrix.builds or containerd is None:
         return
-    if any(each.is_up and not each.has_host_network for each in seen.pods):
+    if Source.PODS in seen.unknown or any(each.is_up and not each.has_host_network for each in seen.pods):
         return
     known = {each.image: each for each in matrix.file.pause_images}
     images = [

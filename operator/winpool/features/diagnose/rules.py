@@ -58,10 +58,11 @@ RULES: Final = (
         about="the condition Ready and its message; events NetworkNotReady where nodes cannot be read",
         needs=(Source.NODES,),
         finding="The node is not Ready, because its CNI is not.",
-        means="The runtime finds no configuration of a CNI, so only pods with hostNetwork start. The node "
-        "agent of the CNI writes it.",
+        means="The runtime finds no configuration of a CNI that it can load, so only pods with hostNetwork "
+        "start. The node agent of the CNI writes it, or a script when the node starts, as on EKS and GKE.",
         fix="Check the pod of the node agent on this node and its log; on RKE2 the agent is a part of the "
-        "service rke2. If it runs, check that it writes to the folder that the runtime reads.",
+        "service rke2. Without an agent, check the log of the script. If it has written the configuration, "
+        "check that the runtime reads that folder.",
         sources=("https://github.com/kubernetes-sigs/sig-windows-tools/issues/285",),
         find=conditions.no_network,
     ),
@@ -154,7 +155,7 @@ RULES: Final = (
         about="spec.podCIDR where flannel runs or other nodes of the pool have one; subnet.env in events "
         "FailedCreatePodSandBox",
         needs=(Source.NODES, Source.DAEMON_SETS, Source.EVENTS),
-        finding="The node has no range of its own for the addresses of pods.",
+        finding="The node does not give pods addresses of a range of its own.",
         means="Pods get no address, or one that a pod of another node has.",
         fix="Check the log of flannel on the node. After a node has joined again, remove "
         "C:\\k\\SourceVip.json and C:\\k\\SourceVipRequest.json, and restart flanneld.",
