@@ -30,6 +30,10 @@ twice its slowest period, which is five minutes by default. Neither taint has a 
 kubernetes/cloud-provider config/v1alpha1/defaults.go, controllers/nodelifecycle/node_lifecycle_controller.go
 """
 
+TOGETHER_SECONDS: Final = 30.0
+"""Nodes whose time comes within so long are reported together: when a zone fails, its nodes follow each other
+for a minute, and each second would have a pass and a report of its own."""
+
 CAUSE_LENGTH: Final = 600
 """Characters of what a kubelet says that are reported. It was cut once before, behind names of different
 length: so much of it is the same for all nodes."""
@@ -49,10 +53,12 @@ def readiness_findings(nodes: Iterable[Assessment], *, now: datetime) -> Iterato
     unready = grouped((_cause(node), node.name) for node in ours if not is_ready(node))
     causes = sorted(unready, key=lambda cause: (-len(unready[cause]), min(unready[cause])))
     for cause in causes[:MOST_CAUSES]:
-        yield _unready(unready[cause], cause, cause=cause)
+        said = f'The condition Ready says: "{cause}"' if cause else "The condition Ready gives no reason"
+        yield _unready(unready[cause], said, cause=cause)
     if rest := sorted(causes[MOST_CAUSES:]):
         names = [name for cause in rest for name in unready[cause]]
-        yield _unready(names, f"Their kubelets say various things, such as: {rest[0]}", cause="various")
+        said = f'Their conditions Ready say various things, such as: "{rest[0]}"'
+        yield _unready(names, said, cause="various")
     taints = grouped(
         (each.identity, node.name) for node in ours if is_ready(node) for each in cloud_taints(node)
     )
@@ -90,10 +96,14 @@ def _ripe_at(node: Node) -> datetime | None:
         return None
     if not is_ready(node):
         is_upgraded = node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.UPGRADING
-        return None if is_upgraded else later(node.ready_since, UNREADY_SECONDS)
+        return None if is_upgraded else _together(later(node.ready_since, UNREADY_SECONDS))
     if not cloud_taints(node):
         return None
-    return later(max(node.ready_since, node.created or node.ready_since), TAINT_SECONDS)
+    return _together(later(max(node.ready_since, node.created or node.ready_since), TAINT_SECONDS))
+
+
+def _together(moment: datetime) -> datetime:
+    return later(moment, -moment.timestamp() % TOGETHER_SECONDS)
 
 
 def _cause(node: Node) -> str:
@@ -103,7 +113,5 @@ def _cause(node: Node) -> str:
 
 
 def _unready(names: list[str], said: str, *, cause: str) -> Finding:
-    message = (
-        f"These nodes have not been Ready for five minutes or longer. {ended(said or 'No reason is given')}"
-    )
+    message = f"These nodes have not been Ready for five minutes or longer. {ended(said)}"
     return Finding(IssueReason.NODES_NOT_READY, names, message, _UNREADY_FIX, cause)

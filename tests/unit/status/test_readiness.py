@@ -46,7 +46,7 @@ def test_nodes_that_are_not_ready_for_one_cause_are_one_issue_in_the_words_of_th
     names = [f"win-{number:02}.example.com" for number in range(40)]
     (issue,) = found(*[sick(name, f'{NO_CNI} on "{name}"') for name in names], a_node("fine"))
     assert (issue.reason, issue.node_count, issue.nodes) == ("NodesNotReady", 40, tuple(names[:3]))
-    assert f'{NO_CNI} on "NODE".' in issue.message
+    assert f'The condition Ready says: "{NO_CNI} on "NODE"".' in issue.message
     silent = sick("w1", "NodeStatusUnknown: Kubelet stopped posting node status.", ready="Unknown")
     assert len(found(silent, sick("w2"))) == 2
 
@@ -57,7 +57,7 @@ def test_what_a_kubelet_says_is_shown_without_control_characters_and_cut() -> No
     (issue,) = found(*[sick(name, f"{name}: " + "x" * 2000) for name in ("w1", "other")])
     assert CAUSE_LENGTH - 10 < issue.message.count("x") < CAUSE_LENGTH
     (issue,) = found(sick("w1", ""))
-    assert "No reason is given." in issue.message
+    assert "The condition Ready gives no reason." in issue.message
 
 
 def test_many_causes_are_a_few_issues() -> None:
@@ -71,9 +71,9 @@ def test_many_causes_are_a_few_issues() -> None:
 @pytest.mark.parametrize(
     ("node", "at"),
     [
-        (sick(seconds=299), 1),
-        (marked(UNINITIALIZED, seconds=599), 1),
-        (marked(UNINITIALIZED, age=590), 10),
+        (sick(seconds=270), 30),
+        (marked(UNINITIALIZED, seconds=570), 30),
+        (marked(UNINITIALIZED, age=540), 60),
         (sick(seconds=-60), 360),
     ],
 )
@@ -110,6 +110,15 @@ def test_each_taint_that_its_cloud_has_left_is_an_issue_and_stays() -> None:
     assert f"kubectl taint nodes NODE {SHUTDOWN}-" in issues[0].fix
     for patch in decided([node]).writes.patches:
         assert patch.taints is None or set(node.taints) <= set(patch.taints)
+
+
+def test_nodes_of_a_zone_that_fails_are_reported_in_few_passes() -> None:
+    nodes = [sick(f"w{seconds}", seconds=-seconds) for seconds in range(60)]
+    snapshot, counts = a_snapshot(a_pool(), nodes), []
+    while moment := decide(snapshot).look_again:
+        snapshot = replace(snapshot, now=moment)
+        counts.append(sum(each.node_count for each in decide(snapshot).status.issues))
+    assert counts == [1, 31, 60]
 
 
 def test_an_issue_stays_the_same_while_time_passes() -> None:
