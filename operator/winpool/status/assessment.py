@@ -161,9 +161,8 @@ def assessed(
     return Assessed(tuple(notable), tuple(usual.values()), is_readable)
 
 
-_CLOUD_TAINTS: Final = frozenset(
-    f"node.cloudprovider.kubernetes.io/{name}" for name in ("uninitialized", "shutdown")
-)
+SHUTDOWN: Final = "node.cloudprovider.kubernetes.io/shutdown"
+_CLOUD_TAINTS: Final = frozenset({"node.cloudprovider.kubernetes.io/uninitialized", SHUTDOWN})
 
 
 def cloud_taints(node: Node) -> list[Taint]:

@@ -16,7 +16,7 @@ from winpool.api.upgrade import UpgradeState
 from winpool.features.feature import Finding
 from winpool.model.node import Node
 from winpool.ownership.members import Claim
-from winpool.status.assessment import Assessment, cloud_taints, is_ready
+from winpool.status.assessment import SHUTDOWN, Assessment, cloud_taints, is_ready
 from winpool.status.events import NODE, ended, nameless
 
 UNREADY_SECONDS: Final = 300.0
@@ -69,7 +69,8 @@ def readiness_findings(nodes: Iterable[Assessment], *, now: datetime) -> Iterato
             f"The taint {key}:{effect} is still on these nodes, which have been Ready for ten minutes or "
             "longer. A cloud controller manager removes it, and the operator does not. Pods that do not "
             "tolerate it are not scheduled there.",
-            "Check that a cloud controller manager runs, and what its log says of these nodes. If the "
+            "Check that a cloud controller manager runs (on Azure also cloud-node-manager, a pod on each "
+            "node), and what its log says of these nodes. If the "
             "cluster has none, start the kubelets without --cloud-provider=external, and remove the taint: "
             f"kubectl taint nodes {NODE} {key}:{effect}-",
             f"{key}:{effect}",
@@ -90,13 +91,16 @@ def _is_ripe(node: Node, now: datetime) -> bool:
 def _ripe_at(node: Node) -> datetime | None:
     """Return when what is found of the node is an issue; None where nothing is, or its time is not known.
 
-    A machine that the operator has handed over to be upgraded may restart, several times.
+    A machine that the operator has handed over to be upgraded may restart, several times. One that is stopped
+    in its cloud is not Ready for as long as someone wants: AKS keeps such nodes with the scale-down mode
+    Deallocate.
     """
     if node.ready_since is None:
         return None
     if not is_ready(node):
         is_upgraded = node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.UPGRADING
-        return None if is_upgraded else _together(later(node.ready_since, UNREADY_SECONDS))
+        is_stopped = any(taint.key == SHUTDOWN for taint in node.taints)
+        return None if is_upgraded or is_stopped else _together(later(node.ready_since, UNREADY_SECONDS))
     if not cloud_taints(node):
         return None
     return _together(later(max(node.ready_since, node.created or node.ready_since), TAINT_SECONDS))

@@ -92,11 +92,19 @@ def test_before_their_time_they_are_no_issue_and_the_pass_asks_to_look_again(nod
     [
         replace(sick(), ready_since=None),
         sick(labels={UPGRADE_STATE_LABEL: "Upgrading"}),
+        sick(taints=[SHUTDOWN], ready="Unknown"),
         replace(marked(UNINITIALIZED), ready_since=None),
         marked("node.cloudprovider.kubernetes.io/other:NoSchedule"),
         marked(SHUTDOWN, ready="Unknown", seconds=10),
     ],
-    ids=["unknown since when", "upgraded", "Ready since an unknown time", "another taint", "not Ready"],
+    ids=[
+        "unknown since when",
+        "upgraded",
+        "stopped",
+        "Ready since an unknown time",
+        "another taint",
+        "not Ready",
+    ],
 )
 def test_other_nodes_are_no_issue(node: Node) -> None:
     assert found(node) == []
