@@ -38,8 +38,9 @@ CAUSE_LENGTH: Final = 600
 """Characters of what a kubelet says that are reported. It was cut once before, behind names of different
 length: so much of it is the same for all nodes."""
 
-MOST_CAUSES: Final = 5
-"""Causes that are reported one by one: each kubelet may write words of its own."""
+MOST_CAUSES: Final = 3
+"""Causes that are reported one by one: each kubelet may write words of its own, and the status has room for
+ten issues, most of which come after these."""
 
 _UNREADY_FIX: Final = (
     "Repair what the message names: the network plugin, the container runtime, the kubelet or the machine. "
