@@ -21,6 +21,12 @@ LONGEST: Final = 1024
 """Characters of a text of others that are shown: as many as an issue has."""
 
 
+CONTROL_PLANE_ASSUMED: Final = (
+    "Only the operator watches since when the version of the API server is unchanged (gate "
+    f"{Gate.CONTROL_PLANE}), and no pool reports it. Here it counts as unchanged."
+)
+
+
 def clipped(text: str, most: int = LONGEST) -> str:
     """Return ``text``, cut to ``most`` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
@@ -62,10 +68,7 @@ def write_open(paper: Paper, gates: Iterable[GateFinding], *, of: str = "") -> N
 def notes(cluster: Cluster, judged: Judged) -> Iterator[str]:
     """Yield what is not known of the gates that were judged."""
     if judged.assumes_control_plane:
-        yield (
-            "Only the operator watches since when the version of the API server is unchanged (gate "
-            f"{Gate.CONTROL_PLANE}), and no pool reports it. Here it counts as unchanged."
-        )
+        yield CONTROL_PLANE_ASSUMED
     if cluster.pods_problem:
         yield f"Pods, PodDisruptionBudgets or RuntimeClasses are not known: {clipped(cluster.pods_problem)}"
 

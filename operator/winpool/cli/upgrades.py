@@ -23,7 +23,7 @@ from winpool.api.maintenance import Gate
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.status import MAX_SLOTS
 from winpool.api.upgrade import Upgrade
-from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, complete
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, complete, decoded
 from winpool.cli.manifests import without_nulls
 from winpool.cli.parsing import UsageError
 from winpool.cli.reader import leader_problem, list_nodes, read_pools, read_version
@@ -33,7 +33,7 @@ from winpool.features.upgrade.plan import UpgradePlan, upgrade_plan
 from winpool.features.upgrade.records import CAPPED, GateFinding, NodeUpgrade, Stand, UpgradeOverview
 from winpool.kube.budgets import BUDGETS_PATH, decode_budgets
 from winpool.kube.nodes import WINDOWS_SELECTOR
-from winpool.kube.pods import BOUND, PODS_PATH, decode_pod_page
+from winpool.kube.pods import BOUND, PODS_PATH, decode_pod_page, node_request
 from winpool.kube.runtime_classes import RUNTIME_CLASSES_PATH, decode_runtime_classes
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node_pods import KnownEvictions, NodePods
@@ -226,6 +226,25 @@ def _surveys(
         unreadable=unreadable,
     )
     return surveys, unlisted
+
+
+def with_pods_of(kubectl: Kubectl, cluster: Cluster, node: Node, *, pool: Pool) -> Cluster:
+    """Return ``cluster`` with what ``pool`` asks of the pods of ``node``, or with why that is not known."""
+    started = datetime.now(UTC)
+    question = question_of(pool, [node], now=started)
+    if question is None:
+        return cluster
+    surveyor = Surveyor([replace(question, workloads=False)])
+    try:
+        page = decoded(decode_pod_page, kubectl.get(node_request(node.name).path))
+    except NotAskedError as error:
+        return replace(cluster, pods_problem=str(error))
+    for pod in page.pods:
+        surveyor.see(pod)
+    finished = datetime.now(UTC)
+    unreadable = (node.name,) if page.unreadable else ()
+    surveys = surveyor.finish(started=started, finished=finished, unreadable=unreadable)
+    return replace(cluster, surveys={**cluster.surveys, **surveys}, now=finished)
 
 
 def read_budgets(kubectl: Kubectl) -> tuple[BudgetIndex | None, str]:

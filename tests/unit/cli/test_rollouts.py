@@ -16,12 +16,13 @@ from winpool.api.status import WindowsNodePoolStatus
 from winpool.api.upgrade import UpgradeState
 from winpool.cli import plan
 from winpool.cli.console import Look
+from winpool.cli.node_upgrade import Standing
 from winpool.cli.parsing import EndError, Exit
 from winpool.cli.rollout_status import Rollout, as_content, as_text, rollout_of
 from winpool.cli.upgrades import Cluster, Evidence, judged
-from winpool.cli.why import Standing, why_of
 from winpool.cli.why import as_content as why_content
-from winpool.cli.why import as_text as why_text
+from winpool.cli.why import why_of
+from winpool.cli.why_text import as_text as why_text
 from winpool.features.upgrade.claims import Claim, Limits, Machine, Target, text_of
 from winpool.features.upgrade.settle import Baseline, encode_baseline
 from winpool.model.budgets import BudgetHealth, BudgetRoom
@@ -105,7 +106,7 @@ def test_a_drain_that_a_budget_blocks_names_pod_budget_deadline_and_what_to_do()
     assert "The operator drains the node" in text
     assert f"since {SINCE:%Y-%m-%dT%H:%M:%SZ} (10m), until {UNTIL:%Y-%m-%dT%H:%M:%SZ}" in text
     assert "Waits for: 1 pod to leave, blocked: shop/web-1." in text
-    assert "shop/web-1: Budget The PodDisruptionBudget shop/web allows no eviction now" in text
+    assert "shop/web-1: Budget: The PodDisruptionBudget shop/web allows no eviction now" in text
     assert "it counts as blocked; the operator continues to evict (onTimeout: Wait)" in text
     assert "kubectl winpool rollout abort win-2022" in text
     found = why_content(why_of(cluster, "w1"))

@@ -18,8 +18,10 @@ from winpool.api.maintenance import Gate
 from winpool.api.status import WindowsNodePoolStatus
 from winpool.cli.console import Look
 from winpool.cli.kubectl import Kubectl, NotAskedError
+from winpool.cli.node_upgrade import Standing, Why
 from winpool.cli.upgrades import Cluster
-from winpool.cli.why import Standing, Why, as_text, why_of
+from winpool.cli.why import why_of
+from winpool.cli.why_text import as_text
 from winpool.features.upgrade.records import CAPPED
 from winpool.model.node import Node, NodeVersions, Taint
 from winpool.model.pods import Block, BlockedBy, Workload
