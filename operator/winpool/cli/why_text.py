@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
 from winpool.api.text import written_moment
 from winpool.cli import gates
-from winpool.cli.console import Ink, Look, Paper
+from winpool.cli.console import Ink, Look, Paper, rows_of
 from winpool.cli.counts import age
 from winpool.cli.node_problems import NodeProblem, Problem, Severity, problems_of
 from winpool.cli.node_upgrade import ABOUT, STATES, Standing, Why, levels, next_of, to_do
@@ -63,6 +64,13 @@ class _Draft:
     blanks: bool = False
     details: bool = False
 
+    def cut(self, text: str) -> str:
+        """Return a text of others as it is shown: no longer than there is room, and without endless words."""
+        return _ENDLESS.sub(r"\g<0> ", self.look.plain(gates.clipped(text, self.most)))
+
+
+_ENDLESS: Final = re.compile(r"\S{60}(?=\S)")
+
 
 def as_text(why: Why, *, look: Look) -> str:
     """Return all about the node that fits ``LINES`` lines of a terminal of that look.
@@ -72,18 +80,13 @@ def as_text(why: Why, *, look: Look) -> str:
     problems = problems_of(why)
     full = _Draft(why=why, problems=problems, look=look, most=gates.LONGEST, blanks=True, details=True)
     tight = replace(full, blanks=False, details=False)
-    for draft in (
-        full,
-        replace(full, blanks=False),
-        tight,
-        replace(tight, most=300),
-        replace(tight, most=150),
-    ):
+    short = [replace(tight, most=most) for most in (300, 150)]
+    for draft in (full, replace(full, details=False), tight, *short):
         parts = [part for part in _parts(draft) if part.items]
         text = _page(draft, parts)
-        if _fits(text):
+        if _fits(text, look):
             return text
-    while not _fits(text) and (place := _longest(parts)) is not None:
+    while not _fits(text, look) and (place := _longest(parts)) is not None:
         parts[place] = parts[place].shorter()
         text = _page(draft, parts)
     return text
@@ -94,14 +97,13 @@ def _longest(parts: Sequence[_Part]) -> int | None:
 
     What is so counts for more than what follows from it: each problem has its own next and to do in the JSON.
     """
-    sizes = [
-        (len(part.items) + 2 * (part.heading in (NEXT, TO_DO)), place) for place, part in enumerate(parts)
-    ]
+    sizes = [(len(part.items) + (part.heading in (NEXT, TO_DO)), place) for place, part in enumerate(parts)]
     return max((each for each in sizes if len(parts[each[1]].items) > 1), default=(0, None))[1]
 
 
-def _fits(text: str) -> bool:
-    return text.count("\n") <= LINES
+def _fits(text: str, look: Look) -> bool:
+    """Whether a terminal shows it at once, which breaks lines that are too long for it."""
+    return sum(len(list(rows_of(line, columns=look.width))) for line in text.splitlines()) <= LINES
 
 
 def _page(draft: _Draft, parts: Iterable[_Part]) -> str:
@@ -115,6 +117,8 @@ def _page(draft: _Draft, parts: Iterable[_Part]) -> str:
         drawn += _bullets(draft, [f"and {part.left_out} more: -o json has all"] if part.left_out else [])
     if any(each.kind in _ON_THE_MACHINE for each in draft.problems):
         paper = Paper(draft.look)
+        if draft.blanks:
+            paper.line()
         paper.line(f"More evidence: kubectl winpool diagnose {draft.why.node.name}")
         drawn.append(paper.text)
     return "".join(drawn)
@@ -123,16 +127,16 @@ def _page(draft: _Draft, parts: Iterable[_Part]) -> str:
 def _head(draft: _Draft) -> str:
     why, judged, paper = draft.why, draft.why.judged, Paper(draft.look)
     paper.titled("Node", why.node.name)
-    paper.titled("Pool", "none" if judged is None else judged.pool.name)
+    paper.titled("Pool", "none." if judged is None else judged.pool.name)
     if judged is not None:
         target = f"; the pool asks for {judged.overview.target}" if judged.overview is not None else ""
         paper.titled("Runs", f"Windows {gates.clipped(why.node.versions.kernel, 40) or 'unknown'}{target}")
     if why.cluster.leader_problem:
-        paper.titled("Leader", gates.clipped(why.cluster.leader_problem, draft.most), ink=Ink.BAD)
+        paper.titled("Leader", draft.cut(why.cluster.leader_problem), ink=Ink.BAD)
     _state(paper, draft)
     if judged is not None and judged.refusal:
         said = f"The operator does not act on the spec of the pool: {judged.refusal}"
-        paper.wrapped(gates.clipped(said, draft.most), first=" " * paper.title_width)
+        paper.wrapped(draft.cut(said), first=" " * paper.title_width)
     return paper.text
 
 
@@ -144,11 +148,10 @@ def _state(paper: Paper, draft: _Draft) -> None:
     else:
         ink, said = STATES[Standing.NOTHING_DUE]
         paper.titled("State", said, ink=ink)
-    if draft.why.due is not None and (not draft.problems or draft.problems[0].kind == NodeProblem.UPGRADE):
-        due = draft.why.due.due
-        names = ", ".join(str(each.trigger) for each in due)
-        said = " ".join(f"{each.trigger}: {gates.clipped(each.said, draft.most)}" for each in due)
-        paper.titled("Due", said if draft.details else names)
+    if draft.why.due is not None and draft.problems[0].kind == NodeProblem.UPGRADE:
+        reasons = draft.why.due.due
+        said = " ".join(f"{each.trigger}: {draft.cut(each.said)}" for each in reasons)
+        paper.titled("Due", said if draft.details else ", ".join(str(each.trigger) for each in reasons))
 
 
 def _parts(draft: _Draft) -> Iterator[_Part]:
@@ -169,14 +172,15 @@ def _ink(draft: _Draft, problem: Problem) -> Ink:
 
 def _said(draft: _Draft, problem: Problem) -> str:
     """Return a problem in one paragraph. An upgrade is named by its state, and has what keeps it if short."""
-    why, said = draft.why, gates.clipped(problem.said, draft.most)
+    is_worst = problem is draft.problems[0]
+    why, said = draft.why, replace(draft, most=draft.most * (1 + is_worst)).cut(problem.said)
     if problem.kind != NodeProblem.UPGRADE:
         since = f", for {age(problem.since, now=why.cluster.now)}" if problem.since is not None else ""
         return f"{problem.kind}{since}: {said}"
-    if problem is draft.problems[0]:
+    if is_worst:
         return said
     if why.progress is not None:
-        return f"{said} {gates.clipped(why.progress.waits_for, draft.most)}".rstrip()
+        return f"{said} {draft.cut(why.progress.waits_for)}".rstrip()
     closed = [each.name for _, stops, _ in levels(why) for each in stops]
     closed += [str(each.gate) for _, _, found in levels(why) for each in found if not each.permits]
     return f"{said} Closed: {', '.join(closed)}." if closed else said
@@ -199,9 +203,9 @@ def _marked(draft: _Draft, text: str, ink: Ink) -> str:
 
 def _cause(draft: _Draft, name: str, message: str, opens: str = "") -> str:
     paper = Paper(draft.look)
-    paper.marked(f"{name}: {gates.clipped(message, draft.most)}", ink=Ink.BAD)
+    paper.marked(f"{name}: {draft.cut(message)}", ink=Ink.BAD)
     if opens:
-        paper.wrapped(gates.clipped(opens, draft.most), first="    To open: ", rest="    ")
+        paper.wrapped(draft.cut(opens), first="    To open: ", rest="    ")
     return paper.text
 
 
@@ -217,7 +221,8 @@ def _upgrade(draft: _Draft) -> Iterator[_Part]:
         "What would block its pods:" if why.progress is None else "What blocks its pods:",
         tuple(_cause(draft, name, each.message) for name, each in causes),
     )
-    yield _Part("Its pods:", _bullets(draft, [gates.clipped(each, draft.most) for each in _notes(draft)]))
+    whole = replace(draft, most=max(draft.most, _SENTENCE))
+    yield _Part("Its pods:", _bullets(draft, map(whole.cut, _notes(draft))))
 
 
 _LASTING: Final = ", until someone changes it"
@@ -232,7 +237,7 @@ def _progress(draft: _Draft) -> Iterator[_Part]:
     until = f", until {written_moment(claim.deadline)}" if claim.deadline is not None else ""
     lines = [f"since {written_moment(claim.since)} ({age(claim.since, now=now)}){until}"]
     if progress.waits_for:
-        lines.append(f"Waits for: {gates.clipped(progress.waits_for, draft.most)}")
+        lines.append(f"Waits for: {draft.cut(progress.waits_for)}")
     yield _Part(f"Upgrade: {claim.state}", _bullets(draft, lines))
 
 
