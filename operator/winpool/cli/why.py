@@ -33,20 +33,27 @@ if TYPE_CHECKING:
     from winpool.model.pool import Pool
     from winpool.support.rows import Row
 
-SUMMARY: Final = "Show what is due on a node, and what keeps it from being upgraded."
+SUMMARY: Final = "Show why a node does not work or is not upgraded, and what to do."
 
 DESCRIPTION: Final = """\
-Show which pool a node belongs to, which upgrade is due on it and why, which
-gates are closed and what opens each, what happens next, and what you can do.
-Of a node that the operator upgrades itself, show its state, since when, until
-when, what it waits for, and what blocks its pods.
+Show all that is wrong with a node, the worst first: that it is not Ready and
+why, validation, taints, memory pressure, its upgrade, a hold, a build that is
+not supported. Then what happens next, and what you can do. The text fits a
+terminal of 24 lines; -o json has all.
 
-It judges all that itself, from what the API server has now, by the rules of
-the operator, and says yes only if the operator leads and says so too. It needs
-the rights to list windowsnodepools and nodes, to get the Lease
-winpool-system/winpool, and, if the pool has spec.upgrade, to list pods and
-poddisruptionbudgets. Of a node that was drained it also lists
-volumeattachments, and of one that is back the controllers of pods."""
+Of an upgrade it shows why it is due, which gates are closed and what opens
+each; of a node that the operator upgrades itself, the state, since when, until
+when, what it waits for, and what blocks its pods. The exit code is about the
+upgrade alone.
+
+It judges that itself, from what the API server has now, by the rules of the
+operator, and says yes only if the operator leads and says so too. What only
+the operator knows, such as samples of memory, it takes from the conditions of
+the node and the issues of the pool. It needs the rights to list
+windowsnodepools and nodes, to get the Lease winpool-system/winpool, and, if the
+pool has spec.upgrade, to list pods and poddisruptionbudgets. Of a node that is
+validated it lists pods, of one that was drained volumeattachments, and of one
+that is back the controllers of pods."""
 
 EXITS: Final = {
     Exit.YES: "nothing is due, or an upgrade is due and the operator permits it or has handed the node over",
@@ -57,7 +64,7 @@ EXITS: Final = {
 }
 
 EXAMPLES: Final = (
-    ("kubectl winpool why akswin000003", "all about one node"),
+    ("kubectl winpool why akswin000003", "what is wrong with one node"),
     (
         "kubectl winpool why node/akswin000003 || exit",
         "in a script: stop unless nothing is due or it is permitted",

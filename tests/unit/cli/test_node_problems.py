@@ -30,6 +30,8 @@ from winpool.ownership.record import Owned
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from unit.cli.conftest import Plugin
+    from winpool.cli.kubectl import Kubectl
     from winpool.cli.upgrades import Cluster
     from winpool.model.node import Node
     from winpool.model.pool import Pool
@@ -334,6 +336,24 @@ def test_without_a_list_of_pods_the_operator_is_asked_what_a_node_waits_for() ->
     told = with_issue(pool, "ValidationTimedOut", "These nodes wait for kube-system/cni.")
     assert "The operator reports: This node waits" not in squeezed(unknown)
     assert "The operator reports: This node" in squeezed(a_cluster(told, nodes=[node], pods_problem=problem))
+
+
+def test_pods_are_read_only_where_the_validation_of_the_node_waits_for_them(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, known = a_startup_pool(), validating(agents=("kube-system/cni",))
+    asked: list[str] = []
+
+    def reads(_: Kubectl, cluster: Cluster, node: Node, **__: object) -> Cluster:
+        asked.append(node.name)
+        return replace(cluster, surveys=known.surveys)
+
+    monkeypatch.setattr("winpool.cli.why.with_pods_of", reads)
+    for node, expected in ((healthy(annotations=a_record(pool.uid)), []), (joining(pool), ["w1"])):
+        monkeypatch.setattr("winpool.cli.why.read_cluster", lambda *_, **__: of_pool(node, pool))  # noqa: B023
+        said = " ".join(plugin("why", "w1").out)
+        assert asked == expected
+    assert "waits for node agents to be Ready: kube-system/cni." in " ".join(said.split())
 
 
 def test_an_operator_that_may_not_act_is_not_said_to_act() -> None:

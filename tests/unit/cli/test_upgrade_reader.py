@@ -15,7 +15,7 @@ import pytest
 from harness.builders import a_body
 from winpool.cli.kubectl import LIST_ATTEMPTS, Kubectl, KubectlError, NoSuchPoolError
 from winpool.cli.reader import RENEWALS_SECONDS
-from winpool.cli.upgrades import Cluster, read_cluster
+from winpool.cli.upgrades import Cluster, read_cluster, with_pods_of
 from winpool.model.pool import NO_ROOM, Pool
 
 Object = dict[str, Any]
@@ -77,7 +77,7 @@ class Server(Kubectl):
         self._runtime_classes = runtime_classes or listed("RuntimeClass", version="node.k8s.io/v1")
 
     def get(self, path: str, **query: str) -> bytes:
-        kind = path.rpartition("/")[2]
+        kind = path.partition("?")[0].rpartition("/")[2]
         self.asked.append(kind)
         answer: Object | KubectlError
         match kind:
@@ -183,6 +183,31 @@ def test_pods_budgets_and_runtime_classes_are_read_where_a_pool_has_an_upgrade_b
     assert workloads["w1"].budgets_known
     assert cluster.surveys["uid-of-win"].finished <= cluster.now
     assert (cluster.pods_problem, cluster.forbidden) == ("", False)
+
+
+def test_the_pods_of_one_node_are_read_where_its_validation_waits_for_them() -> None:
+    startup = {"startupTaints": [{"key": "example.com/wait", "effect": "NoSchedule"}]}
+    spec = {key: each for key, each in UPGRADED.items() if key != "upgrade"} | startup
+    pods = [listed("Pod", a_pod("web", "w1"))]
+    server = Server(pools=[a_body("win") | {"spec": spec}], nodes=[a_node("w1"), a_node("w2")], pods=pods)
+    cluster = read(server)
+    assert "pods" not in server.asked
+    (pool,), node = cluster.pools, cluster.nodes[0]
+    with server:
+        found = with_pods_of(server, cluster, node, pool=pool)
+    assert server.asked[-1] == "pods"
+    survey = found.surveys[pool.uid]
+    assert (survey.saw(node), survey.saw(cluster.nodes[1])) == (True, False)
+    assert survey.busy == {"w1"}
+
+
+def test_without_the_right_to_list_them_the_reason_is_noted() -> None:
+    refused = KubectlError("Error from server (Forbidden): jane cannot list pods")
+    server = Server(pools=[a_body("win")], nodes=[a_node("w1")], pods=[refused])
+    cluster = read(server)
+    with server:
+        found = with_pods_of(server, cluster, cluster.nodes[0], pool=cluster.pools[0])
+    assert (found.surveys, "jane cannot list pods" in found.pods_problem) == ({}, True)
 
 
 def test_a_spec_that_the_operator_does_not_read_for_want_of_room_is_refused_here_too() -> None:
