@@ -14,13 +14,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.acceptance import allowed_actions
+from winpool.api.fields import RESERVED_TAINT_KEYS
 from winpool.api.issues import NORMAL, IssueReason
 from winpool.api.keys import (
     HOLD_ANNOTATION,
     MEMORY_ANNOTATION,
     MEMORY_PRESSURE_TAINT,
-    OS_LABEL,
-    OS_WINDOWS,
     PRESSURE_CONDITION,
     UPGRADE_STATE_LABEL,
 )
@@ -59,6 +58,7 @@ class NodeProblem(StrEnum):
     DELETING = "Deleting"
     VALIDATING = "Validating"
     CLOUD_TAINT_STAYS = "CloudTaintStays"
+    NO_POOL = "NoPool"
     UPGRADE = "Upgrade"
     CORDONED = "Cordoned"
 
@@ -116,6 +116,7 @@ _WORST_FIRST: Final = (
     IssueReason.MEMORY_UNKNOWN,
     IssueReason.DRAIN_BLOCKED,
     IssueReason.SETTLE_TIMED_OUT,
+    NodeProblem.NO_POOL,
     NodeProblem.UPGRADE,
     IssueReason.NODES_HELD,
     NodeProblem.CORDONED,
@@ -174,21 +175,21 @@ def _kubelet(why: Why) -> Iterator[Problem]:
         said += f": {_clean(node.unready_message)}" if node.unready_message else "."
     else:
         said = f"Its condition Ready is {_clean(node.ready, 16)}, without a reason."
-    upgrade = ("That is expected while its machine is upgraded.",) if _is_restarting(why) else ()
-    yield Problem(
+    problem = Problem(
         kind=NodeProblem.NOT_READY,
-        severity=Severity.NORMAL if upgrade else Severity.WARNING,
+        severity=Severity.WARNING,
         said=said,
         since=node.ready_since,
-        next=upgrade
-        or (
-            "Kubernetes schedules no pods to it, and evicts those on it after five minutes by default. The "
+        next=(
+            "Kubernetes schedules no pods to it, and evicts most on it after five minutes by default. The "
             "operator repairs no machine.",
         ),
-        to_do=()
-        if upgrade
-        else ("Repair what the message names: network, runtime, kubelet or machine. Or replace it.",),
+        to_do=("Repair what the message names: network, runtime, kubelet or machine. Or replace it.",),
     )
+    if _is_restarting(why):
+        expected = ("That is expected while its machine is upgraded.",)
+        problem = replace(problem, severity=Severity.NORMAL, next=expected, to_do=())
+    yield problem
 
 
 def _deleting(why: Why) -> Iterator[Problem]:
@@ -202,8 +203,8 @@ def _deleting(why: Why) -> Iterator[Problem]:
         )
 
 
-_UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
-_CLOUD_TAINTS: Final = ("node.cloudprovider.kubernetes.io/shutdown", _UNINITIALIZED)
+_CLOUD: Final = "node.cloudprovider.kubernetes.io/"
+_CLOUD_TAINTS: Final = tuple([each for each in RESERVED_TAINT_KEYS if each.startswith(_CLOUD)])
 """Set and removed by a cloud controller manager.
 https://kubernetes.io/docs/reference/labels-annotations-taints/#node-cloudprovider-kubernetes-io-shutdown"""
 
@@ -371,15 +372,10 @@ def _upgrade(why: Why) -> Iterator[Problem]:
     if standing is Standing.NOTHING_DUE:
         return
     ink, said = STATES[standing]
-    if why.judged is None:
-        if why.node.labels.get(OS_LABEL) == OS_WINDOWS:
-            said = f"No pool has the node. {why.place.reason}"
-        else:
-            said = why.place.reason
     yield Problem(
-        kind=NodeProblem.UPGRADE,
+        kind=NodeProblem.UPGRADE if why.judged is not None else NodeProblem.NO_POOL,
         severity=Severity.WARNING if ink is Ink.BAD else Severity.NORMAL,
-        said=said,
+        said=said if why.judged is not None else why.place.reason,
         since=progress.claim.since if progress is not None else None,
         next=tuple(next_of(why)),
         to_do=tuple(to_do(why)),

@@ -238,7 +238,7 @@ def _progress(draft: _Draft) -> Iterator[_Part]:
     lines = [f"since {written_moment(claim.since)} ({age(claim.since, now=now)}){until}"]
     if progress.waits_for:
         lines.append(f"Waits for: {draft.cut(progress.waits_for)}")
-    yield _Part(f"Upgrade: {claim.state}", _bullets(draft, lines))
+    yield _Part(f"Upgrade: {claim.state}", ("".join(_bullets(draft, lines)),))  # one item, always shown
 
 
 def _gates(draft: _Draft) -> Iterator[_Part]:

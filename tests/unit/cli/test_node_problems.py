@@ -110,10 +110,16 @@ ALONE: Final[dict[str, tuple[Callable[[], Cluster], str, str, tuple[str, ...]]]]
         "Warning",
         (
             "State: ! NotReady, for 10m: Its kubelet reports KubeletNotReady: container runtime network not",
-            "evicts those on it after five minutes",
+            "evicts most on it after five minutes",
             "Repair what the message names",
             "More evidence: kubectl winpool diagnose w1",
         ),
+    ),
+    "no pool has it": (
+        lambda: a_cluster(nodes=[healthy()]),
+        "NoPool",
+        "Normal",
+        ("State: * NoPool: There is no WindowsNodePool in this cluster.",),
     ),
     "the kubelet is silent": (
         lambda: of_pool(
@@ -396,6 +402,12 @@ def test_what_does_not_fit_is_counted() -> None:
     left_out = [each for each in to_do if each not in shown]
     assert left_out
     assert f"- and {len(left_out)} more: -o json has all" in said
+
+
+def test_what_a_drain_waits_for_is_shown_however_much_else_there_is() -> None:
+    said = " ".join(page(replace(SCENES["a drain that budgets block"](), leader_problem=HOSTILE)).split())
+    assert "Waits for: 20 pods to leave, blocked: shop/web-0, shop/web-1, shop/web-2 and 17 more." in said
+    assert "! shop/web-0: Budget:" in said
 
 
 HOSTILE: Final = "\x1b[2J\x1b]0;gone\x07\r\n\u202e" + "x y" * MESSAGE_LENGTH
