@@ -132,7 +132,9 @@ def _head(draft: _Draft) -> str:
         target = f"; the pool asks for {judged.overview.target}" if judged.overview is not None else ""
         paper.titled("Runs", f"Windows {gates.clipped(why.node.versions.kernel, 40) or 'unknown'}{target}")
     if why.cluster.leader_problem:
-        paper.titled("Leader", draft.cut(why.cluster.leader_problem), ink=Ink.BAD)
+        paper.titled(
+            "Leader", replace(draft, most=draft.most // 2).cut(why.cluster.leader_problem), ink=Ink.BAD
+        )
     _state(paper, draft)
     if judged is not None and judged.refusal:
         said = f"The operator does not act on the spec of the pool: {judged.refusal}"
@@ -148,8 +150,11 @@ def _state(paper: Paper, draft: _Draft) -> None:
     else:
         ink, said = STATES[Standing.NOTHING_DUE]
         paper.titled("State", said, ink=ink)
-    if draft.why.due is not None and draft.problems[0].kind == NodeProblem.UPGRADE:
-        reasons = draft.why.due.due
+    due = draft.why.due
+    if due is None or draft.problems[0].kind != NodeProblem.UPGRADE:
+        return
+    if draft.details or draft.why.progress is None:  # what has begun matters more than why
+        reasons = due.due
         said = " ".join(f"{each.trigger}: {draft.cut(each.said)}" for each in reasons)
         paper.titled("Due", said if draft.details else ", ".join(str(each.trigger) for each in reasons))
 

@@ -410,6 +410,14 @@ def test_what_a_drain_waits_for_is_shown_however_much_else_there_is() -> None:
     assert "! shop/web-0: Budget:" in said
 
 
+def test_how_to_stop_a_drain_is_shown_beside_an_operator_that_is_not_known_and_another_problem() -> None:
+    node = claimed("w1", UpgradeState.DRAINING)
+    evidence = of_pods(node, evictable("web-1", node="w1"), room=CLOSED)
+    cluster = replace(rolling(node, evidence=evidence), leader_problem=f"Not known: {CNI}")
+    odd = replace(cluster, pools=(with_issue(cluster.pools[0], "MisplacedPods"),))
+    assert "kubectl winpool rollout abort win-2022" in squeezed(odd)
+
+
 HOSTILE: Final = "\x1b[2J\x1b]0;gone\x07\r\n\u202e" + "x y" * MESSAGE_LENGTH
 
 SCENES: Final[dict[str, Callable[[], Cluster]]] = {
