@@ -128,9 +128,13 @@ _RANK: Final = {str(kind): place for place, kind in enumerate(dict.fromkeys((*_W
 
 
 def problems_of(why: Why) -> tuple[Problem, ...]:
-    """Return what is not as it should be with the node, the worst first; of each kind the first one found."""
+    """Return what is not as it should be with the node, the worst first.
+
+    What the node shows goes before what is decided here, and that before what the operator has reported.
+    """
     snapshot = _snapshot(why)
-    reported = _reported(why)
+    issues = _reported(why)
+    reported = {each.reason: each for each in reversed(issues)}
     own = [
         *_kubelet(why),
         *_deleting(why),
@@ -142,7 +146,7 @@ def problems_of(why: Why) -> tuple[Problem, ...]:
         *_cordon(why),
     ]
     judged = [] if snapshot is None else [_of_issue(each, why) for each in _decided(snapshot, why)]
-    told = [_of_issue(each, why, by="The operator reports: ") for each in reported.values()]
+    told = [_of_issue(each, why, by="The operator reports: ") for each in issues]
     known = {each.kind for each in own} | _said_by_the_upgrade(why)
     judged = [each for each in judged if each.kind not in known]
     known |= {each.kind for each in judged}
@@ -414,10 +418,10 @@ def _decided(snapshot: Snapshot, why: Why) -> Iterator[Issue]:
             yield each.issue
 
 
-def _reported(why: Why) -> Mapping[str, Issue]:
-    """Return the issues of the pool that name the node, by their reasons: of one reason the first."""
+def _reported(why: Why) -> tuple[Issue, ...]:
+    """Return the issues of the pool that name the node."""
     issues = () if why.judged is None else why.judged.pool.status.issues
-    return {each.reason: each for each in reversed(issues) if why.node.name in each.nodes}
+    return tuple([each for each in issues if why.node.name in each.nodes])
 
 
 def _of_issue(issue: Issue, why: Why, *, by: str = "") -> Problem:
