@@ -55,9 +55,9 @@ class NodeProblem(StrEnum):
     """Kinds of problems that no issue of a pool has."""
 
     NOT_READY = "NotReady"
+    """At once, as ``kubectl get nodes`` has it; the issue NodesNotReady says the same of several nodes."""
     DELETING = "Deleting"
     VALIDATING = "Validating"
-    CLOUD_TAINT_STAYS = "CloudTaintStays"
     NO_POOL = "NoPool"
     UPGRADE = "Upgrade"
     CORDONED = "Cordoned"
@@ -106,7 +106,7 @@ _WORST_FIRST: Final = (
     IssueReason.WRITE_REFUSED,
     IssueReason.INTOLERANT_PODS,
     IssueReason.STARTUP_TAINT_STAYS,
-    NodeProblem.CLOUD_TAINT_STAYS,
+    IssueReason.CLOUD_TAINT_STAYS,
     IssueReason.MEMORY_PRESSURE,
     IssueReason.UNATTRIBUTED_MEMORY,
     IssueReason.SYSTEMIC_PRESSURE,
@@ -147,7 +147,7 @@ def problems_of(why: Why) -> tuple[Problem, ...]:
     ]
     judged = [] if snapshot is None else [_of_issue(each, why) for each in _decided(snapshot, why)]
     told = [_of_issue(each, why, by="The operator reports: ") for each in issues]
-    known = {each.kind for each in own} | _said_by_the_upgrade(why)
+    known = {each.kind for each in own} | _said_by_the_upgrade(why) | {IssueReason.NODES_NOT_READY}
     judged = [each for each in judged if each.kind not in known]
     known |= {each.kind for each in judged}
     found = [*own, *judged, *(each for each in told if each.kind not in known)]
@@ -173,10 +173,9 @@ def _kubelet(why: Why) -> Iterator[Problem]:
     node = why.node
     if node.ready == "True":
         return
-    if node.unready_reason or node.unready_message:
+    if node.unready:
         who = "Its kubelet reports" if node.ready == "False" else "The control plane reports"
-        said = f"{who} {_clean(node.unready_reason, 128) or 'no reason'}"
-        said += f": {_clean(node.unready_message)}" if node.unready_message else "."
+        said = f"{who} {_clean(node.unready)}"
     else:
         said = f"Its condition Ready is {_clean(node.ready, 16)}, without a reason."
     problem = Problem(
@@ -224,7 +223,7 @@ def _cloud_taints(why: Why) -> Iterator[Problem]:
     is_young = node.ready_since is not None and now - node.ready_since < timedelta(seconds=_CLOUD_SECONDS)
     names = " and ".join(f"{each.key}:{each.effect}" for each in found)
     yield Problem(
-        kind=NodeProblem.CLOUD_TAINT_STAYS,
+        kind=IssueReason.CLOUD_TAINT_STAYS,
         severity=Severity.NORMAL if is_young else Severity.WARNING,
         said=f"The node is Ready and still has {_clean(names)}, which keeps pods away.",
         next=("Only the cloud controller manager removes it; the operator leaves it.",),

@@ -27,7 +27,11 @@ LINES: Final = 23
 NEXT: Final = "Next:"
 TO_DO: Final = "What you can do:"
 
-_ON_THE_MACHINE: Final = (NodeProblem.NOT_READY, NodeProblem.VALIDATING, IssueReason.VALIDATION_TIMED_OUT)
+_ON_THE_MACHINE: Final = (
+    NodeProblem.NOT_READY,
+    NodeProblem.VALIDATING,
+    IssueReason.VALIDATION_TIMED_OUT,
+)
 """Problems whose cause is often on the machine, or in a pod there."""
 
 _INK: Final = {Severity.WARNING: Ink.BAD, Severity.NORMAL: Ink.BUSY}

@@ -263,8 +263,7 @@ def _node(found: wire.NodeObject) -> Node:
         raise UnreadableObjectError(NODE, metadata.name, "name, uid or resourceVersion is missing")
     status = found.status if isinstance(found.status, wire.NodeStatus) else wire.NodeStatus()
     kubelets, ours = _first_conditions(status, _KUBELET_CONDITIONS), _first_conditions(status, _CONDITIONS)
-    ready = _condition(kubelets.get("Ready", _NO_CONDITION))
-    unready = (ready.reason, ready.message) if ready.status != "True" else ("", "")
+    ready = kubelets.get("Ready", _NO_CONDITION)
     info, offers = status.node_info or wire.NodeInfo(), status.allocatable or wire.Resources()
     node = Node(
         name=metadata.name,
@@ -274,8 +273,8 @@ def _node(found: wire.NodeObject) -> Node:
         annotations=_annotations(metadata.annotations),
         taints=() if spec is None else tuple([_taint(taint) for taint in spec.taints or ()]),
         unschedulable=spec is not None and spec.unschedulable is True,
-        ready=ready.status,
-        ready_since=ready.since,
+        ready=_STATUSES.get(ready.status, UNKNOWN),
+        ready_since=_time(ready.last_transition_time),
         created=_time(metadata.creation_timestamp),
         deleting=metadata.deletion_timestamp is not None,
         versions=_versions(info),

@@ -176,8 +176,7 @@ class Node:
     their types. ``kubelet_pressure`` is the status of the kubelet's own condition MemoryPressure, "Unknown"
     where it is absent. ``boot_id`` is that of ``nodeInfo``, empty where it reports none: another
     one means that the machine was started again. ``system_uuid`` is that of the machine, also from there.
-    ``unready_reason`` and ``unready_message`` are those of Ready where that is not "True": some change with
-    each heartbeat, so they are not compared. ``resource_version`` is the server's own text.
+    ``resource_version`` is the server's own text.
     """
 
     name: str

@@ -49,7 +49,7 @@ PRESSED: Final = NodeCondition(
 
 
 def unready(node: Node, status: str = "False", reason: str = "KubeletNotReady", message: str = CNI) -> Node:
-    return replace(node, ready=status, ready_since=SINCE, unready_reason=reason, unready_message=message)
+    return replace(node, ready=status, ready_since=SINCE, unready=": ".join(filter(None, (reason, message))))
 
 
 def healthy(**more: Any) -> Node:

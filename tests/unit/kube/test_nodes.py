@@ -149,20 +149,6 @@ def test_a_time_that_cannot_be_read_is_not_known_and_hides_no_node(text: str | N
     assert (node.ready, node.ready_since, node.created) == ("True", None, None)
 
 
-def test_why_a_node_is_not_ready_is_read_and_a_message_that_changes_is_no_change_of_the_node() -> None:
-    def told(message: str, status: str = "False") -> Node | None:
-        ready = {"type": "Ready", "status": status, "reason": "KubeletNotReady", "message": message}
-        return decode_event(line("MODIFIED", a_node_object(status={"conditions": [ready]}))).object
-
-    first, second = told("PLEG was last seen active 3m5s ago"), told("PLEG was last seen active 3m15s ago")
-    assert first is not None
-    assert (first.unready_reason, first.unready_message[-6:]) == ("KubeletNotReady", "5s ago")
-    assert first == second
-    ready = told("kubelet is posting ready status", "True")
-    assert ready is not None
-    assert (ready.unready_reason, ready.unready_message) == ("", "")
-
-
 @pytest.mark.parametrize(
     ("capacity", "allocatable", "expected"),
     [
