@@ -98,8 +98,9 @@ ISSUES: Final = {
     "operator tries again after at most five minutes.",
     IssueReason.NODES_NOT_READY: "The nodes have not been Ready for five minutes, and the operator has not "
     "handed them over to be upgraded. Nodes that their cloud has stopped, which have its taint `shutdown`, "
-    "do not count. One issue for each cause: the message has reason and message of the condition Ready, with "
-    "`…` for numbers and identifiers, which differ from node to node.",
+    "do not count. One issue for each of the three causes that most nodes have, and one for all others: the "
+    "message has reason and message of the condition Ready, with `…` for numbers and identifiers, which "
+    "differ from node to node.",
     IssueReason.INTOLERANT_PODS: "A taint of the spec is not on the nodes yet, or replaced one of another "
     "value there, and pods there do not tolerate it. The operator does not add a NoExecute taint, which "
     "would delete them, until they are gone, unless the taint has `onIntolerantPods: Delete`.",
