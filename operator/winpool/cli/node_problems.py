@@ -411,10 +411,14 @@ def _decided(snapshot: Snapshot, why: Why) -> Iterator[Issue]:
     """Yield the issues of the node by the rules of the contract, from what is known here.
 
     Memory and upgrades need what only the running operator knows, or all nodes: they are judged elsewhere.
+    So which keys nothing asks for is not known here.
     """
     for each in decide(snapshot, (contract,)).issues:
-        if why.node.name in each.issue.nodes:
+        if why.node.name in each.issue.nodes and each.issue.reason not in _BY_ALL_FEATURES:
             yield each.issue
+
+
+_BY_ALL_FEATURES: Final = (IssueReason.KEYS_LEFT_ALONE, IssueReason.OWNERSHIP_RECORD_UNREADABLE)
 
 
 def _reported(why: Why) -> tuple[Issue, ...]:
@@ -432,7 +436,7 @@ def _of_issue(issue: Issue, why: Why, *, by: str = "") -> Problem:
         severity=Severity.NORMAL if issue.reason in NORMAL else Severity.WARNING,
         said=f"{by}{_clean(of_one_node(issue.message))}",
         # One that no status has yet begins with this judgement, which says nothing of the node.
-        since=issue.since if issue.since < why.cluster.now else None,
+        since=issue.since if issue.since < why.cluster.now.replace(microsecond=0) else None,
         next=_by_the_operator(why, doing) if doing else (),
         to_do=(_clean(fix),) if fix else (),
     )

@@ -284,7 +284,7 @@ def _notes(draft: _Draft) -> Iterator[str]:
         yield f"Pods, PodDisruptionBudgets or RuntimeClasses are not known: {why.cluster.pods_problem}"
     if due is not None and due.workload is not None:
         said = list(_pods(due.workload, due.fit))
-        if draft.details or len(said) > 1:
+        if draft.details or (len(said) > 1 and why.progress is None):
             yield f"{'; '.join(said)}."
     if draft.details and why.judged is not None and why.judged.assumes_control_plane:
         yield gates.CONTROL_PLANE_ASSUMED

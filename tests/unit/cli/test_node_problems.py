@@ -15,7 +15,14 @@ from harness.evicting import an_intent
 from unit.cli.test_rollouts import CLOSED, STANDINGS, claimed, of_pods, rolling
 from unit.cli.test_why import WORLDS
 from unit.cli.upgrades import a_cluster, a_machine, upgrade_pool
-from winpool.api.keys import MEMORY_ANNOTATION, MEMORY_PRESSURE_TAINT, POOL_LABEL, PRESSURE_CONDITION
+from winpool.api.keys import (
+    APPLIED_ANNOTATION,
+    MEMORY_ANNOTATION,
+    MEMORY_PRESSURE_TAINT,
+    POOL_LABEL,
+    PRESSURE_CONDITION,
+)
+from winpool.api.node_keys import BORROWED_ANNOTATIONS
 from winpool.api.status import WindowsNodePoolStatus
 from winpool.api.upgrade import UpgradeState
 from winpool.cli.console import Look
@@ -25,7 +32,7 @@ from winpool.cli.why_text import LINES, as_text
 from winpool.features.memory.intents import written as written_intents
 from winpool.model.node import MESSAGE_LENGTH, NodeCondition, NodeVersions, Taint
 from winpool.model.survey import Readiness
-from winpool.ownership.record import Owned
+from winpool.ownership.record import Owned, Record, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -331,6 +338,24 @@ def test_what_is_judged_here_is_not_repeated_from_the_status() -> None:
     assert [each.kind for each in found_in(a_cluster(pool, nodes=[a_machine("w1")]))] == ["Upgrade"]
     hold = healthy(annotations={"winpool.dev/hold": ""})
     assert [each.kind for each in found_in(of_pool(hold, with_issue(a_pool(), "NodesHeld")))] == ["NodesHeld"]
+
+
+def test_what_is_first_seen_here_has_no_age() -> None:
+    cluster = ALONE["a build that is not supported"][0]()
+    seen = replace(cluster, now=NOON + timedelta(milliseconds=500))
+    assert [each.since for each in found_in(seen)] == [None] * len(found_in(seen))
+
+
+def test_keys_that_another_feature_may_have_asked_for_are_not_said_to_be_left() -> None:
+    """As of a node that is drained where no guard is in force, with the annotation for the autoscaler."""
+    node = claimed("w1", UpgradeState.DRAINING)
+    key = BORROWED_ANNOTATIONS[0]
+    record = Record("uid-of-win-2022", {}, {}, annotations={key: Owned(set="true")})
+    annotations = {**node.annotations, key: "true", APPLIED_ANNOTATION: render(record)}
+    cluster = rolling(replace(node, annotations=annotations))
+    assert [each.kind for each in found_in(cluster)] == ["Upgrade"]
+    reported = replace(cluster, pools=(with_issue(cluster.pools[0], "KeysLeftAlone"),))
+    assert [each.kind for each in found_in(reported)] == ["Upgrade", "KeysLeftAlone"]
 
 
 def test_without_a_list_of_pods_the_operator_is_asked_what_a_node_waits_for() -> None:
