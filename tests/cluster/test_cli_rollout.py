@@ -56,7 +56,7 @@ def half_drained(world: World) -> Iterator[tuple[Ground, str, str]]:
         pool = world.apply(rolling(world))
         world.operator.start()
         eventually(
-            lambda: why(world, ground.first)["rollout"]["blockers"],
+            lambda: why(world, ground.first).get("rollout", {}).get("blockers"),
             what="a budget in mid-drain",
             seconds=WAITS,
         )
