@@ -60,7 +60,7 @@ async def _simulate(options: Options, *, roster: Roster, tls: ssl.SSLContext) ->
     clock = SystemClock()
     async with Wire(options.server, tls=tls, clock=clock, random=Random(), say=_say) as wire:
         try:
-            endpoint = build_endpoint(options.endpoint, wire=wire, clock=clock, say=_say)
+            endpoint = build_endpoint(options.endpoint, clients=options.ca, wire=wire, clock=clock, say=_say)
         except OSError as error:
             sys.stderr.write(f"winsim: cannot serve the kubelets' endpoints: {error}\n")
             return 2

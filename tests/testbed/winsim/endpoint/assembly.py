@@ -10,6 +10,7 @@ from testbed.winsim.endpoint.server import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from testbed.winsim.clock import Clock
     from testbed.winsim.endpoint.options import EndpointOptions
@@ -17,9 +18,16 @@ if TYPE_CHECKING:
 
 
 def build_endpoint(
-    options: EndpointOptions | None, *, wire: Wire, clock: Clock, say: Callable[[str], None]
+    options: EndpointOptions | None,
+    *,
+    clients: Path,
+    wire: Wire,
+    clock: Clock,
+    say: Callable[[str], None],
 ) -> Endpoint | None:
     """Return the endpoints, bound to their ports; None where none are wanted.
+
+    ``clients`` is the authority of the cluster, which signs the certificate that the API server shows.
 
     Raises:
         OSError: a port is taken.
@@ -29,7 +37,7 @@ def build_endpoint(
         return None
     return Endpoint(
         options,
-        certificates=Certificates(Authority.load(Pair(options.ca, options.ca_key))),
+        certificates=Certificates(Authority.load(Pair(options.ca, options.ca_key)), clients=clients),
         wire=wire,
         clock=clock,
         say=say,

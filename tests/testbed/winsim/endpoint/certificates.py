@@ -19,6 +19,7 @@ from testbed.signing import Signer, key_bytes
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from pathlib import Path
 
     from testbed.winsim.machines import Machine
 
@@ -29,10 +30,15 @@ _STRANGERS_ADDRESS: Final = "192.0.2.1"
 
 
 class Certificates:
-    """Makes the TLS settings of nodes. It keeps none of them: the caller does."""
+    """Makes the TLS settings of nodes. It keeps none of them: the caller does.
 
-    def __init__(self, authority: Signer) -> None:
+    ``authority`` signs them. ``clients`` is the file of the authority that signs the certificates of clients,
+    as ``authentication.x509.clientCAFile`` of a kubelet; None: it asks clients for none.
+    """
+
+    def __init__(self, authority: Signer, *, clients: Path | None = None) -> None:
         self._authority = authority
+        self._clients = clients
         self._key = ec.generate_private_key(ec.SECP256R1())
 
     def of(self, machine: Machine, *, now: datetime) -> ssl.SSLContext:
@@ -59,6 +65,9 @@ class Certificates:
             now=now,
         )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if self._clients is not None:
+            context.verify_mode = ssl.CERT_OPTIONAL
+            context.load_verify_locations(self._clients)
         # ssl reads certificates from files only; this one exists in memory.
         descriptor = os.memfd_create("kubelet-serving")
         try:

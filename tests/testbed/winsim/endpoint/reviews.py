@@ -94,15 +94,18 @@ class Reviews:
         self._known: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
         self._asking: dict[Hashable, asyncio.Task[Any]] = {}
 
-    async def admit(self, node: str, *, token: str | None, verb: str, subresources: Sequence[str]) -> None:
-        """Return where the bearer of the token may do this to one of these subresources of the node.
+    async def admit(
+        self, node: str, *, user: User | None, token: str | None, verb: str, subresources: Sequence[str]
+    ) -> None:
+        """Return where the user, or else the bearer of the token, may do this to a subresource of the node.
 
         Raises:
             RefusedError: he may not, or it cannot be found out; with the words of a kubelet.
 
         """
         try:
-            user = await self._user(node, token) if token else None
+            if user is None and token:
+                user = await self._user(node, token)
         except (ApiError, UnreachableError):
             user = None
         if user is None:

@@ -16,6 +16,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from testbed.memory.workloads import OsLeak
+from testbed.pki import Pair, Pki
 from testbed.signing import Signer
 from testbed.winsim.clock import SystemClock
 from testbed.winsim.endpoint.certificates import Certificates
@@ -48,7 +49,9 @@ class Ahead(SystemClock):
 
 
 @asynccontextmanager
-async def serving(clock: SystemClock | None = None) -> AsyncIterator[Endpoint]:
+async def serving(
+    clock: SystemClock | None = None, *, clients: Path | None = None
+) -> AsyncIterator[Endpoint]:
     """Two nodes, and an API server that is out of reach."""
     clock = clock or SystemClock()
     options = EndpointOptions(ca=Path(), ca_key=Path(), exporter_port=0)
@@ -57,7 +60,7 @@ async def serving(clock: SystemClock | None = None) -> AsyncIterator[Endpoint]:
     async with Wire(nowhere, tls=tls, clock=clock, random=Random(1), say=lambda _text: None) as wire:
         endpoint = Endpoint(
             options,
-            certificates=Certificates(CA),
+            certificates=Certificates(CA, clients=clients),
             wire=wire,
             clock=clock,
             say=lambda _text: None,
@@ -76,11 +79,14 @@ def trusting() -> ssl.SSLContext:
     return ssl.create_default_context(cadata=CA.certificate.public_bytes(serialization.Encoding.PEM).decode())
 
 
-async def got(url: str) -> tuple[int, bytes]:
+async def got(url: str, *, by: Pair | None = None) -> tuple[int, bytes]:
     guard = aiohttp.ClientTimeout(total=GUARD_SECONDS)
+    tls = trusting()
+    if by is not None:
+        tls.load_cert_chain(by.certificate, by.key)
     async with (
         aiohttp.ClientSession(timeout=guard) as session,
-        session.get(url, ssl=trusting(), allow_redirects=False) as answer,
+        session.get(url, ssl=tls, allow_redirects=False) as answer,
     ):
         return answer.status, await answer.read()
 
@@ -100,6 +106,18 @@ def break_first(endpoint: Endpoint, fault: Fault, *, on: EndpointName = "kubelet
 async def test_who_shows_no_token_is_nobody() -> None:
     async with serving() as endpoint:
         assert await got(summary_of(endpoint)) == (401, b"Unauthorized")
+
+
+async def test_who_shows_a_certificate_of_the_cluster_is_its_common_name(tmp_path: Path) -> None:
+    pki = Pki(tmp_path)
+    pki.create()
+    async with serving(clients=pki.ca.certificate) as endpoint:
+        status, said = await got(summary_of(endpoint), by=pki.kubelet_client)
+        assert status == 500, "only the API server knows what that user may do"
+        assert b"user=system:kube-apiserver-kubelet-client, verb=get" in said
+        assert await got(summary_of(endpoint)) == (401, b"Unauthorized")
+        with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
+            await got(summary_of(endpoint), by=pki.front_proxy_client)
 
 
 async def test_what_is_asked_is_counted_whatever_becomes_of_it() -> None:
