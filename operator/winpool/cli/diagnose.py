@@ -107,7 +107,9 @@ def report_of(seen: Seen) -> Report:
         ((each.severity, each.rule.code, each.says, each.fix), each) for one in found for each in one.findings
     )
     groups = sorted(by_cause.values(), key=lambda group: SEVERITIES.index(group[0].severity))
-    unexplained = grouped(((bool(each.pod), each.reason), each) for one in found for each in one.unexplained)
+    unexplained = grouped(
+        ((bool(each.pod), each.work, each.reason), each) for one in found for each in one.unexplained
+    )
     parts = [unexplained[key] for key in sorted(unexplained, key=lambda key: key[0])]
     return Report(seen, groups, parts, tuple(_not_judged(seen, found, has_logs=bool(parts))))
 
@@ -164,7 +166,8 @@ def _write_unexplained(paper: Paper, part: Sequence[Unexplained]) -> None:
     what = (
         counted(len(part), "pod") + " not started" if first.pod else counted(len(part), "node") + " not Ready"
     )
-    paper.marked(f"{what}, and no rule knows why: {first.reason}", ink=Ink.BUSY)
+    why = f", and {first.work}" if first.work else ", and no rule knows why"
+    paper.marked(f"{what}{why}: {first.reason}", ink=Ink.BUSY)
     nodes = list(dict.fromkeys(each.node for each in part if each.node))
     log = [f"{counted(count, 'line')}: {cause}" for cause, count in first.log.items()]
     for title, text in (
@@ -172,6 +175,7 @@ def _write_unexplained(paper: Paper, part: Sequence[Unexplained]) -> None:
         ("Pods", _names([each.pod for each in part if each.pod])),
         ("Seen", f'"{first.quote}"' if first.quote else ""),
         ("Logs", "; ".join(log)),
+        ("See", f"kubectl winpool why {nodes[0] if len(nodes) == 1 else 'NODE'}" if first.work else ""),
     ):
         if text:
             paper.wrapped(text, first=f"    {title + ':':<8}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from winpool.api.keys import POOL_LABEL
+from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL, UPGRADE_STATE_LABEL
 from winpool.api.text import grouped
 from winpool.cli.asking import PAGE, Asking, Page
 from winpool.cli.audit_reader import namespace_of
@@ -354,6 +354,8 @@ def _listed(item: Fields, now: datetime) -> _Listed:
         backend_data=_raw(annotations, f"{_FLANNEL}backend-data"),
         pool=next((f"{each}={labels[each]}" for each in _POOL_LABELS if labels.get(each)), ""),
         is_new=_is_young(metadata, now),
+        upgrade=metadata.one("labels").text(UPGRADE_STATE_LABEL),
+        is_held=HOLD_ANNOTATION in annotations.content,
     )
     taints = [Taint(each.text("key"), each.text("effect"), each.text("value")) for each in spec.all("taints")]
     host = Host(labels=labels, taints=tuple(taints), names=(name,))

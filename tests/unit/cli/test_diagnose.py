@@ -114,6 +114,37 @@ def test_the_exit_code_says_whether_a_cause_was_found(
     assert diagnose("-A", answers={NODES: nodes}).code == code
 
 
+@pytest.mark.parametrize(
+    ("labels", "annotations", "said"),
+    [
+        ({"winpool.dev/upgrade-state": "Rejoining"}, {}, "and its upgrade is under way (Rejoining): Sick"),
+        ({"winpool.dev/upgrade-state": "Quarantined"}, {}, "and its upgrade has stopped (Quarantined): Sick"),
+        ({"winpool.dev/upgrade-state": "Required"}, {}, "and someone may upgrade it now: Sick"),
+        ({}, {"winpool.dev/hold": ""}, "and someone holds it (winpool.dev/hold): Sick"),
+    ],
+)
+def test_of_a_node_that_someone_works_on_it_leads_to_why(
+    diagnose: Callable[..., Ended], labels: Object, annotations: Object, said: str
+) -> None:
+    node = a_node(ready="ill", reason="Sick", labels=labels, annotations=annotations)
+    ended = diagnose("-A", answers={NODES: [node, a_node("w2", ready="ill", reason="Sick")]})
+    assert ended.code == 1, "that someone works on it need not be why"
+    assert f"1 node not Ready, {said} Nodes: w1" in words(ended)
+    assert "See: kubectl winpool why w1" in words(ended)
+    assert "1 node not Ready, and no rule knows why: Sick Nodes: w2" in words(ended)
+
+
+def test_a_node_with_an_upgrade_state_that_means_no_work_is_like_any_other(
+    diagnose: Callable[..., Ended],
+) -> None:
+    labels = ["UpToDate", "Gated", "of someone else"]
+    nodes = [
+        a_node(f"w{at}", ready="ill", labels={"winpool.dev/upgrade-state": each})
+        for at, each in enumerate(labels)
+    ]
+    assert "3 nodes not Ready, and no rule knows why" in words(diagnose("-A", answers={NODES: nodes}))
+
+
 def test_all_nodes_take_four_calls(diagnose: Callable[..., Ended]) -> None:
     ended = diagnose("-A", answers={NODES: [a_node(), a_node("w2")]})
     assert Server.asked[0] == NODES, "the first call runs alone, and may prompt"
@@ -244,7 +275,9 @@ def test_json_has_each_cause_once_with_all_nodes(diagnose: Callable[..., Ended])
         ["w0", "w1", "w2", "w3", "w4"],
     )
     assert found["evidence"]["by"] == "condition Ready"
-    assert content["unexplained"] == [{"node": "x", "pod": "", "reason": "Sick", "quote": "ill", "log": {}}]
+    assert content["unexplained"] == [
+        {"node": "x", "pod": "", "reason": "Sick", "quote": "ill", "log": {}, "work": ""}
+    ]
     assert content["notJudged"]
 
 

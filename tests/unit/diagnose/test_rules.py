@@ -567,6 +567,13 @@ def test_a_dns_of_a_kubelet_that_is_no_address_is_unknown_and_not_quoted(given: 
     assert {rule.code for rule, _ in found.unknown} == {"N15"}
 
 
+def test_another_dns_may_be_on_purpose() -> None:
+    [seen] = diagnosed(**dns(', "clusterDNS": ["10.0.0.10"]', "10.96.0.10"))
+    [found] = seen.findings
+    assert "That may be on purpose" in found.says
+    assert found.fix.startswith("If it is not on purpose, ")
+
+
 def test_events_of_an_earlier_pod_of_that_name_do_not_count() -> None:
     assert codes(diagnosed(**sandbox(HCS.format("0xc0370101"), uid="another"))) == []
 

@@ -231,7 +231,12 @@ _NO_RANGE: Final = (
     "range left."
 )
 _LINK_LOCAL: Final = "169.254."
-"""Of caches on nodes, and of the DNS of Google's cloud."""
+"""Of caches on nodes (NodeLocal DNSCache is 169.254.20.10), and of the DNS of Google's cloud."""
+
+_OWN_DNS: Final = (
+    "If it is not on purpose, set clusterDNS of the kubelet to the address of the Service of the DNS, and "
+    "restart it."
+)
 
 _SAME_RANGE: Final = (
     "Drain one of the nodes, delete its Node, and restart its kubelet, so that it gets another range. Then "
@@ -257,7 +262,9 @@ def cluster_dns(seen: Evidence) -> Iterator[Found]:
     elif given and seen.dns and not set(given) & set(seen.dns):
         yield Found(
             f"/configz: clusterDNS is {named(given)}, and the Service of the DNS has {named(seen.dns)}",
-            more="It has another address than the Service (k8s-app=kube-dns in kube-system).",
+            more="It has another address than the Service (k8s-app=kube-dns in kube-system). That may be on "
+            "purpose: a DNS of your own, such as a cache on the node.",
+            fix=_OWN_DNS,
             is_mild=True,
         )
 

@@ -51,7 +51,8 @@ class Node:
     ``build`` is None where kernelVersion has none. ``images`` are the names of each pause image, of the 50
     images that a node lists at most. ``backend`` and ``backend_data`` are what flannel has written into
     annotations. ``pool`` is a label that nodes have in common that get their addresses alike. ``is_new`` says
-    that it joined a few minutes ago.
+    that it joined a few minutes ago. ``upgrade`` is the label winpool.dev/upgrade-state, ``is_held`` whether
+    someone holds the node.
     """
 
     name: str
@@ -67,6 +68,8 @@ class Node:
     backend_data: str = ""
     pool: str = ""
     is_new: bool = False
+    upgrade: str = ""
+    is_held: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from winpool.api.keys import HOLD_ANNOTATION
+from winpool.api.upgrade import UpgradeState
 from winpool.features.diagnose import conditions
 from winpool.features.diagnose.conditions import Find
-from winpool.features.diagnose.evidence import Evidence, Found, Source, quoted
+from winpool.features.diagnose.evidence import Evidence, Found, Node, Source, quoted
 
 
 class Severity(StrEnum):
@@ -182,7 +184,8 @@ RULES: Final = (
         about="events MissingClusterDNS; clusterDNS in /configz of one node, and the Services of the DNS",
         needs=(Source.EVENTS, Source.CONFIGZ, Source.DNS),
         finding="The kubelet does not give pods the DNS of the cluster.",
-        means="Pods do not find Services by their names.",
+        means="Pods do not find Services by their names, unless the DNS that they get forwards to that of "
+        "the cluster.",
         fix="Set clusterDNS of the kubelet to the address of the Service of the DNS, and restart it.",
         sources=("https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",),
         find=conditions.cluster_dns,
@@ -251,7 +254,8 @@ class Unexplained(NamedTuple):
     """Something that does not work, and of which no rule knows the cause.
 
     ``pod`` is empty where it is the node that is not Ready. ``quote`` is what is said of it, ``log`` what the
-    logs of the node have, by how many lines.
+    logs of the node have, by how many lines. ``work`` is who works on the node, which may be why; empty: no
+    one is known to.
     """
 
     node: str
@@ -259,6 +263,7 @@ class Unexplained(NamedTuple):
     reason: str
     quote: str
     log: Mapping[str, int]
+    work: str = ""
 
 
 class Diagnosis(NamedTuple):
@@ -288,7 +293,7 @@ def _unexplained(seen: Evidence, findings: list[Finding]) -> Iterator[Unexplaine
         return  # pods wait for the same
     if node is not None and node.ready != "True":
         reason = quoted(node.reason) or "the kubelet has not said whether it is"
-        yield Unexplained(seen.name, "", reason, quoted(node.message), seen.log)
+        yield Unexplained(seen.name, "", reason, quoted(node.message), seen.log, _work(node))
         return
     explained = {
         pod for each in findings if each.severity is Severity.ERROR for pod in each.found.pods
@@ -298,3 +303,23 @@ def _unexplained(seen: Evidence, findings: list[Finding]) -> Iterator[Unexplaine
             said = [each.message for each in seen.events if each.pod == pod.name]
             quote = quoted((*said, *pod.messages, "")[0])
             yield Unexplained(seen.name, pod.name, quoted(reason), quote, seen.log)
+
+
+_STOPPED: Final = (UpgradeState.FAILED, UpgradeState.QUARANTINED)
+_IN_HAND: Final = frozenset(UpgradeState) - {
+    UpgradeState.UP_TO_DATE,
+    UpgradeState.REQUIRED,
+    UpgradeState.GATED,
+    *_STOPPED,
+}
+
+
+def _work(node: Node) -> str:
+    """Return who works on a node, or may do so."""
+    if node.upgrade in _IN_HAND:
+        return f"its upgrade is under way ({node.upgrade})"
+    if node.upgrade in _STOPPED:
+        return f"its upgrade has stopped ({node.upgrade})"
+    if node.is_held:
+        return f"someone holds it ({HOLD_ANNOTATION})"
+    return "someone may upgrade it now" if node.upgrade == UpgradeState.REQUIRED else ""
