@@ -240,7 +240,10 @@ def changes_at(why: Why) -> datetime | None:
 
 
 _TO_DO: Final = {
-    Standing.NOTHING_DUE: "Nothing has to be done.",
+    Standing.NOTHING_DUE: (
+        "Nothing has to be done. If pods do not start there, or have no network: "
+        "kubectl winpool diagnose {node}"
+    ),
     Standing.NOT_GATED: (
         "Replace or patch the machine. To have gates judged before, add spec.upgrade to the pool."
     ),
@@ -267,7 +270,7 @@ def to_do(why: Why) -> Iterator[str]:
     elif standing is Standing.WAITING and judged is not None and judged.is_ours:
         yield from to_do_for_turn(judged, why.node, why.foreseen)
     elif standing in _TO_DO:
-        yield _TO_DO[standing]
+        yield _TO_DO[standing].format(node=why.node.name)
     elif standing is Standing.OPEN:
         yield (
             f"Check the condition UpgradeAllowed again just before: kubectl get wnp {name} -o yaml. Then "
