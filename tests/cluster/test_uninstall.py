@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from harness.documents import ON_THEIR_OWN, ROOT, documents, sections_of
+from harness.documents import ROOT, UNINSTALL, documents, sections_of
 from harness.nodes import carried, is_settled
 from harness.operator import Operator
 from harness.waiting import eventually
 from testbed.cluster import Testbed
 from winpool.api.keys import CRD_NAME, RELEASE_FINALIZER
 
-(PAGE,) = ON_THEIR_OWN
-SECTIONS = sections_of((ROOT / PAGE).read_text())
+SECTIONS = sections_of((ROOT / UNINSTALL).read_text())
 IN_ORDER = ("1. Delete the pools", "2. Stop the operator", "3. Remove the installation")
 HUNG = "The command that removes the installation does not end"
 BY_HAND = (
@@ -192,6 +191,6 @@ def test_an_operator_that_comes_back_releases_what_waits_for_it(cluster: Cluster
 
 
 def test_every_command_of_the_page_is_typed() -> None:
-    (page,) = (document for document in documents() if document.path == PAGE)
+    (page,) = (document for document in documents() if document.path == UNINSTALL)
     typed = [command for heading in (*IN_ORDER, HUNG, *BY_HAND) for command in SECTIONS[heading]]
     assert sorted(typed) == sorted(page.commands)

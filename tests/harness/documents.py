@@ -24,8 +24,14 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 NIGHTLY = ("docs/benchmarks.md", "docs/memory-benchmark.md")
 """Pages whose commands measure for minutes: ``make nightly`` types them, ``make test`` does not."""
 
-ON_THEIR_OWN = ("docs/uninstall.md",)
-"""Pages that remove what others need, or need an operator that has ended: ``cluster/test_uninstall.py``."""
+UNINSTALL = "docs/uninstall.md"
+"""It removes what others need, or needs an operator that has ended: ``cluster/test_uninstall.py``."""
+
+DRILL = "docs/drill.md"
+"""It needs nodes that are broken: ``cluster/test_drill.py``."""
+
+ON_THEIR_OWN = (UNINSTALL, DRILL)
+"""Pages with a test of their own, which types their commands."""
 
 WITH_HELM = ("docs/helm.md",)
 """Pages about helm, which ``make test`` does not build: ``chart/test_page.py`` types their commands."""
