@@ -388,6 +388,12 @@ def test_the_end_of_a_hold_is_shown() -> None:
     )
 
 
+def test_a_node_whose_upgrade_is_not_due_leads_to_what_may_be_wrong_on_it() -> None:
+    make, *_ = WORLDS["nothing due"]
+    assert "Nothing has to be done. If pods do not start there" in squeezed(make())
+    assert "kubectl winpool diagnose w1" in squeezed(make())
+
+
 def test_trouble_of_the_node_is_shown() -> None:
     pressed = Taint(MEMORY_PRESSURE_TAINT, "NoSchedule")
     node = replace(a_machine("w1", unschedulable=True, ready="Unknown", taints=(pressed,)), deleting=True)
