@@ -114,4 +114,4 @@ def test_what_can_be_no_configuration_is_refused(verb: str, given: dict[str, obj
 def test_the_scenarios_of_broken_nodes_can_be_played() -> None:
     files = sorted((ROOT / "demo" / "broken-nodes").glob("*.yaml"))
     scenarios = [Scenario.read(each) for each in files if each.name != "workload.yaml"]
-    assert len(scenarios) == 5
+    assert len(scenarios) == 6, "the network of all, and five faults"
