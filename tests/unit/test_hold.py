@@ -185,6 +185,7 @@ def test_a_deleted_pool_releases_its_held_nodes_too() -> None:
     assert house.is_let_go
 
 
+@pytest.mark.slow
 def test_a_dry_run_plans_nothing_for_a_held_node() -> None:
     house = a_house()
     hold(house)

@@ -110,6 +110,7 @@ def test_p2_what_changes_with_each_heartbeat_is_reported_once_in_a_day() -> None
     on_stage(scene, *(heard(a_node(name), a_ready()) for name in names), spec={})
 
 
+@pytest.mark.slow
 def test_p2_p7_many_nodes_that_fail_for_as_many_causes_cost_few_writes_and_a_small_status() -> None:
     names = [f"w{place:03}" for place in range(500)]
     words = ["".join(letters) for letters in product(ascii_lowercase, repeat=2)]

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.acceptance import allowed_actions
-from winpool.api.fields import RESERVED_TAINT_KEYS
 from winpool.api.issues import NORMAL, IssueReason
 from winpool.api.keys import (
     HOLD_ANNOTATION,
@@ -25,7 +23,7 @@ from winpool.api.keys import (
 )
 from winpool.api.memory_pressure import MemoryMode
 from winpool.api.spec import Mode
-from winpool.api.text import printable, written_moment
+from winpool.api.text import later, printable, written_moment
 from winpool.api.upgrade import UpgradeState
 from winpool.cli.console import Ink
 from winpool.cli.counts import listed
@@ -39,7 +37,9 @@ from winpool.features.memory.intents import read as read_intents
 from winpool.model.node import hold_end, is_held
 from winpool.ownership.members import divide
 from winpool.ownership.record import Record, record_of
+from winpool.status.assessment import cloud_taints
 from winpool.status.events import NODE, of_one_node
+from winpool.status.readiness import TAINT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -206,21 +206,13 @@ def _deleting(why: Why) -> Iterator[Problem]:
         )
 
 
-_CLOUD: Final = "node.cloudprovider.kubernetes.io/"
-_CLOUD_TAINTS: Final = tuple([each for each in RESERVED_TAINT_KEYS if each.startswith(_CLOUD)])
-"""Set and removed by a cloud controller manager.
-https://kubernetes.io/docs/reference/labels-annotations-taints/#node-cloudprovider-kubernetes-io-shutdown"""
-
-_CLOUD_SECONDS: Final = 300
-"""A node that is Ready for less may still wait for its turn: no leftover yet."""
-
-
 def _cloud_taints(why: Why) -> Iterator[Problem]:
     node, now = why.node, why.cluster.now
-    found = [each for each in node.taints if each.key in _CLOUD_TAINTS]
+    found = cloud_taints(node)
     if not found or node.ready != "True":
         return
-    is_young = node.ready_since is not None and now - node.ready_since < timedelta(seconds=_CLOUD_SECONDS)
+    # A node that is Ready for less may still wait for its turn: no leftover yet.
+    is_young = node.ready_since is not None and now < later(node.ready_since, TAINT_SECONDS)
     names = " and ".join(f"{each.key}:{each.effect}" for each in found)
     yield Problem(
         kind=IssueReason.CLOUD_TAINT_STAYS,

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import pytest
 import yaml
 
 from harness.documents import ROOT
@@ -219,6 +220,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
+@pytest.mark.slow
 def test_the_page_is_what_diagnose_says() -> None:
     assert (ROOT / FILE).read_text(encoding="utf-8") == render(), "run: make generate"
 
@@ -231,6 +233,7 @@ def test_at_least_ten_reports_are_right_those_at_first_among_them_and_none_is_wr
     assert [name for name, each in verdicts.items() if each == WRONG] == []
 
 
+@pytest.mark.slow
 def test_every_rule_that_does_not_find_its_cause_has_its_reason() -> None:
     assert set(WHY_SILENT) == {each.name for each in rows() if each.verdict == SILENT and each.expects}
 

@@ -152,6 +152,7 @@ def test_a_budget_for_each_of_two_thousand_workloads_is_compared_with_its_own_po
     assert compared == [f"b{number}" for number in range(1600)]
 
 
+@pytest.mark.slow
 def test_who_makes_very_many_budgets_and_labels_costs_a_moment_and_the_answer() -> None:
     """Two thousand budgets for all pods, and as many pods with labels of their own: eight million terms."""
     budgets = [

@@ -74,6 +74,7 @@ def test_slots_are_counted_by_their_states() -> None:
     assert found == {("Reserved",): 1, ("Begun",): 1, ("Gone",): 0, ("Withdrawn",): 0}
 
 
+@pytest.mark.slow
 def test_nodes_in_work_are_counted_by_their_states_and_by_what_keeps_them() -> None:
     found = of_scene("a drain is blocked")
     assert (found["nodes"]["DrainBlocked",], found["nodes"]["Gated",]) == (1, 2)
@@ -89,6 +90,7 @@ def test_nodes_that_stop_the_others_after_their_upgrade_are_counted_by_reason() 
     assert sick == {("SettleTimedOut",): 0, ("NodesUnhealthy",): 2}
 
 
+@pytest.mark.slow
 def test_a_node_that_soaks_is_counted_once() -> None:
     found = of_scene("upgraded nodes are not ready")["nodes"]
     assert (sum(found.values()), found["Soaking",], found["UpToDate",]) == (3, 2, 0)
