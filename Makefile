@@ -334,6 +334,7 @@ generate: $(INSTALLED) ## Write all generated files again: CRD, guard, fence, RB
 	@$(call generate,gen.gates_reference,docs/reference/gates.md)
 	@$(call generate,gen.workload_rules_reference,docs/reference/workload-rules.md)
 	@$(call generate,gen.node_rules_reference,docs/reference/node-rules.md)
+	@$(call generate,gen.security_tests,docs/reference/security-tests.md)
 	@$(call generate,unit.diagnose.test_reports,docs/diagnose-reports.md)
 	@$(call generate,alerts.render rules,deploy/alerts/winpool.rules.yaml)
 	@$(call generate,alerts.render prometheusrule,deploy/alerts/prometheusrule.yaml)

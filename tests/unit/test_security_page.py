@@ -1,4 +1,4 @@
-"""The page on security: each statement names a test, and each test that it names exists."""
+"""The page on security: each statement has a name and tests by that name, and each of these tests exists."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import re
 from functools import cache
 from typing import Final
 
+from gen.security_tests import FILE, PAGE, render, shown_by, statements
 from harness.documents import ROOT
 from harness.every import every
 from harness.sources import tree_of
 
-PAGE: Final = (ROOT / "docs" / "security.md").read_text()
-NAMED: Final = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)))
+TESTS: Final = shown_by()
+NAMED: Final = sorted({test for tests in TESTS.values() for test in tests})
 ATTACKERS: Final = ("node", "pool editor", "scraper", "pod owner")
 
 
@@ -24,24 +25,30 @@ def names_in(file: str) -> frozenset[str]:
     return frozenset(each.name for each in functions if each.name.startswith("test_"))
 
 
-def statements() -> list[str]:
-    """Return the entries of the lists above what is not shown yet."""
-    shown = PAGE.partition("\n## Not shown yet\n")[0]
-    return re.findall(r"^- .*(?:\n  .*)*", shown, re.MULTILINE)
-
-
-@every(("file", "name"), NAMED, ids=lambda text: text.rpartition("/")[2])
-def test_a_test_that_the_page_names_exists(file: str, name: str) -> None:
+@every("test", NAMED, ids=lambda text: text.rpartition("/")[2])
+def test_a_test_of_a_statement_exists(test: str) -> None:
+    file, _, name = test.partition("::")
     assert name in names_in(file)
 
 
-def test_every_statement_names_a_test() -> None:
-    assert len(statements()) > 30
-    assert not [each for each in statements() if "::test_" not in each]
+def test_every_statement_has_a_name_of_its_own() -> None:
+    shown = PAGE.partition("\n## Not shown yet\n")[0]
+    named = [name for names in statements().values() for name in names]
+    assert len(named) > 30
+    assert len(named) == len(set(named)) == len(re.findall(r"^- ", shown, re.MULTILINE))
 
 
-def test_every_mention_of_a_test_is_read() -> None:
-    assert PAGE.count("::") - PAGE.count("`file::test`") == len(re.findall(r"`tests/[\w/]+\.py::\w+`", PAGE))
+def test_every_statement_has_tests_and_no_test_is_of_a_statement_that_is_gone() -> None:
+    assert TESTS.keys() == {name for names in statements().values() for name in names}
+    assert all(TESTS.values())
+
+
+def test_tests_are_named_in_one_place() -> None:
+    assert "::" not in PAGE
+
+
+def test_the_page_of_the_tests_is_as_generated() -> None:
+    assert (ROOT / FILE).read_text(encoding="utf-8") == render(), "run: make generate"
 
 
 def test_every_attacker_has_what_it_can_and_what_it_cannot_do() -> None:
