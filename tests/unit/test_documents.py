@@ -78,7 +78,14 @@ def test_people_are_told_of_the_tests_of_the_night(page: str) -> None:
     assert "`make nightly`" in (ROOT / page).read_text()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/README.md"])
+def test_where_any_vendor_is_named_it_says_what_is_not_proven(page: str) -> None:
+    _, named, after = (ROOT / page).read_text().partition("any vendor's cluster")
+    assert named
+    assert "No real Windows kubelet has met it yet" in after[:80]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/README.md", "docs/getting-started.md"])
 def test_the_kubernetes_that_a_page_names_is_what_the_tests_run_on(page: str) -> None:
     """The oldest one by night, the newest one always."""
     minors = [minor_of(pins.kubernetes) for pins in all_pins()]
