@@ -27,12 +27,14 @@ RUN /tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir wheels . \
  && /tools/bin/pip --python /opt/winpool/bin/python install --no-compile --no-index --no-deps wheels/*.whl
 # Byte code that is not compared with the time of its source: some tools set all times in an image to the same.
 # -f also replaces what pip, run by this Python, has compiled that it could import.
-COPY image/slim.py image/slim.py
+COPY image/licenses.py image/slim.py image/
 RUN python3 image/slim.py /opt/winpool \
+ && python3 image/licenses.py /opt/winpool /licenses \
  && /opt/winpool/bin/python -m compileall -q -f --invalidation-mode unchecked-hash /opt/winpool/lib
 
 FROM ${BASE}
 COPY --from=build /opt/winpool /opt/winpool
+COPY --from=build /licenses /licenses
 # HOME: the official client looks for it when it is imported, and user 65532 has no entry in /etc/passwd.
 # PYTHONDONTWRITEBYTECODE: the root file system is read-only, and the byte code is there already.
 # PYTHONSAFEPATH: no module is imported from the working directory.

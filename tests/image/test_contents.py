@@ -130,6 +130,16 @@ def test_it_has_the_pinned_distributions_and_no_other(image: Image) -> None:
     assert found == {**wanted, "winpool": __version__}
 
 
+def test_it_has_the_licences_of_all_that_it_adds_and_those_of_its_base(image: Image) -> None:
+    licences = image.rootfs / "licenses"
+    added = {path.name.partition("-")[0].lower() for path in image.site_packages.glob("*.dist-info")}
+    assert {path.name.replace("-", "_") for path in licences.iterdir() if path.is_dir()} == added
+    assert (licences / "winpool" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    assert "\nwinpool " in (licences / "README.txt").read_text()
+    assert [*image.rootfs.glob("usr/share/doc/base-files/copyright")]
+    assert {(status.st_uid, status.st_gid) for _, status in entries(licences)} == {(0, 0)}
+
+
 def test_its_only_command_is_python_and_the_plugin_is_not_in_it(image: Image) -> None:
     names = {path.name for path in (image.venv / "bin").iterdir()}
     assert {name for name in names if not name.startswith("python")} == set()
