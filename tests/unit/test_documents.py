@@ -21,6 +21,7 @@ from testbed.pins import all_pins, minor_of
 
 PAGES = [
     ROOT / "README.md",
+    ROOT / "CODE_OF_CONDUCT.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
     *sorted((ROOT / "docs").rglob("*.md")),

@@ -47,8 +47,11 @@ BANNED: Final = {
 
 PAGES: Final = [
     ROOT / "README.md",
+    ROOT / "CODE_OF_CONDUCT.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
+    ROOT / "security-insights.yml",
+    *sorted(path for path in (ROOT / ".github").rglob("*") if path.suffix in {".md", ".yml"}),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "runbooks").glob("*.md")),
     *sorted(path for path in (ROOT / "docs" / "upgrades").rglob("*") if path.is_file()),
