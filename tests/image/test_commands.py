@@ -72,7 +72,9 @@ def said(image: Image, directory: Path, *arguments: str) -> str:
 
 def test_every_module_of_winpool_can_be_imported(image: Image, directory: Path) -> None:
     imported = int(said(image, directory, PYTHON, "-W", "error", "-c", IMPORT_ALL))
-    assert imported == len(list((ROOT / "operator" / "winpool").rglob("*.py"))) - 1
+    folder = ROOT / "operator" / "winpool"
+    here = {each for each in folder.rglob("*.py") if folder / "cli" not in each.parents}  # no plugin
+    assert imported == len(here) - 1
 
 
 def test_nothing_is_compiled_when_the_operator_starts(
