@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
 from winpool.api.text import written_moment
+from winpool.api.upgrade import Trigger
 from winpool.cli import gates
 from winpool.cli.console import Ink, Look, Paper, rows_of
 from winpool.cli.counts import age
@@ -158,9 +159,14 @@ def _state(paper: Paper, draft: _Draft) -> None:
     if due is None or draft.problems[0].kind != NodeProblem.UPGRADE:
         return
     if draft.details or draft.why.progress is None:  # what has begun matters more than why
-        reasons = due.due
-        said = " ".join(f"{each.trigger}: {draft.cut(each.said)}" for each in reasons)
-        paper.titled("Due", said if draft.details else ", ".join(str(each.trigger) for each in reasons))
+        # What a person asks for is nowhere else on the screen.
+        texts = [
+            f"{each.trigger}: {draft.cut(each.said)}"
+            if draft.details or each.trigger is Trigger.REQUEST
+            else str(each.trigger)
+            for each in due.due
+        ]
+        paper.titled("Due", (" " if draft.details else ", ").join(texts))
 
 
 def _parts(draft: _Draft) -> Iterator[_Part]:
