@@ -318,6 +318,7 @@ FOUND: Final[tuple[tuple[str, str, str, Object], ...]] = (
         for each in (
             "error while GETHNSNewtorkByName(flannel.4096): Network flannel.4096 not found",
             r"error while GetNetworkByName(vxlan0): Network name \"vxlan0\" not found",
+            "hcnOpenNetwork failed in Win32: Das Netzwerk wurde nicht gefunden. (0x803b0001)",
         )
     ),
     (

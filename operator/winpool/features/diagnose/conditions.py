@@ -47,10 +47,12 @@ CHOWN: Final = re.compile(r"\bchown\b(?:(?!\bchown\b).)*?not supported by window
 SUBNET_FILE: Final = re.compile(r"subnet\.env", re.IGNORECASE)
 
 NO_HNS_NETWORK: Final = re.compile(
-    r"""ByName\([^)]{1,80}\): network .{1,80} not found|network (?:name|id) \\?"[^"]{1,80}" not found""",
+    r"""ByName\([^)]{1,80}\): network .{1,80} not found|network (?:name|id) \\?"[^"]{1,80}" not found"""
+    r"|0x803b0001\b",
     re.IGNORECASE,
 )
-"""By the plugins of CNI for Windows, and by hcsshim. Docker has networks of its own, and other words."""
+"""By the plugins of CNI for Windows, by hcsshim, and as HCN_E_NETWORK_NOT_FOUND, which no language changes.
+Docker has networks of its own, and other words."""
 
 _NO_AGENT: Final = re.compile(
     r"network for (?:sandbox|pod)\b.{1,400}\bdial.{1,40}\\pipe\\"
