@@ -10,7 +10,6 @@ and longer ones are cut (P7).
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -88,6 +87,10 @@ wake a pass each time. An HRESULT of Windows, 0x and eight digits, stays: it nam
 
 _versions_once: Final = lru_cache(maxsize=_HELD_ONCE)(NodeVersions)
 
+_unready_once: Final = lru_cache(maxsize=_HELD_ONCE)(str)
+"""Not ``sys.intern``: Python 3.12 before 3.12.7 keeps such texts for ever, and kubelets choose the words.
+https://github.com/python/cpython/issues/113993"""
+
 
 def _annotations(found: wire.NodeAnnotations | None) -> dict[str, str]:
     """Return the annotations that are kept, by key."""
@@ -134,7 +137,7 @@ def _unready(ready: wire.Condition) -> str:
     """
     said = (_cut(ready.reason or "", REASON_LENGTH), _cut(ready.message or "", 4 * MESSAGE_LENGTH))
     text = " ".join(": ".join(filter(None, said)).split())
-    return sys.intern(_cut(_CHANGING.sub("…", text), MESSAGE_LENGTH))
+    return _unready_once(_cut(_CHANGING.sub("…", text), MESSAGE_LENGTH))
 
 
 def _time(text: str | None) -> datetime | None:
