@@ -70,7 +70,7 @@ EXAMPLES: Final = (
     ("kubectl winpool join-config win-2022 -o powershell > join.ps1", "a script that writes the file"),
     ("kubectl winpool join-config win-2022 -f pool.yaml --kubelet-version 1.34", "without a cluster"),
     ("kubectl winpool join-config --check userdata.ps1", "check a script, for the newest kubelet"),
-    ("kubectl winpool join-config --check kubelet.yaml --kubernetes 1.34", "for an older one"),
+    ("kubectl winpool join-config --check kubelet.yaml --kubelet-version 1.34", "for an older one"),
 )
 
 OLDEST: Final = Minor(1, 14)
@@ -152,7 +152,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser, tuple(OUTPUTS))
     parser.add_argument(
         "--kubelet-version",
-        "--kubernetes",
         type=_minor,
         metavar="MINOR",
         help="Print or check for this kubelet version, such as 1.34. Default: the version of the API server, "

@@ -92,7 +92,7 @@ def test_fields_of_a_configuration_are_judged_by_the_version(
     plugin: Plugin, minor: str, expected: list[str]
 ) -> None:
     for script in (CONFIGURATION, CONFIGURATION.replace("\n", "\r\n")):
-        ended = checked(plugin, script, "--kubernetes", minor)
+        ended = checked(plugin, script, "--kubelet-version", minor)
         assert (told(ended), ended.code) == (expected, 3)
 
 
@@ -163,7 +163,7 @@ def test_every_flag_of_the_rules_is_found_from_its_version_on(plugin: Plugin) ->
         before = f"1.{rule.since.minor - 1}"
         for name in rule.names:
             assert [line.split()[2] for line in checked(plugin, f"{name}=1").out] == [f"{name}:"]
-            assert checked(plugin, f"{name}=1", "--kubernetes", before).out == []
+            assert checked(plugin, f"{name}=1", "--kubelet-version", before).out == []
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "cp1252"])
@@ -210,7 +210,7 @@ def test_a_wrong_command_line_says_what_is_wrong(
 
 
 def test_a_newer_version_is_judged_by_the_newest_rules_with_a_note(plugin: Plugin) -> None:
-    ended = checked(plugin, "kubelet --log-dir=x", "--kubernetes", "1.99")
+    ended = checked(plugin, "kubelet --log-dir=x", "--kubelet-version", "1.99")
     assert ended.err[0] == "Kubernetes 1.99 is newer than the rules: judged as 1.37"
 
 
