@@ -56,6 +56,7 @@ from winpool.model.pods import (
     Unclear,
     tolerates,
 )
+from winpool.support.compat import IMAGE_MISMATCH, NO_VARIANT, OTHER_BUILD
 from winpool.support.versions import build_text_of
 
 log = logging.getLogger(__name__)
@@ -205,25 +206,7 @@ _NOT_STARTED: Final = frozenset(
 pkg/kubelet/kuberuntime). The last two are of containers that could not be started: of containerd and of
 Docker."""
 
-_IMAGE_MISMATCH: Final = re.compile(r"0x[8c]0370101\b", re.IGNORECASE)
-"""HCS_E_IMAGE_MISMATCH, with which Windows refuses to start an image for another build. Its text is in the
-language of Windows, so the number comes first.
-https://learn.microsoft.com/virtualization/api/hcs/reference/hcshresult"""
-
 _OTHER_BUILD: Final = "its image is for another build of Windows"
-
-_OF_OTHER_BUILD: Final = (
-    "The container operating system does not match the host operating system",
-    "The operating system of the container does not match the operating system of the host",
-)
-"""The same without the number: by containerd and by Docker, on Windows in English."""
-
-_NOT_FOR_PLATFORM: Final = re.compile(
-    "no match for platform in manifest|no matching manifest for"
-    r"|a Windows version [\d.]{1,32}-based image is incompatible with a"
-)
-"""The messages of containerd and Docker for an image that does not exist for the platform of the node; the
-last is Docker's for one that is newer than the node."""
 
 _LONGEST_KEY: Final = 253 + 1 + 63
 """Characters of a key with its prefix, such as a finalizer. Anyone who may write a pod sets those."""
@@ -396,12 +379,11 @@ def _platform_problem(status: wire.PodStatus) -> str:
 
 
 def _problem_of(said: str) -> str:
-    if _IMAGE_MISMATCH.search(said):
-        return f"{_OTHER_BUILD} (0xc0370101)"
-    if any(sentence in said for sentence in _OF_OTHER_BUILD):
-        return _OTHER_BUILD
+    found = OTHER_BUILD.search(said)
+    if found and not found["releases"]:
+        return f"{_OTHER_BUILD} (0xc0370101)" if IMAGE_MISMATCH.search(said) else _OTHER_BUILD
     # Not the reason, which alternates between trying and backing off.
-    found = _NOT_FOR_PLATFORM.search(said)
+    found = found or NO_VARIANT.search(said)
     return _in_one_line("its image", said[found.start() :]) if found else ""
 
 

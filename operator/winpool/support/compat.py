@@ -34,6 +34,26 @@ from winpool.support.versions import (
     parse_windows,
 )
 
+IMAGE_MISMATCH: Final = re.compile(r"0x[8c]0370101\b", re.IGNORECASE)
+"""HCS_E_IMAGE_MISMATCH, with which Windows refuses to start an image for another build. Its text is in the
+language of Windows, and its number is not.
+https://learn.microsoft.com/virtualization/api/hcs/reference/hcshresult"""
+
+OTHER_BUILD: Final = re.compile(
+    f"{IMAGE_MISMATCH.pattern}|container operating system does not match the host operating system"
+    "|operating system of the container does not match the operating system of the host"
+    r"|(?P<releases>a windows version \S{1,40}-based image is incompatible with a \S{1,40})",
+    re.IGNORECASE,
+)
+"""The same, and its texts by containerd and by Docker, in English. The last names both releases."""
+
+NO_VARIANT: Final = re.compile(
+    "no match for platform in manifest|no matching manifest for"
+    "|image operating system .{1,40} cannot be used on this platform",
+    re.IGNORECASE,
+)
+"""There is no image for the platform of the node, on any OS: by containerd, and by Docker."""
+
 _read: Final = lru_cache(maxsize=256)(parse_release)
 """Reads the versions that the support matrix names. Nodes name others, which it does not see."""
 

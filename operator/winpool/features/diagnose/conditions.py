@@ -11,7 +11,7 @@ from ipaddress import IPv4Network, ip_network
 from typing import Final, TypeAlias
 
 from winpool.features.diagnose.evidence import Evidence, Found, Node, Pod, Source, named, quoted
-from winpool.support.compat import runs_build, sandbox_key
+from winpool.support.compat import NO_VARIANT, OTHER_BUILD, runs_build, sandbox_key
 from winpool.support.matrix import built_in
 from winpool.support.versions import Release, parse_runtime
 
@@ -23,21 +23,6 @@ NO_NETWORK: Final = re.compile(
     re.IGNORECASE,
 )
 """The kubelet's word, that of containerd, and those of Docker's time. None of them is localized."""
-
-OTHER_BUILD: Final = re.compile(
-    "0xc0370101|container operating system does not match the host"
-    "|operating system of the container does not match the operating system of the host"
-    r"|windows version \S{1,40}-based image is incompatible with a \S{1,40} host",
-    re.IGNORECASE,
-)
-"""HCS_E_IMAGE_MISMATCH, which no language changes, and its texts by containerd and by Docker."""
-
-_NO_VARIANT: Final = re.compile(
-    "no match for platform|no matching manifest for"
-    "|image operating system .{1,40} cannot be used on this platform",
-    re.IGNORECASE,
-)
-"""There is no image for the platform, on any OS: by containerd, and by Docker."""
 
 _RUNTIME_DOWN: Final = re.compile("container runtime is down|RuntimeReady=false", re.IGNORECASE)
 """Then it reports no network either, and the CNI is not the cause."""
@@ -89,7 +74,7 @@ def no_network(seen: Evidence) -> Iterator[Found]:
 
 def pause_image(seen: Evidence) -> Iterator[Found]:
     """Find sandboxes that are not created because their image is not for this Windows."""
-    for pattern in (OTHER_BUILD, _NO_VARIANT):
+    for pattern in (OTHER_BUILD, NO_VARIANT):
         for each in _warned(seen, _SANDBOX, pattern):
             yield each._replace(more=_build(seen.node), fix=_pause_fix(seen.node))
             return
@@ -156,7 +141,7 @@ def other_build(seen: Evidence) -> Iterator[Found]:
         texts = [each.message for each in seen.events if each.pod == pod.name and each.reason in _FAILED]
         is_windows = seen.node is not None or pod.os == "windows"
         for text in (*pod.messages, *(texts if pod.waits else ())):
-            found = OTHER_BUILD.search(text) or (_NO_VARIANT.search(text) if is_windows else None)
+            found = OTHER_BUILD.search(text) or (NO_VARIANT.search(text) if is_windows else None)
             if found and pod.name not in pods:
                 pods[pod.name] = text, found, pod
     if pods:

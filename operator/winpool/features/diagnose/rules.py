@@ -17,6 +17,7 @@ from winpool.api.upgrade import UpgradeState
 from winpool.features.diagnose import conditions
 from winpool.features.diagnose.conditions import Find
 from winpool.features.diagnose.evidence import Evidence, Found, Node, Source, quoted
+from winpool.support.compat import OTHER_BUILD
 
 
 class Severity(StrEnum):
@@ -206,7 +207,7 @@ RULES: Final = (
 
 
 LOG_CAUSES: Final = (
-    (conditions.OTHER_BUILD, "an image is for another build of Windows"),
+    (OTHER_BUILD, "an image is for another build of Windows"),
     (conditions.NO_NETWORK, "the CNI has no configuration"),
     (conditions.SUBNET_FILE, "flannel has not written its range (subnet.env)"),
     (conditions.CHOWN, "files are to have an owner, which Windows cannot set"),
