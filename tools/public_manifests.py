@@ -1,7 +1,7 @@
 """Audits public manifests: ``python tools/public_manifests.py REPOSITORIES INTO HELM``.
 
-REPOSITORIES has a Git repository OWNER/NAME for each of docs/audit-of-public-manifests.md. HELM is the
-program that ``python -m testbed.helm`` builds. It writes each source,
+REPOSITORIES has a Git repository OWNER/NAME for each of docs/reference/audit-of-public-manifests.md. HELM is
+the program that ``python -m testbed.helm`` builds. It writes each source,
 as rendered, and its findings into the folder INTO, and prints the counts by rule.
 """
 
@@ -21,7 +21,7 @@ from typing import Any, Final
 import yaml
 
 ROOT: Final = Path(__file__).parents[1]
-PAGE: Final = ROOT / "docs" / "audit-of-public-manifests.md"
+PAGE: Final = ROOT / "docs" / "reference" / "audit-of-public-manifests.md"
 KUBERNETES: Final = "1.37"
 _COMMIT: Final = re.compile(r"^\| (\S+/\S+) \| ([0-9a-f]{40}) \|", re.MULTILINE)
 _ROW: Final = re.compile(r"^\| (\d+) \| (\S+/\S+) \| `([^`]+)` \| ([^|`]*)(?:`([^`]*)`)? \|$", re.MULTILINE)

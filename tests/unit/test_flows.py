@@ -19,7 +19,7 @@ from harness.every import every
 from harness.sources import tree_of
 
 SOURCE = Path(winpool.__file__).parent
-FLOWS = (ROOT / "docs" / "flows.md").read_text()
+FLOWS = (ROOT / "docs" / "reference" / "flows.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 
 _SPAN = re.compile(r"`([^`\n]+)`")
