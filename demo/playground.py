@@ -38,7 +38,7 @@ def furnish(testbed: Testbed, *, report: Report) -> None:
     testbed.kubectl("label", "nodes", *windows, "agentpool=win22", "--overwrite")
     add_batch_nodes(testbed)
     url = _start_operator(testbed)
-    report("the operator runs with its own ServiceAccount (its settings: docs/operator.md)")
+    report("the operator runs with its own ServiceAccount (its settings: docs/operator/run.md)")
     report(f"metrics: {url}/metrics")
     report("\nrun this in your shell:\n")
     for line in exports(testbed):

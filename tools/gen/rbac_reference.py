@@ -35,11 +35,11 @@ HEAD: Final = f"""\
 operator's account, the ServiceAccount `{NAMESPACE}/{SERVICE_ACCOUNT}`; those of the ClusterRole
 `{METRICS.name}` only with `--metrics-auth=token`, and those of
 {_BY_OVERLAY} only with
-[{MEMORY_OVERLAY}](../operator.md#memory-pressure), those of `{ROLLOUT.name}` only with
-[{ROLLOUT_OVERLAY}](../operator.md#rollouts), and that of `{FORCE.name}` only with
-[{FORCE_OVERLAY}](../operator.md#force). There is no wildcard, no right to read Secrets or ConfigMaps, and no
-right to create or change a pod. Without one of these overlays there is none to evict one, and without the
-last there is none to delete one.
+[{MEMORY_OVERLAY}](../operator/memory.md), those of `{ROLLOUT.name}` only with
+[{ROLLOUT_OVERLAY}](../operator/rollouts.md), and that of `{FORCE.name}` only with
+[{FORCE_OVERLAY}](../operator/rollouts.md#force). There is no wildcard, no right to read Secrets or
+ConfigMaps, and no right to create or change a pod. Without one of these overlays there is none to evict one,
+and without the last there is none to delete one.
 
 """
 

@@ -40,7 +40,7 @@ PORT_NAME: Final = "metrics"
 """Of the port in the Pod, as ``deploy/operator`` names it."""
 
 SERVER_NAME: Final = f"winpool-metrics.{NAMESPACE}.svc"
-"""The name in the operator's certificate (``docs/operator.md``). A forwarded port has another."""
+"""The name in the operator's certificate (``docs/operator/metrics.md``). A forwarded port has another."""
 
 REQUEST_SECONDS: Final = 30.0
 """For a connection to the operator, and then for each part of its answer."""

@@ -120,14 +120,14 @@ _OF_POOL: Final = (
         "A second operator is running in this cluster: {holder} holds the Lease winpool-system/winpool, and "
         "another operator runs without --leader-elect. Both write to nodes and pools.",
         "Stop the operator that runs without --leader-elect, or start it with --leader-elect "
-        "(docs/operator.md#two-replicas).",
+        "(docs/operator/two-replicas.md).",
     ),
     PoolIssue(
         IssueReason.CRD_OUTDATED,
         _lacking_fields,
         f"The CRD {CRD_NAME} is older than the operator. No spec can set the fields that it lacks, and the "
         "status does not have them.{waits} It lacks {names}.",
-        "Apply the CRD that belongs to the version of the operator (docs/operator.md#upgrade-and-downgrade): "
+        "Apply the CRD that belongs to the version of the operator (docs/operator/upgrade.md): "
         "kubectl apply -k crds, or helm upgrade",
     ),
     PoolIssue(

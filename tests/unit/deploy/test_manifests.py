@@ -168,8 +168,8 @@ def test_a_restart_takes_a_minute_without_an_answer() -> None:
 
 
 def test_a_pod_has_longer_to_end_than_the_operator_needs() -> None:
-    """Two seconds, by the page of the operator."""
-    assert "end the operator within two seconds" in (ROOT / "docs" / "operator.md").read_text()
+    """Two seconds, by the page about its run."""
+    assert "end the operator within two seconds" in (ROOT / "docs" / "operator" / "run.md").read_text()
     assert POD["terminationGracePeriodSeconds"] > 2
 
 
@@ -390,7 +390,7 @@ def test_what_memory_pressure_needs_comes_with_its_component_alone() -> None:
         assert each["metadata"]["labels"] == {"app.kubernetes.io/name": "winpool"}
         assert each["metadata"].get("namespace") == (NAMESPACE if kind in NAMESPACED else None), name
         assert not [rule for rule in each.get("rules", ()) if "*" in str(rule)]
-    page = (ROOT / "docs" / "operator.md").read_text()
+    page = (ROOT / "docs" / "operator" / "memory.md").read_text()
     assert [name for _, name in ADDED if f"`{name}`" not in page] == []
 
 
@@ -406,7 +406,7 @@ def test_what_a_rollout_needs_comes_with_its_component_alone() -> None:
     for each in added:
         assert each["metadata"]["labels"] == {"app.kubernetes.io/name": "winpool"}
         assert not [rule for rule in each.get("rules", ()) if "*" in str(rule)]
-    page = (ROOT / "docs" / "operator.md").read_text()
+    page = (ROOT / "docs" / "operator" / "rollouts.md").read_text()
     assert [each["metadata"]["name"] for each in added if f"`{each['metadata']['name']}`" not in page] == []
 
 

@@ -297,5 +297,5 @@ async def test_a_huge_authorization_header_is_refused_before_it_is_read_as_a_tok
 
 
 def test_a_refusal_shows_within_seconds_and_a_removed_right_within_a_minute() -> None:
-    """Both are promised in docs/operator.md."""
+    """Both are promised in docs/operator/metrics.md."""
     assert (REFUSED_SECONDS, PERMITTED_SECONDS) == (10, 60)
