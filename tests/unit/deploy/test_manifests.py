@@ -141,9 +141,9 @@ def test_a_workload_says_what_it_needs(workload: Object) -> None:
 
 
 def test_requests_cover_what_was_measured_and_the_limit_leaves_as_much_again() -> None:
-    """With 5,000 nodes and 150,000 pods, by the page of the benches."""
+    """With 5,000 nodes and 150,000 pods, by the runs of the benches."""
     requests, limits = OPERATOR["resources"]["requests"], OPERATOR["resources"]["limits"]
-    lines = (ROOT / "docs" / "benchmarks.md").read_text().splitlines()
+    lines = (ROOT / "docs" / "reference" / "benchmark-runs.md").read_text().splitlines()
     figures = [json.loads(line) for line in lines if line.startswith('{"nodes": 5000, "pods": 150000,')]
     assert figures
     for each in figures:
