@@ -241,7 +241,7 @@ FAMILIES ?=
 MAX_PODS ?= 3
 # Of bench-pressure-sweep: winpool with these sources.
 CONTENDER ?=
-# With any value, bench-pressure writes its figures into docs/memory-benchmark.md, and the plots beside it.
+# With any value, bench-pressure writes its figures into docs/reference/memory-benchmark-figures.md, and the plots into docs/memory-benchmark.
 WRITE ?=
 raced = $(notdir $(abspath $(or $(FAMILIES),families)))$(addprefix -,$(filter-out 3,$(MAX_PODS)))
 # Set: instead of that, whether the running operator decides as in virtual time, on six machines, for 13 minutes.
@@ -278,7 +278,7 @@ else
 	@$(bench) pressure --seeds $(SEEDS) --first-seed $(FIRST_SEED) --max-pods $(MAX_PODS) \
 	  $(FAMILY:%=--family %) $(if $(FAMILIES),--families $(abspath $(FAMILIES)))
 	@test -z "$(WRITE)" || sed -i -e '/^<!-- figures of $(raced) -->$$/,/^<!-- end -->$$/{//!d}' \
-	  -e '/^<!-- figures of $(raced) -->$$/r .results/bench-pressure-$(raced).md' docs/memory-benchmark.md
+	  -e '/^<!-- figures of $(raced) -->$$/r .results/bench-pressure-$(raced).md' docs/reference/memory-benchmark-figures.md
 	@$(if $(and $(WRITE),$(filter families,$(raced))),$(MAKE) --no-print-directory bench-pressure-plots)
 endif
 
@@ -287,7 +287,7 @@ bench-pressure-nightly: ## The same on 300 machines of each family, for hours, a
 	@$(MAKE) --no-print-directory bench-pressure SEEDS=300 FIRST_SEED=101
 	@$(MAKE) --no-print-directory bench-pressure-plots
 
-bench-pressure-plots: $(INSTALLED) ## The plots of docs/memory-benchmark.md: are they what the code draws? WRITE=1 writes them
+bench-pressure-plots: $(INSTALLED) ## The plots of docs/reference/memory-benchmark-figures.md: are they what the code draws? WRITE=1 writes them
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench.pressure.plot $(FAMILY:%=--family %) $(if $(WRITE),--write)
 
 # Its seeds are those of design, if none are given.

@@ -60,7 +60,7 @@ def run_pressure(options: PressureOptions, *, report: Report) -> dict[str, Any]:
     written = RESULTS / f"bench-pressure-{options.directory.name}{limited}.md"
     written.parent.mkdir(exist_ok=True)
     written.write_text(page(rows, command=_command(options), share=share))
-    report.say(f"the table for docs/memory-benchmark.md is in {written}")
+    report.say(f"the table for docs/reference/memory-benchmark-figures.md is in {written}")
     return {
         "bench": "pressure",
         **as_figures(rows),

@@ -280,9 +280,9 @@ def test_a_run_writes_the_page_with_its_command_and_seeds(
 
 
 def test_the_page_has_a_plot_of_each_family_beside_its_sentence() -> None:
-    page_text = (ROOT / "docs" / "memory-benchmark.md").read_text()
+    page_text = (ROOT / "docs" / "reference" / "memory-benchmark-figures.md").read_text()
     for each in families():
-        image = f"![Memory and evictions of {each.name}](memory-benchmark/{each.name}.svg)"
+        image = f"![Memory and evictions of {each.name}](../memory-benchmark/{each.name}.svg)"
         assert f"`{each.name}`: {each.about}\n\n{image}\n" in page_text
 
 
