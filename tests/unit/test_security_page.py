@@ -1,4 +1,4 @@
-"""The page on security: each statement has a name and tests by that name, and each of these tests exists."""
+"""The pages on security: each statement has a name and tests by that name, and each of these tests exists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import Final
 
-from gen.security_tests import FILE, PAGE, render, shown_by, statements
+from gen.security_tests import FILE, TEXT, render, shown_by, statements
 from harness.documents import ROOT
 from harness.every import every
 from harness.sources import tree_of
@@ -32,7 +32,7 @@ def test_a_test_of_a_statement_exists(test: str) -> None:
 
 
 def test_every_statement_has_a_name_of_its_own() -> None:
-    shown = PAGE.partition("\n## Not shown yet\n")[0]
+    shown = TEXT.partition("\n## Not shown yet\n")[0]
     named = [name for names in statements().values() for name in names]
     assert len(named) > 30
     assert len(named) == len(set(named)) == len(re.findall(r"^- ", shown, re.MULTILINE))
@@ -44,7 +44,7 @@ def test_every_statement_has_tests_and_no_test_is_of_a_statement_that_is_gone() 
 
 
 def test_tests_are_named_in_one_place() -> None:
-    assert "::" not in PAGE
+    assert "::" not in TEXT
 
 
 def test_the_page_of_the_tests_is_as_generated() -> None:
@@ -52,7 +52,7 @@ def test_the_page_of_the_tests_is_as_generated() -> None:
 
 
 def test_every_attacker_has_what_it_can_and_what_it_cannot_do() -> None:
-    found = re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
     sections: dict[str, str] = dict(found)
     for heading in (
         *(f"Hostile {who}" for who in ATTACKERS),

@@ -1,6 +1,6 @@
-"""Writes ``docs/reference/security-tests.md``, which tests show what ``docs/security.md`` states.
+"""Writes ``docs/reference/security-tests.md``, which tests show what the pages on security state.
 
-``python -m gen.security_tests``. The page on security gives each statement a name, such as ``S1``;
+``python -m gen.security_tests``. The pages in ``docs/security`` give each statement a name, such as ``S1``;
 ``security_tests.yaml`` has the tests by these names.
 """
 
@@ -17,7 +17,10 @@ from winpool.api.text import table
 
 ROOT: Final = Path(__file__).parents[2]
 
-PAGE: Final = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+PAGES: Final = ("security/nodes.md", "security/people.md", "security/operator-token.md", "security.md")
+"""In ``docs``, in the order of the result. The last one has no statements, but says what is not shown."""
+
+TEXT: Final = "\n".join((ROOT / "docs" / page).read_text(encoding="utf-8") for page in PAGES)
 
 FILE: Final = "docs/reference/security-tests.md"
 """Where the result is, from the root of the repository."""
@@ -26,10 +29,10 @@ DATA: Final = "tools/gen/security_tests.yaml"
 """The tests of each statement, as ``file::test``, from the root of the repository."""
 
 HEAD: Final = f"""\
-<!-- Generated from docs/security.md and {DATA}. Do not edit; run: make generate -->
+<!-- Generated from docs/security and {DATA}. Do not edit; run: make generate -->
 # Tests of security
 
-Which tests show the statements of [Security](../security.md), by the names that the statements have there.
+Which tests show the statements of [Security](../security.md), by the names that they have on its pages.
 """
 
 
@@ -40,8 +43,8 @@ def shown_by() -> dict[str, list[str]]:
 
 
 def statements() -> dict[str, list[str]]:
-    """Return the names of the statements on the page, by the heading that they are under, in order."""
-    _, *parts = re.split(r"^## (.+)$", PAGE, flags=re.MULTILINE)
+    """Return the names of the statements on the pages, by the heading that they are under, in order."""
+    _, *parts = re.split(r"^## (.+)$", TEXT, flags=re.MULTILINE)
     named = {
         heading: re.findall(r"^- \*\*(S\d+)\*\* ", body, re.MULTILINE)
         for heading, body in zip(parts[::2], parts[1::2], strict=True)
@@ -53,7 +56,7 @@ def render() -> str:
     """Return the page.
 
     Raises:
-        KeyError: a statement on the page has no entry in the data.
+        KeyError: a statement of a page has no entry in the data.
 
     """
     tests = shown_by()

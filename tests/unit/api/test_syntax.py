@@ -156,7 +156,7 @@ OPEN_TAINTS = ("node-role.kubernetes.io/control-plane",)
 
 
 def test_what_the_page_on_security_says_that_a_pool_may_set_it_may() -> None:
-    page = (ROOT / "docs" / "security.md").read_text()
+    page = (ROOT / "docs" / "security" / "people.md").read_text()
     for key in (*OPEN_LABELS, *OPEN_TAINTS):
         assert f"`{key}`" in page
     assert [key for key in OPEN_LABELS if not is_label_key_allowed(key)] == []
