@@ -1,4 +1,4 @@
-"""The page about memory pressure: its manifests are accepted, and its numbers are those of the code."""
+"""The pages about memory pressure: their manifests are accepted, and their numbers are those of the code."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.manifests import faults_of
 from winpool.features.memory.settings import DetectorSettings
 
-PAGE: Final = (ROOT / "docs" / "memory.md").read_text()
+PAGES: Final = ("memory.md", "memory-sources.md", "memory-evictions.md")
+TEXT: Final = "\n".join((ROOT / "docs" / page).read_text() for page in PAGES)
 SAMPLE: Final = yaml.safe_load((ROOT / "deploy" / "samples" / "memory-pressure.yaml").read_text())
 
 BLOCKS: Final[list[dict[str, Any]]] = [
-    yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 ]
 
 
@@ -87,7 +88,7 @@ def test_a_block_without_times_has_those_of_the_detector() -> None:
 
 
 def test_the_page_has_every_value_that_a_field_can_have() -> None:
-    named = set(re.findall(r"`(\w+)`", PAGE))
+    named = set(re.findall(r"`(\w+)`", TEXT))
     assert {*MemoryMode, *SourceType, *PageFileType} <= named
 
 
@@ -95,6 +96,6 @@ def test_the_page_names_every_number_of_the_table_of_levels() -> None:
     """A number in parentheses follows its field, and is the one of the sample."""
     block = SAMPLE["spec"]["memoryPressure"]
     fields = {**block, **block["commit"], **block["physical"]}
-    shown = re.findall(r"`(\w+)` \((\d\w*)\)", PAGE)
+    shown = re.findall(r"`(\w+)` \((\d\w*)\)", TEXT)
     assert {name for name, _ in shown} == {*block["commit"], *block["physical"], "softGraceSeconds"}
     assert [(name, text) for name, text in shown if str(fields[name]) != text] == []
