@@ -27,7 +27,8 @@ from winpool.sampling import read_data_sources
 
 Object = dict[str, Any]
 
-PAGE: Final = (ROOT / "docs" / "memory-setup.md").read_text()
+PAGES: Final = ("memory-setup.md", "memory-managed-prometheus.md")
+PAGE: Final = "\n".join((ROOT / "docs" / page).read_text() for page in PAGES)
 BLOCKS: Final = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 SOURCES: Final = [block for block in BLOCKS if block.startswith("dataSources:")]
 NAMESPACE: Final = "winpool-system"
