@@ -64,7 +64,7 @@ def test_a_room_that_imports_another_is_found(
     feature.write_text(ANOTHER_FEATURE)
     path = winpool / importer
     path.write_text(path.read_text(encoding="utf-8") + line, encoding="utf-8")
-    # As CONTRIBUTING says a new feature has to be written there.
+    # As docs/how-to-add.md says a new feature has to be written there.
     listed = CONFIGURATION.replace(f'  "{LINE}', f'  "winpool.features.yours | {LINE}')
     assert listed != CONFIGURATION
     (tmp_path / "pyproject.toml").write_text(listed, encoding="utf-8")

@@ -20,7 +20,8 @@ from harness.sources import tree_of
 
 SOURCE = Path(winpool.__file__).parent
 FLOWS = (ROOT / "docs" / "reference" / "flows.md").read_text()
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+GUIDE = ARCHITECTURE + (ROOT / "docs" / "how-to-add.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
 
 _SPAN = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"[\w/]+\.py")
@@ -61,7 +62,7 @@ def named_functions(text: str) -> list[tuple[str, str]]:
     return found
 
 
-FUNCTIONS = sorted({*named_functions(FLOWS), *named_functions(CONTRIBUTING)})
+FUNCTIONS = sorted({*named_functions(FLOWS), *named_functions(GUIDE)})
 
 
 def test_the_flows_name_functions() -> None:
@@ -89,7 +90,7 @@ def test_each_record_of_a_flow_is_a_class() -> None:
 
 def test_each_file_of_the_picture_is_there() -> None:
     """Within the picture a file is named as short as the place allows."""
-    named = {path for line in CONTRIBUTING.splitlines() for path in _PATH.findall(line)}
+    named = {path for line in GUIDE.splitlines() for path in _PATH.findall(line)}
     sources = [*modules(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "tools").rglob("*.py")]
     known = [f"/{path.relative_to(ROOT).as_posix()}" for path in sources]
     assert named
@@ -97,7 +98,7 @@ def test_each_file_of_the_picture_is_there() -> None:
 
 
 def test_every_folder_and_module_has_its_line_in_the_table() -> None:
-    rows = [line for line in CONTRIBUTING.splitlines() if line.startswith("| `")]
+    rows = [line for line in ARCHITECTURE.splitlines() if line.startswith("| `")]
     table = {span for row in rows for span in _SPAN.findall(row)}
     packages = [path.parent for path in SOURCE.rglob("*/__init__.py") if path.parent != SOURCE]
     folders = {f"{each.relative_to(SOURCE).as_posix()}/" for each in packages}
@@ -109,21 +110,21 @@ def test_the_layers_are_those_of_the_import_rules() -> None:
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = next(rule["layers"] for rule in rules if rule["type"] == "layers")
     wanted = [line.replace("winpool.", "").replace(".", "/") for line in layers]
-    picture = re.search(r"^```\n(__main__ .*?)^```", CONTRIBUTING, re.MULTILINE | re.DOTALL)
+    picture = re.search(r"^```\n(__main__ .*?)^```", ARCHITECTURE, re.MULTILINE | re.DOTALL)
     assert picture
     shown = [[name.strip("/") for name in line.split()] for line in picture[1].splitlines()]
     assert shown == [re.split(r" [:|] ", line) for line in wanted]
 
 
 def test_each_step_of_the_picture_is_taken_by_decide() -> None:
-    steps = re.findall(r"^ │ (\w+) ", CONTRIBUTING, re.MULTILINE)
+    steps = re.findall(r"^ │ (\w+) ", ARCHITECTURE, re.MULTILINE)
     assert steps
     source = (SOURCE / "decide.py").read_text()
     assert not [step for step in steps if not re.search(rf"\b{step}\b", source)]
 
 
 def test_the_picture_has_twelve_folders_at_most() -> None:
-    picture = CONTRIBUTING.partition("### A pass\n")[2].partition("\n## ")[0].partition("\n- [")[0]
+    picture = ARCHITECTURE.partition("## A pass\n")[2].partition("\n## ")[0].partition("\n- [")[0]
     folders = {name for name in re.findall(r"\b(\w+)/", picture) if (SOURCE / name).is_dir()}
     assert 0 < len(folders) <= 12
 
@@ -273,8 +274,8 @@ def test_the_records_of_three_things_are_counted() -> None:
     assert {what for what, _ in CHAINS} >= LIMITS.keys()
 
 
-def test_contributing_names_the_files_of_each_trip() -> None:
-    shown = [re.findall(r"`([\w/]+\.py)`", line) for line in CONTRIBUTING.splitlines() if "flows.md#" in line]
+def test_the_architecture_names_the_files_of_each_trip() -> None:
+    shown = [re.findall(r"`([\w/]+\.py)`", line) for line in ARCHITECTURE.splitlines() if "flows.md#" in line]
     assert shown == [list(dict.fromkeys(row.path for row in rows)) for rows, _ in TRIPS.values()]
 
 
