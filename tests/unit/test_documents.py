@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -27,6 +28,12 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
+MOST_WORDS: Final = 2500
+"""What a person reads in ten minutes, and still finds something in."""
+
+REFERENCES: Final = {"adr", "reference"}
+"""Folders whose pages someone looks something up in, and does not read."""
+
 
 @every("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_leads_to_a_file(page: Path) -> None:
@@ -45,6 +52,19 @@ def test_every_anchor_leads_to_a_heading(page: Path) -> None:
         and anchor not in anchors_of((page.parent / target).read_text() if target else text)
     ]
     assert not missing
+
+
+def test_no_page_that_is_read_is_long() -> None:
+    words = {page: len(page.read_text().split()) for page in PAGES if page.parent.name not in REFERENCES}
+    long = {str(page.relative_to(ROOT)): count for page, count in words.items() if count > MOST_WORDS}
+    assert not long, (
+        f"split by what a reader wants to do, or move what is looked up into docs/reference: {long}"
+    )
+
+
+def test_the_readme_says_first_what_works_and_what_does_not() -> None:
+    text = (ROOT / "README.md").read_text().partition("\n## ")[0]
+    assert 0 < text.find("\n**What works today**") < text.find("\n**What does not**")
 
 
 def test_every_direct_dependency_has_its_line() -> None:
