@@ -195,7 +195,7 @@ def test_the_api_server_takes_the_runtime_class_of_a_pool(world: World) -> None:
 
 @pytest.mark.nightly
 def test_the_calls_of_a_verb_do_not_grow_with_nodes(world: World) -> None:
-    """What ``docs/cli.md`` says: each call is a line of a kubectl that notes it."""
+    """What ``docs/cli/README.md`` says: each call is a line of a kubectl that notes it."""
     world.fleet(windows=3)
     pool = world.apply(world.pool(upgrade={}, os={"version": "2022", "targetRevision": 99_999}))
     (node, *_) = world.nodes()

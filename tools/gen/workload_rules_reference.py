@@ -22,7 +22,7 @@ HEAD: Final = f"""\
 
 What of a pod the API server refuses if the pod is for Windows, what the kubelet and Windows ignore, and what
 means something else there than on Linux.
-[`kubectl winpool audit`](../cli.md#find-what-of-your-workloads-does-not-run-on-windows) finds it in
+[`kubectl winpool audit`](../cli/audit.md) finds it in
 manifests and in the cluster, and `kubectl winpool audit --explain CODE` prints a row of this page. The rows
 hold for Kubernetes {OLDEST} to {NEWEST}.
 
