@@ -208,6 +208,9 @@ def test_the_calls_of_a_verb_do_not_grow_with_nodes(world: World) -> None:
     expected = {
         ("status",): 3,
         ("status", pool): 3,
+        ("status", "--all", "-o", "yaml"): 3,
+        ("version",): 3,
+        ("version", "--client"): 0,
         ("plan", pool): 7,
         ("why", node): 7,
         ("why", "nobody"): 5,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from harness.waiting import eventually
 from harness.world import World
@@ -120,6 +122,42 @@ def test_without_a_name_one_pool_is_shown_whole_and_several_as_a_line_each(world
     assert [line.split()[0] for line in lines] == [one, two]
     pools = json.loads(shown(world, "-o", "json"))["pools"]
     assert [each["name"] for each in pools] == [one, two]
+
+
+def test_pools_are_chosen_by_names_and_labels_and_shown_in_the_format_that_is_asked_for(world: World) -> None:
+    nodes = world.fleet(windows=2)
+    one = world.apply(world.pool("one", **SPEC))
+    two = world.apply(world.pool("two", nodeSelector={"matchLabels": {"example.com/none": "x"}}))
+    three = world.apply(world.pool("three", nodeSelector={"matchLabels": {"example.com/none": "y"}}))
+    world.kubectl("label", "wnp", one, two, f"example.com/run={world.suffix}")
+    world.operator.start()
+    world.wait_up_to_date(one, nodes=2)
+    chosen = ("-l", f"example.com/run={world.suffix}")
+
+    def names(*arguments: str) -> list[str]:
+        return [each["name"] for each in json.loads(shown(world, "-o", "json", *arguments))["pools"]]
+
+    assert names("--all") == sorted([one, two, three])
+    assert names(three, f"wnp/{one}") == sorted([one, three])
+    assert names(*chosen) == sorted([one, two])
+    assert shown(world, "-o", "name", *chosen) == world.kubectl("get", "wnp", "-o", "name", *chosen)
+    assert yaml.safe_load(shown(world, "-o", "yaml", "--all")) == json.loads(
+        shown(world, "-o", "json", "--all")
+    )
+    head, *lines = shown(world, "-o", "wide", one).splitlines()
+    assert {"SUPPORTED", "HELD"} < {*head.split()}
+    assert [line.split()[0] for line in lines] == [one]
+    text = shown(world, one, two)
+    assert text.count("\nPool:    ") == 1
+    assert re.findall(r"^Pool:    (\S+),", text, re.MULTILINE) == sorted([one, two])
+    assert "2 up to date" in squeezed(text)
+    found = json.loads(shown(world, "-o", "json", one, two))["pools"]
+    assert [each["nodeGroups"] for each in found if each["name"] == one] == [
+        [{"state": "UpToDate", "count": 2, "nodes": nodes}]
+    ]
+    done = winpool(world.testbed.kubeconfig("admin"), "status", one, "nobody", "-o", "name")
+    assert (done.returncode, done.stdout) == (1, f"windowsnodepool.winpool.dev/{one}\n")
+    assert 'there is no WindowsNodePool "nobody"' in done.stderr
 
 
 @pytest.fixture(autouse=True)

@@ -5,23 +5,18 @@ from __future__ import annotations
 import argparse
 import io
 import os
-import re
 import signal
 import sys
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from winpool import __version__
 from winpool.cli.kubectl_flags import FlagError, split
 from winpool.cli.parsing import HANDED_THROUGH, EndError, Exit, HelpFormatter, add_help, add_verb, note
+from winpool.cli.verbs import HELP, VERBS, joined, loaded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
-
-    from winpool.cli.parsing import Verb
 
 PROG: Final = "kubectl winpool"
 
@@ -36,29 +31,9 @@ Only rollout pause, resume, abort and retry change the cluster: use kubectl
 apply to create or change a WindowsNodePool. Write the name of a pool as for
 kubectl: NAME, wnp/NAME or windowsnodepools.winpool.dev/NAME."""
 
-VERBS: Final = (
-    *("audit", "diagnose", "join-config", "matrix", "memory", "memory replay", "plan"),
-    *("rollout abort", "rollout pause", "rollout resume", "rollout retry", "rollout status"),
-    *("runtimeclass", "status", "uninstall", "validate", "why"),
-)
-"""In the order in which ``--help`` lists them. Each is a module, which is loaded where it is needed, but for
-those of ``rollout_requests``."""
-
-_REQUESTS: Final = ("rollout abort", "rollout pause", "rollout resume", "rollout retry")
-
-
-def _verb(name: str) -> Verb:
-    """Load a verb."""
-    if name in _REQUESTS:
-        found: Verb = import_module("winpool.cli.rollout_requests").VERBS[name]
-        return found
-    module: Any = import_module(f"winpool.cli.{re.sub('[- ]', '_', name)}")
-    loaded: Verb = module
-    return loaded
-
 
 def parser(verb: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of the whole command line, or of what concerns ``verb``."""
+    """Return the parser of the command line. Of all verbs but ``verb`` it knows only the names."""
     top = argparse.ArgumentParser(
         prog=PROG,
         description=DESCRIPTION,
@@ -68,25 +43,27 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add_help(top)
-    top.add_argument(
-        "--version", action="version", version=f"{PROG} {__version__}", help="Show the version of the plugin."
-    )
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for name in VERBS if verb is None else (verb,):
-        add_verb(verbs, name, _verb(name))
+    for name, summary in VERBS.items():
+        if name == verb:
+            add_verb(verbs, name, summary, loaded(name))
+        else:
+            verbs.add_parser(name, help=summary)
     return top
 
 
 def _with_verb(others: list[str]) -> list[str]:
-    """Return arguments whose first is a verb, also one of two words.
+    """Return arguments whose first is a verb or ``--help``.
 
-    Raises SystemExit for one that is gone.
+    Raises SystemExit for a verb that is gone.
     """
     if others[:1] == ["check"]:
         parser().error(CHECK)
-    if " ".join(others[:2]) in VERBS:
-        return [" ".join(others[:2]), *others[2:]]
-    return others
+    if not others:
+        return ["--help"]
+    if others[0] == HELP:
+        return [*_with_verb(others[1:]), "--help"]
+    return joined(others)
 
 
 def _reopen_closed() -> bool:
@@ -104,8 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     1 where nobody read the output to its end, or it cannot be written, so that an answer that was not seen
     is no yes.
     130 where Ctrl-C ended it, without a word.
-    Raises SystemExit where argparse ends by itself: after ``--help`` and ``--version``, and with 2
-    where the command line makes no sense.
+    Raises SystemExit where argparse ends by itself: after ``--help``, and with 2 where
+    the command line makes no sense.
     """
     is_seen = _reopen_closed()
     for stream in (sys.stdout, sys.stderr):
@@ -117,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FlagError as error:
         parser().error(str(error))
     others = _with_verb(others)
-    given = parser(others[0] if others and others[0] in VERBS else None).parse_args(others)
+    given = parser(others[0]).parse_args(others)
     given.flags = flags
     # So that every kubectl ends with the plugin, however that is ended.
     with suppress(ValueError):  # it is not the main thread

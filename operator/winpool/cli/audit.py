@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -12,8 +11,10 @@ from winpool.api.keys import WINDOWS_BUILD_ANNOTATION
 from winpool.api.text import printable
 from winpool.cli.audit_facts import ISOLATIONS, Read, cluster_of, kind_of, version_named
 from winpool.cli.audit_report import Report, Subject, content_of, lines_of, not_judged, summary_of
+from winpool.cli.console import document, is_text
 from winpool.cli.manifests import Manifest, read
 from winpool.cli.parsing import (
+    ANSWER,
     Exit,
     UsageError,
     add_filename,
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
     from winpool.cli.comments import Comment
     from winpool.features.audit.audit import Finding
     from winpool.features.audit.cluster import Cluster
-
-SUMMARY: Final = "Find what of workloads does not run on Windows as written."
 
 DESCRIPTION: Final = f"""\
 Find fields of workloads that the API server refuses in pods for Windows, that
@@ -117,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_what(parser)
     _add_where(parser)
     _add_which(parser)
-    add_output(parser, ("text", "json", "sarif"))
+    add_output(parser, (*ANSWER, "sarif"))
 
 
 def _add_what(parser: argparse.ArgumentParser) -> None:
@@ -212,12 +211,12 @@ def run(given: argparse.Namespace) -> int:
     if given.runtime and not given.host_build:
         raise UsageError("--runtime needs --host-build: nodes report their runtime")
     report = _of_files(given) if given.filename else _of_cluster(given)
-    if given.output == "json":
-        sys.stdout.write(f"{json.dumps(content_of(report), indent=2)}\n")
-    elif given.output == "sarif":
+    if given.output == "sarif":
         from winpool.cli.sarif import log_of
 
-        sys.stdout.write(f"{json.dumps(log_of(report, not_judged=not_judged(report)), indent=2)}\n")
+        sys.stdout.write(document("json", log_of(report, not_judged=not_judged(report))))
+    elif not is_text(given.output):
+        sys.stdout.write(document(given.output, content_of(report)))
     else:
         sys.stdout.writelines(f"{printable(line)}\n" for line in (*report.unread, *lines_of(report)))
         for line in (*report.notes, summary_of(report), not_judged(report)):

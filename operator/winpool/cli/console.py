@@ -1,4 +1,4 @@
-"""Writes text and JSON to standard output: wrapped, coloured and in the letters of the terminal."""
+"""Writes answers to standard output: for people as their terminal wants them, or in a format for programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import sys
 import textwrap
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -58,17 +58,23 @@ _CLEAR: Final = "\x1b[2J"
 _HOME, _TO_LINE_END, _TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
 """Escape sequences of ECMA-48. Lines are written over, not after a blank screen, which would flicker."""
 
+_FOR_PEOPLE: Final = frozenset({"text", "wide"})
+
 _CUT: Final = "…"
 """Ends a text of the status that was cut to its limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a terminal wants: columns, whether it has letters beyond ASCII, whether it shows colours."""
+    """What a terminal wants: columns, whether it has letters beyond ASCII, whether it shows colours.
+
+    ``wide`` is what the person wants: tables with all of their columns, whole, however long the lines are.
+    """
 
     width: int = PIPE_WIDTH
     unicode: bool = False
     colour: bool = False
+    wide: bool = False
 
     def plain(self, text: str) -> str:
         """Return ``text``, printable, in the letters of the terminal."""
@@ -149,7 +155,7 @@ class Paper:
             gone = dropped[:left_out]
             shown = [{name: cell for name, cell in row.items() if name not in gone} for row in cells]
             lines = aligned(shown).splitlines()
-            if len(indent) + max(map(width_of, lines)) <= self.look.width:
+            if self.look.wide or len(indent) + max(map(width_of, lines)) <= self.look.width:
                 break
         for number, line in enumerate(lines):
             self.line(f"{indent}{line}", ink=Ink.PLAIN if number else Ink.HEAD)
@@ -259,35 +265,74 @@ def fills(row: str, *, columns: int) -> bool:
     return width_of(_COLOURS.sub("", row)) >= columns
 
 
-def write(output: str, content: Callable[[], Any], text: Callable[[Look], str]) -> None:
-    """Write the answer of a verb to standard output: ``content`` with ``-o json``, or else ``text``."""
+def is_text(output: str) -> bool:
+    """Whether this format of ``-o`` is for people."""
+    return output in _FOR_PEOPLE
+
+
+def document(output: str, content: Any) -> str:
+    """Return ``content`` with ``-o json`` or ``-o yaml``: the same object."""
     if output == "json":
-        sys.stdout.write(json.dumps(content(), indent=2) + "\n")
+        return f"{json.dumps(content, indent=2)}\n"
+    import yaml  # it takes as long to load as the rest of a short verb
+
+    # By way of JSON, which knows enumerations and tuples.
+    text: str = yaml.safe_dump(json.loads(json.dumps(content)), sort_keys=False, width=PIPE_WIDTH)
+    return text
+
+
+def write(
+    output: str,
+    content: Callable[[], Any],
+    text: Callable[[Look], str],
+    names: Callable[[], Iterable[str]] = tuple,
+) -> None:
+    """Write the answer of a verb to standard output.
+
+    With ``-o json`` and ``-o yaml`` it is ``content``; with ``-o name`` each of ``names`` is a line, as
+    RESOURCE/NAME; otherwise it is ``text``, in a look that is wide with ``-o wide``.
+    """
+    if is_text(output):
+        sys.stdout.write(text(_chosen_look(output)))
+    elif output == "name":
+        sys.stdout.writelines(f"{each}\n" for each in names())
     else:
-        sys.stdout.write(text(look_of(sys.stdout)))
+        sys.stdout.write(document(output, content()))
+
+
+def _chosen_look(output: str) -> Look:
+    return replace(look_of(sys.stdout), wide=output == "wide")
 
 
 class Screen:
     """Shows answers of a verb with ``-w`` on standard output, one after the other.
 
-    A picture goes over the one before on a terminal, and below it elsewhere; with ``-o json`` each answer is
-    a line. ``is_live`` says that a person sees how ages go on.
+    A picture goes over the one before on a terminal, and below it elsewhere. With ``-o json`` each answer is
+    a line, with ``-o yaml`` a document. ``is_live`` says that a person sees how ages go on.
     """
 
     def __init__(self, output: str) -> None:
-        self._is_json = output == "json"
+        self._output = output
         self._is_terminal = sys.stdout.isatty()
-        self.is_live = self._is_terminal and not self._is_json
+        self.is_live = self._is_terminal and is_text(output)
         self.has_shown = False
 
-    def show(self, content: Callable[[], Any], picture: Callable[[Look], str]) -> None:
-        """Show the next answer; the lines of ``picture`` end with a newline."""
-        if self._is_json:
+    def show(
+        self,
+        content: Callable[[], Any],
+        picture: Callable[[Look], str],
+        names: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        """Show the next answer, as ``write`` does; the lines of ``picture`` end with a newline."""
+        if self._output == "json":
             sys.stdout.write(json.dumps(content()) + "\n")
+        elif not is_text(self._output):
+            sys.stdout.write("---\n" if self._output == "yaml" and self.has_shown else "")
+            write(self._output, content, picture, names)
         elif self._is_terminal:
-            self._draw_over(picture(look_of(sys.stdout)))
+            self._draw_over(picture(_chosen_look(self._output)))
         else:
-            shown = picture(look_of(sys.stdout))
+            shown = picture(_chosen_look(self._output))
             sys.stdout.write(f"\n{shown}" if self.has_shown else shown)
         self.has_shown = True
         sys.stdout.flush()

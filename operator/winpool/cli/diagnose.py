@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from winpool.cli.diagnose_reader import Seen
     from winpool.features.diagnose.rules import Diagnosis, Finding, Unexplained
 
-SUMMARY: Final = "Find why Windows nodes do not work."
-
 DESCRIPTION: Final = """\
 Find why Windows nodes are not Ready, or do not start pods, and what to do.
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 _FLAGS: Final = "flags"
 """The output that any kubelet understands."""
 
-SUMMARY: Final = "Print the kubelet settings that a node needs to join a pool."
-
 DESCRIPTION: Final = """\
 Print the kubelet settings that a node needs to join a pool.
 

@@ -100,11 +100,14 @@ class KubectlError(NotAskedError):
 
 
 class NoSuchPoolError(RefusedError):
-    """The cluster has no pool of that name; the text says so."""
+    """The cluster has no pools of these names; the text says so of each."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, *names: str) -> None:
         super().__init__(
-            f'there is no {KIND} "{name}" in this cluster: list the pools with kubectl get {SHORT_NAME}'
+            *(
+                f'there is no {KIND} "{name}" in this cluster: list the pools with kubectl get {SHORT_NAME}'
+                for name in names
+            )
         )
 
 

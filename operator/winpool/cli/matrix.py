@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
 from winpool.api.text import table
-from winpool.cli.console import aligned
-from winpool.cli.parsing import Exit, UsageError, add_output, note_offline
+from winpool.cli.console import aligned, document
+from winpool.cli.parsing import ANSWER, Exit, UsageError, add_output, note_offline
 from winpool.support.compat import release_named
 from winpool.support.matrix import FeatureEntry, Matrix, built_in, features_in, stages_of
 from winpool.support.table import Entry, entries, kep116_says, links, render_markdown
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
 
     from winpool.support.data import Feature
 
-
-SUMMARY: Final = "Print which Windows releases run with which Kubernetes versions."
 
 DESCRIPTION: Final = """\
 Print which Windows Server releases run with which Kubernetes versions.
@@ -62,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Print Windows features and the minor versions that have them, instead of releases.",
     )
-    add_output(parser, ("table", "json", "yaml", "markdown"))
+    add_output(parser, (*ANSWER, "markdown"))
 
 
 def run(given: argparse.Namespace) -> int:
@@ -83,7 +78,7 @@ def render(output: str, *, today: date, kubernetes: Minor | None = None, release
     """Return the entries of one minor or all and of one release or all, as ``output`` on ``today``."""
     matrix = built_in()
     rows = tuple(entries(matrix, today=today, kubernetes=kubernetes, release=release))
-    if output == "table":
+    if output == "text":
         return _table(rows, matrix, today)
     if output == "markdown":
         return render_markdown(rows, matrix=matrix)
@@ -93,7 +88,7 @@ def render(output: str, *, today: date, kubernetes: Minor | None = None, release
         "rows": [_row(row, matrix) for row in rows],
         "sources": _urls((source for row in rows for source in row.sources), matrix),
     }
-    return _dumped(content, output)
+    return document(output, content)
 
 
 def render_features(output: str, *, kubernetes: Minor | None = None) -> str:
@@ -101,9 +96,9 @@ def render_features(output: str, *, kubernetes: Minor | None = None) -> str:
     matrix = built_in()
     features = matrix.file.features
     found = {each.feature.name: each for each in features_in(kubernetes, matrix=matrix)} if kubernetes else {}
-    if output in ("table", "markdown"):
+    if output in ("text", "markdown"):
         rows = [_feature_cells(each, kubernetes, found.get(each.name)) for each in features]
-        if output == "table":
+        if output == "text":
             return aligned([{title.upper(): cell or "-" for title, cell in row.items()} for row in rows])
         sources = [links(each.source, matrix=matrix) for each in features]
         linked = [(*row.values(), said) for row, said in zip(rows, sources, strict=True)]
@@ -123,7 +118,7 @@ def render_features(output: str, *, kubernetes: Minor | None = None) -> str:
         ],
         "sources": _urls((source for each in features for source in each.source), matrix),
     }
-    return _dumped(content, output)
+    return document(output, content)
 
 
 def _feature_cells(feature: Feature, kubernetes: Minor | None, now: FeatureEntry | None) -> dict[str, str]:
@@ -142,13 +137,6 @@ def _feature_cells(feature: Feature, kubernetes: Minor | None, now: FeatureEntry
 
 def _urls(sources: Iterable[str], matrix: Matrix) -> Mapping[str, str]:
     return {each: matrix.file.sources[each].url for each in sorted(set(sources))}
-
-
-def _dumped(content: Mapping[str, Any], output: str) -> str:
-    if output == "json":
-        return json.dumps(content, indent=2) + "\n"
-    text: str = yaml.safe_dump(content, sort_keys=False, width=110)
-    return text
 
 
 def _minor(text: str) -> Minor:

@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from winpool.api.keys import SHORT_NAME
-from winpool.cli.console import Look, Screen, dated, write
+from winpool.api.text import printable
+from winpool.cli.console import Look, Screen, dated, is_text, write
 from winpool.cli.kubectl import NotAskedError
 from winpool.cli.memory_pods import WITH_URL, SeenPods, read_pods, render_pods
 from winpool.cli.memory_report import MemoryReader, is_this_host
 from winpool.cli.memory_text import counted, render_node, render_nodes
 from winpool.cli.parsing import (
+    TABLE,
     Exit,
     RefusedError,
     UsageError,
@@ -30,14 +32,12 @@ from winpool.cli.parsing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from winpool.model.memory_report import MemoryReport
 
 REFRESH_SECONDS: Final = 5.0
 """From one reading to the next. A node under pressure has a new sample every ten seconds."""
-
-SUMMARY: Final = "Show how much memory is left on nodes, the worst first."
 
 DESCRIPTION: Final = """\
 Show commit and RAM of nodes whose memory the operator watches, the worst first.
@@ -67,6 +67,7 @@ EXAMPLES: Final = (
     ("kubectl winpool memory", "all nodes that are watched, one line each"),
     ("kubectl winpool memory wnp/win-2022 -w", "the nodes of a pool, again and again until Ctrl-C"),
     ("kubectl winpool memory node/akswin000003", "all about one node"),
+    ("kubectl winpool memory -o wide", "all columns, also why nothing is evicted"),
     ("kubectl winpool memory --url https://winpool.example --token-file t", "without kubectl port-forward"),
 )
 
@@ -83,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Show the nodes of this pool, or this node: NAME, wnp/NAME or node/NAME.",
     )
     add_watch(parser, help_text="Read again every 5 seconds, until Ctrl-C.")
-    add_output(parser)
+    add_output(parser, TABLE)
     parser.add_argument(
         "--url",
         type=server_url,
@@ -140,14 +141,17 @@ def watch(
 
 def _show(report: MemoryReport, given: argparse.Namespace, reader: MemoryReader) -> int:
     found = chosen(report, given.name)
-    is_node = _is_one_node(found, given.name)
-    if given.output != "json" and not found.nodes:
+    has_pods = _is_one_node(found, given.name) and given.output not in ("name", "wide")
+    if is_text(given.output) and not found.nodes:
         note(NO_NODES)
-    elif given.output != "json" or not is_node:
+    elif is_text(given.output) or not has_pods:
         write(
-            given.output, lambda: msgspec.to_builtins(found), lambda look: _text(found, given.name, look=look)
+            given.output,
+            lambda: msgspec.to_builtins(found),
+            lambda look: _text(found, given.name, look=look),
+            lambda: names_of(found),
         )
-    if is_node:
+    if has_pods:
         sys.stdout.flush()  # the pods take a while, and a kubelet may not answer
         protected = found.protected_namespaces
         seen = (
@@ -168,8 +172,13 @@ def _is_one_node(found: MemoryReport, wanted: Choice | None) -> bool:
     return wanted is not None and [each.node for each in found.nodes] == [wanted.name]
 
 
+def names_of(report: MemoryReport) -> Iterator[str]:
+    """Name the nodes as kubectl does."""
+    return (f"node/{printable(each.node)}" for each in report.nodes)
+
+
 def _text(report: MemoryReport, wanted: Choice | None, *, look: Look) -> str:
-    if _is_one_node(report, wanted):
+    if _is_one_node(report, wanted) and not look.wide:
         return render_node(report.nodes[0], report, look=look)
     return render_nodes(report, look=look)
 
@@ -187,7 +196,9 @@ class _Drawing:
         if not seen.trouble or self._screen.is_live:
             found = self._chosen(seen.report)
             self._screen.show(
-                lambda: msgspec.to_builtins(found), lambda look: self._picture(found, seen.trouble, look)
+                lambda: msgspec.to_builtins(found),
+                lambda look: self._picture(found, seen.trouble, look),
+                lambda: names_of(found),
             )
         elif seen.trouble != self._trouble:
             note(f"out of date: {seen.trouble}")

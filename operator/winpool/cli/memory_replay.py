@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from winpool.api.memory_pressure import MemoryPressure
     from winpool.cli.memory_plot import Plot
 
-SUMMARY: Final = "Say when the operator would have signalled or evicted, by recorded samples."
-
 DESCRIPTION: Final = f"""\
 Say when the operator would have signalled or evicted what, by recorded samples.
 

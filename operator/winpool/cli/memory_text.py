@@ -64,7 +64,8 @@ def render_nodes(report: MemoryReport, *, look: Look) -> str:
     """Return one line for each node, and why nodes give no samples; nothing for a report without nodes."""
     paper = Paper(look)
     if report.nodes:
-        paper.table([_row(each) for each in report.nodes], dropped=_DROPPED, indent="")
+        rows = [{**_row(each), **(_more(each) if look.wide else {})} for each in report.nodes]
+        paper.table(rows, dropped=_DROPPED, indent="")
     if report.left_out > 0:
         paper.line(f"{report.left_out} more nodes, which are better, are not in the operator's answer")
     _problems(paper, report.nodes)
@@ -145,6 +146,15 @@ def _row(node: NodeReport) -> Mapping[str, str]:
         "LEFT": NONE if commit is None else seconds(commit.seconds_left),
         "SOURCE": _name(node.source) or NONE,
         "AGE": seconds(node.age_seconds),
+    }
+
+
+def _more(node: NodeReport) -> Mapping[str, str]:
+    """Return what ``-o wide`` adds: what no pod has committed, and why an eviction does not help or waits."""
+    return {
+        "OUTSIDE-PODS": NONE if node.outside_pods is None else amount(node.outside_pods),
+        "GUARD": _name(node.guard or NONE),
+        "HOLD": _name(node.hold or NONE),
     }
 
 

@@ -22,7 +22,7 @@ _HELP_COLUMN: Final = 28
 
 _HELP_WIDTH: Final = 80
 
-_POOL_RESOURCES: Final = frozenset(
+POOL_RESOURCES: Final = frozenset(
     f"{name}{group}"
     for name in (SHORT_NAME, SINGULAR, PLURAL)
     for group in ("", f".{GROUP}", f".{VERSION}.{GROUP}")
@@ -35,7 +35,7 @@ All flags that kubectl options lists, such as --context, --kubeconfig and --as,
 are handed through to kubectl."""
 
 
-_NODE_RESOURCES: Final = frozenset({"node", "nodes", "no"})
+NODE_RESOURCES: Final = frozenset({"node", "nodes", "no"})
 """What kubectl takes before the slash of a node."""
 
 
@@ -97,7 +97,6 @@ class Verb(Protocol):
     ``EXAMPLES`` is a command and what it does. ``run`` returns the exit code.
     """
 
-    SUMMARY: str
     DESCRIPTION: str
     EXITS: Mapping[Exit, str]
     EXAMPLES: Sequence[tuple[str, str]]
@@ -105,12 +104,12 @@ class Verb(Protocol):
     run: Callable[[argparse.Namespace], int]
 
 
-def add_verb(subparsers: Subparsers, name: str, verb: Verb) -> None:
+def add_verb(subparsers: Subparsers, name: str, summary: str, verb: Verb) -> None:
     """Add the parser of a verb."""
     lines = [f"  # {meaning}\n  {command}" for command, meaning in verb.EXAMPLES]
     parser: argparse.ArgumentParser = subparsers.add_parser(
         name,
-        help=verb.SUMMARY,
+        help=summary,
         description=f"{verb.DESCRIPTION}\n\n{_exit_codes(verb.EXITS)}",
         epilog="\n\n".join(("examples:", *lines, HANDED_THROUGH)),
         formatter_class=HelpFormatter,
@@ -156,7 +155,14 @@ def add_filename(parser: argparse.ArgumentParser, *, required: bool = True) -> N
     )
 
 
-def add_output(parser: argparse.ArgumentParser, choices: Sequence[str] = ("text", "json")) -> None:
+ANSWER: Final = ("text", "json", "yaml")
+"""The formats of ``-o`` for any answer: for people, and one object for programs in two spellings."""
+
+TABLE: Final = ("text", "wide", "json", "yaml", "name")
+"""Those of an answer that is a table. ``console.write`` has what each means."""
+
+
+def add_output(parser: argparse.ArgumentParser, choices: Sequence[str] = ANSWER) -> None:
     """Add ``-o``. The first of ``choices`` is the default."""
     parser.add_argument(
         "-o",
@@ -183,12 +189,12 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 def pool_name(text: str) -> str:
     """Return the name in ``NAME``, ``wnp/NAME`` or ``windowsnodepools.winpool.dev/NAME``, as kubectl does."""
-    return _name(text, _POOL_RESOURCES, kind="pool", short=SHORT_NAME)
+    return _name(text, POOL_RESOURCES, kind="pool", short=SHORT_NAME)
 
 
 def node_name(text: str) -> str:
     """Return the name in ``NAME`` or ``node/NAME``, as kubectl does."""
-    return _name(text, _NODE_RESOURCES, kind="node", short="node")
+    return _name(text, NODE_RESOURCES, kind="node", short="node")
 
 
 def _name(text: str, resources: frozenset[str], *, kind: str, short: str) -> str:

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 NODES_SHOWN: Final = 20
 """Nodes of a plan that are shown without ``--all``: as many as fit a terminal."""
 
-SUMMARY: Final = "Show how the nodes of a pool would be upgraded, and what keeps them."
-
 DESCRIPTION: Final = f"""\
 Show in which order the due nodes of a pool would be upgraded, in batches, and
 why in that order: which gates are closed and what opens each, which pods would

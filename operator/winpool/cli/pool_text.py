@@ -55,7 +55,8 @@ class PoolView:
 
     ``ready`` is the condition Ready, whose reason is the STATE of ``kubectl get``; None before the operator
     has processed the pool. ``notable`` are the other conditions that are not as they should be, or say that
-    the pool is being worked on, paused or deleted. Those of unknown types are left out.
+    the pool is being worked on, paused or deleted. Those of unknown types are left out. ``supported`` is the
+    status of OSSupported, empty before.
     """
 
     def __init__(self, content: Mapping[str, Any]) -> None:
@@ -71,6 +72,8 @@ class PoolView:
         self.issue_count = max(self.status.count("issueCount"), len(self.issues))
         conditions = {each.text("type"): each for each in reversed(self.status.all("conditions"))}
         self.ready = conditions.pop(ConditionType.READY, None)
+        supported = conditions.get(ConditionType.OS_SUPPORTED)
+        self.supported = "" if supported is None else supported.text("status")
         self.notable = tuple(
             each for kind in _POLARITY if (each := conditions.get(kind)) is not None and _is_notable(each)
         )
@@ -227,7 +230,7 @@ _SAID: Final[Mapping[NodeState, str]] = {
 
 
 def render_pools(pools: Iterable[PoolView], *, now: datetime, look: Look) -> str:
-    """Return one line for each pool, with fewer columns where they do not fit."""
+    """Return one line for each pool, with fewer columns where they do not fit, or with more."""
     rows = [
         {
             "NAME": pool.name,
@@ -239,12 +242,24 @@ def render_pools(pools: Iterable[PoolView], *, now: datetime, look: Look) -> str
             "ISSUES": str(pool.issue_count),
             "STATE": pool.state or "-",
             "AGE": age(pool.created, now=now),
+            **(_more(pool) if look.wide else {}),
         }
         for pool in pools
     ]
     paper = Paper(look)
     paper.table(rows, dropped=_DROPPED, indent="")
     return paper.text
+
+
+def _more(pool: PoolView) -> Mapping[str, str]:
+    """Return what ``-o wide`` adds, as in ``kubectl get wnp -o wide``."""
+    return {
+        "AVAILABLE": str(pool.status.count("availableNodes")),
+        "SUPPORTED": pool.supported or "-",
+        "BLOCKED": str(pool.status.count("blockedNodes")),
+        "PRESSURED": str(pool.status.count("pressuredNodes")),
+        "HELD": str(pool.status.count("heldNodes")),
+    }
 
 
 def render_pool(

@@ -43,9 +43,8 @@ class Nodes:
     unread: tuple[str, ...]
 
 
-def list_pools(kubectl: Kubectl, name: str | None = None) -> ListPage[Mapping[str, Any]]:
-    """Return all pools by name, or the one of that name, if there is one. Raises NotAskedError."""
-    query = {} if name is None else {"fieldSelector": f"metadata.name={name}"}
+def list_pools(kubectl: Kubectl, **query: str) -> ListPage[Mapping[str, Any]]:
+    """Return all pools that ``query`` selects, by name. Raises NotAskedError."""
     pages = kubectl.whole(POOLS_PATH, decode_pool_page, **query)
     found = (pool for page in pages for pool in page.items)
     pools = tuple(sorted(found, key=lambda each: str(each["metadata"]["name"])))

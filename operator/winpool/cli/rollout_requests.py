@@ -52,7 +52,6 @@ _UNKNOWN: Final = (
 class Written:
     """A verb that writes, as a module of a verb is: ``parsing.Verb``."""
 
-    SUMMARY: str
     DESCRIPTION: str
     EXITS: Mapping[Exit, str]
     EXAMPLES: Sequence[tuple[str, str]]
@@ -215,7 +214,6 @@ def _exits(done: str) -> Mapping[Exit, str]:
 
 VERBS: Final[Mapping[str, Written]] = {
     "rollout abort": Written(
-        "Give up the nodes in work of a pool, and begin with no further one.",
         "Add a request of yours to spec.upgrade.pauseRequests of the pool, with\n"
         "nodesInWork: Restore. No further upgrade begins. Nodes that the operator drains\n"
         "are uncordoned. Those that are handed over (Upgrading and later) finish, since\n"
@@ -226,7 +224,6 @@ VERBS: Final[Mapping[str, Written]] = {
         partial(_paused, nodes_in_work=NodesInWork.RESTORE),
     ),
     "rollout pause": Written(
-        "Begin with no further upgrade of a pool; nodes in work finish.",
         "Add a request of yours to spec.upgrade.pauseRequests of the pool. No further\n"
         "upgrade begins until it, and those of all other owners, are removed.\n"
         f"{_RIGHTS}",
@@ -239,7 +236,6 @@ VERBS: Final[Mapping[str, Written]] = {
         partial(_paused, nodes_in_work=NodesInWork.FINISH),
     ),
     "rollout resume": Written(
-        "Remove the request by which a pool is paused or aborted.",
         "Remove your request from spec.upgrade.pauseRequests of the pool. Those of other\n"
         f"owners stay, and are named.\n{_RIGHTS}",
         _exits("the pool has no such request, now or before"),
@@ -248,7 +244,6 @@ VERBS: Final[Mapping[str, Written]] = {
         _resumed,
     ),
     "rollout retry": Written(
-        "Try the upgrade of a node again that has failed.",
         f"Annotate a node whose upgrade has failed with {UPGRADE_RETRY_ANNOTATION}.\n"
         "The operator tries it again when its gates are open and its turn has come.\n"
         "It needs the rights to list and patch nodes; the guard may ask for a right of\n"

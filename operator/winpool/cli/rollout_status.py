@@ -15,7 +15,7 @@ from winpool.cli import gates
 from winpool.cli.console import GAP, Ink, Look, Paper, Screen, aligned, dated, width_of, write
 from winpool.cli.counts import NONE, age, counted, listed
 from winpool.cli.kubectl import Kubectl, NoSuchPoolError, NotAskedError
-from winpool.cli.parsing import EndError, Exit, add_output, add_settings, add_watch, note, pool_name
+from winpool.cli.parsing import TABLE, EndError, Exit, add_output, add_settings, add_watch, note, pool_name
 from winpool.cli.rollouts import Progress, blocker_content, progress_of, rollout_claim, with_evidence
 from winpool.cli.upgrades import Cluster, Judged, judged, read_cluster, rows_of_settings
 from winpool.features.upgrade.claims import ENDED_BADLY
@@ -36,8 +36,6 @@ NODES_READ: Final = 8
 
 NODES_SHOWN: Final = 20
 """Nodes that only wait for their turn and are shown: as many as of a plan."""
-
-SUMMARY: Final = "Show how far the upgrades of a pool are, node by node."
 
 DESCRIPTION: Final = f"""\
 Show the nodes of a pool that are due for an upgrade, in work or failed: state,
@@ -67,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes on its command line."""
     parser.add_argument("pool", type=pool_name, metavar="POOL", help="Show this pool: NAME or wnp/NAME.")
     add_watch(parser, help_text="Update the output until nothing is due and nothing has failed, or Ctrl-C.")
-    add_output(parser)
+    add_output(parser, TABLE)
     add_settings(parser)
 
 
@@ -80,7 +78,12 @@ def run(given: argparse.Namespace) -> int:
             return _follow(given.output, found, lambda: read_rollout(kubectl, given.pool, rows=rows))
     if found.leader_problem:
         note(found.leader_problem)
-    write(given.output, lambda: as_content(found), lambda look: as_text(found, look=look))
+    write(
+        given.output,
+        lambda: as_content(found),
+        lambda look: as_text(found, look=look),
+        lambda: names_of(found),
+    )
     return found.exit
 
 
@@ -91,7 +94,11 @@ def _follow(output: str, found: Rollout, read: Callable[[], Rollout]) -> int:
         content = as_content(found)
         if screen.is_live or trouble or str(content) != last:
             last, said = str(content), trouble or found.leader_problem
-            screen.show(lambda: content, lambda look: _dated(found, look, trouble=said))  # noqa: B023 - at once
+            screen.show(
+                lambda: content,  # noqa: B023 - at once, as the others
+                lambda look: _dated(found, look, trouble=said),  # noqa: B023
+                lambda: names_of(found),  # noqa: B023
+            )
         if found.exit is Exit.YES and not trouble:
             return Exit.YES
         time.sleep(FOLLOW_SECONDS)
@@ -260,6 +267,12 @@ def as_content(found: Rollout) -> Mapping[str, Any]:
     }
 
 
+def names_of(found: Rollout) -> Iterator[str]:
+    """Name the nodes that are due, in work or failed, as kubectl does; none whose Node is gone."""
+    there = {each.name for each in found.judged.nodes}
+    return (f"node/{each.node}" for each in found.lines if each.node in there)
+
+
 def _line_content(line: NodeLine) -> Mapping[str, Any]:
     return {
         "node": line.node,
@@ -287,8 +300,9 @@ def as_text(found: Rollout, *, look: Look) -> str:
     waiting = [each for each in found.lines if each.progress is None]
     if found.lines:
         paper.line()
-        _write_table(paper, [*claimed, *waiting[:NODES_SHOWN]], now=found.now)
-    if (rest := len(waiting) - NODES_SHOWN) > 0:
+        shown = waiting if look.wide else waiting[:NODES_SHOWN]
+        _write_table(paper, [*claimed, *shown], now=found.now)
+    if (rest := 0 if look.wide else len(waiting) - NODES_SHOWN) > 0:
         paper.line(f"and {counted(rest, 'node')} more that wait: -o json has all")
     paper.bullets(f"Not known: {gates.clipped(each)}" for each in found.problems)
     return paper.text
@@ -335,7 +349,7 @@ _NARROWEST: Final = 24
 
 
 def _write_table(paper: Paper, lines: Sequence[NodeLine], *, now: datetime) -> None:
-    """Write a line for each node; what it waits for is cut to the width, since ``why`` has all of it."""
+    """Write a line for each node; what it waits for is cut to the width, but for ``-o wide``."""
     rows = [
         {
             "NODE": each.node,
@@ -346,7 +360,7 @@ def _write_table(paper: Paper, lines: Sequence[NodeLine], *, now: datetime) -> N
         for each in lines
     ]
     taken = max(width_of(line) for line in aligned(rows).splitlines()) + len(GAP)
-    most = max(paper.look.width - taken, _NARROWEST)
+    most = gates.LONGEST if paper.look.wide else max(paper.look.width - taken, _NARROWEST)
     waits = [gates.clipped(each.waits_for, most) for each in lines]
     whole = [{**row, "WAITS FOR": said} for row, said in zip(rows, waits, strict=True)]
     paper.table(whole, dropped=("SINCE",), indent="")

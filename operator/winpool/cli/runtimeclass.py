@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from winpool.api.spec import WindowsNodePoolSpec
     from winpool.features.audit.cluster import Host
 
-SUMMARY: Final = "Print the RuntimeClass that fits a pool."
-
 DESCRIPTION: Final = """\
 Print the RuntimeClass that fits a pool, as YAML for kubectl apply -f -.
 

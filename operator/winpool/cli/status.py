@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from winpool.api.keys import KIND, POOL_LABEL
-from winpool.cli.console import Look, Screen, dated, write
+from winpool.api.keys import GROUP, KIND, POOL_LABEL, SINGULAR
+from winpool.cli.console import Look, Screen, dated, is_text, write
 from winpool.cli.kubectl import Kubectl, KubectlError, NoSuchPoolError, NotAskedError, decoded
 from winpool.cli.lenient import Fields
-from winpool.cli.parsing import Exit, add_output, add_watch, note, pool_name
+from winpool.cli.parsing import TABLE, Exit, UsageError, add_output, add_watch, note, pool_name
 from winpool.cli.pool_text import COUNTS, NodeGroup, PoolView, node_groups, render_pool, render_pools
 from winpool.cli.reader import leader_problem, list_nodes, list_pools
 from winpool.kube.pools import POOLS_PATH
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from winpool.model.node import Node
 
@@ -45,16 +45,14 @@ LASTING_SECONDS: Final = 5.0
 PAUSES: Final = (1.0, 30.0)
 """Seconds until pools are read again after a failure: the first time, and at most."""
 
-SUMMARY: Final = "Show the state of pools, their issues and the fixes."
-
 DESCRIPTION: Final = f"""\
-Show the state of a pool, its issues and their fixes.
+Show the state of pools, their issues and their fixes.
 
-It also shows the node counts, the conditions that need attention, the Windows
-builds, and the nodes by state. Without POOL it prints one line for each
-{KIND}; if there is only one, it shows that pool in detail. It needs
-the rights to list windowsnodepools and nodes, and for -w to watch
-windowsnodepools."""
+Of the pools that are named, and of all with --all, it also shows the node
+counts, the conditions that need attention, the Windows builds, and the nodes by
+state. Otherwise it prints one line for each {KIND}; if there is only
+one, it shows that pool in detail. It needs the rights to list windowsnodepools
+and nodes, and for -w to watch windowsnodepools."""
 
 EXITS: Final = {
     Exit.YES: "the pools are shown, in whatever state they are",
@@ -63,7 +61,9 @@ EXITS: Final = {
 
 EXAMPLES: Final = (
     ("kubectl winpool status", "all pools, one line each"),
-    ("kubectl winpool status win-2022", "one pool in detail"),
+    ("kubectl winpool status win-2022", "one pool in detail; also several"),
+    ("kubectl winpool status --all", "all pools in detail"),
+    ("kubectl winpool status -l env=prod -o wide", "pools with this label, with more columns"),
     ("kubectl winpool status wnp/win-2022 -w", "update with every change, until Ctrl-C"),
     ("kubectl winpool status win-2022 -o json", "for programs; with -w one line for each change"),
 )
@@ -72,62 +72,92 @@ EXAMPLES: Final = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes on its command line."""
     parser.add_argument(
-        "pool", type=pool_name, nargs="?", metavar="POOL", help="Show this pool: NAME or wnp/NAME."
+        "pools", type=pool_name, nargs="*", metavar="POOL", help="Show these pools: NAME or wnp/NAME."
+    )
+    parser.add_argument("--all", action="store_true", help="Show all pools in detail.")
+    parser.add_argument(
+        "-l", "--selector", metavar="LABELS", default="", help="Show the pools with these labels: a=b,c!=d."
     )
     add_watch(parser, help_text="Update the output with every change, until Ctrl-C.")
-    add_output(parser)
+    add_output(parser, TABLE)
 
 
 def run(given: argparse.Namespace) -> int:
     """Show it; return the exit code."""
+    if given.pools and (given.all or given.selector):
+        raise UsageError("a POOL is named, so --all and -l have nothing to choose from: leave them out")
+    names = tuple(sorted(set(given.pools)))
     with Kubectl(given.flags) as kubectl:
-        feed = PoolFeed(kubectl, given.pool)
+        feed = PoolFeed(kubectl, names, given.selector)
         feed.list()
-        if given.pool is not None and not feed.pools:
-            raise NoSuchPoolError(given.pool)
+        if names and not feed.pools:
+            raise NoSuchPoolError(*names)
+        is_wanted = _wants_nodes(given)
         if given.watch:
-            watch(feed, lambda: seen_of(feed, kubectl), draw=_Screen(given).draw)
+            watch(feed, lambda: seen_of(feed, kubectl, is_wanted=is_wanted), draw=_Screen(given).draw)
         leading = kubectl.begin(lambda: leader_problem(kubectl))
-        seen = seen_of(feed, kubectl)
+        seen = seen_of(feed, kubectl, is_wanted=is_wanted)
         with suppress(NotAskedError):  # who may not read the Lease may read pools
             if said := leading.result():
                 note(said)
-    if given.output != "json" and not seen.pools:
-        note(f"there is no {KIND} in this cluster")
+    if is_text(given.output) and not seen.pools:
+        note(nothing(given))
     else:
         write(
-            given.output, lambda: _content(seen), lambda look: _text(seen, now=datetime.now(UTC), look=look)
+            given.output,
+            lambda: _content(seen),
+            lambda look: _text(seen, now=datetime.now(UTC), look=look),
+            lambda: names_of(seen),
         )
+    if missing := sorted(set(names) - {PoolView(pool).name for pool in seen.pools}):
+        raise NoSuchPoolError(*missing)
     return Exit.YES
+
+
+def _wants_nodes(given: argparse.Namespace) -> bool | None:
+    """Whether the pools are shown with their nodes; None where only one that is alone is."""
+    if given.output in ("name", "wide"):
+        return False
+    return True if given.pools or given.all else None
+
+
+def nothing(given: argparse.Namespace) -> str:
+    """Say that there is no pool."""
+    labelled = f" with the labels {given.selector}" if given.selector else ""
+    return f"there is no {KIND}{labelled} in this cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What was read. ``nodes`` are those of the only pool, none where there are several.
+    """What was read. ``nodes`` are those of each pool by its name, None where they are not shown.
 
     ``nodes_problem`` is why they could not be listed, ``trouble`` why what is here may be out of date.
     ``is_news`` says that it differs from what was seen before, but for the time.
     """
 
     pools: tuple[Mapping[str, Any], ...]
-    nodes: tuple[Node, ...] = ()
+    nodes: Mapping[str, Sequence[Node]] | None = None
     nodes_problem: str = ""
     trouble: str = ""
     is_news: bool = True
 
 
 class PoolFeed:
-    """The pools, or the one called ``name``, kept up to date while ``run`` runs in a thread of its own.
+    """The pools, or those called ``names``, or with the labels ``selector``; kept up to date by ``run``.
 
-    ``changed`` is set when the pools or ``trouble`` have changed; whoever reads them clears it before.
-    ``fault`` is what has ended ``run``, which ends by a fault of ours only.
+    That runs in a thread of its own. ``changed`` is set when the pools or ``trouble`` have changed; whoever
+    reads them clears it before. ``fault`` is what has ended ``run``, which ends by a fault of ours only.
     """
 
-    def __init__(self, kubectl: Kubectl, name: str | None) -> None:
+    def __init__(self, kubectl: Kubectl, names: Sequence[str] = (), selector: str = "") -> None:
         self.changed = threading.Event()
         self.fault: BaseException | None = None
         self._kubectl = kubectl
-        self._name = name
+        self._names = names
+        # The API server selects one name, or all. Of several the others are left out here.
+        self._query = {"fieldSelector": f"metadata.name={names[0]}"} if len(names) == 1 else {}
+        if selector:
+            self._query["labelSelector"] = selector
         self._pools: dict[str, Mapping[str, Any]] = {}
         # The resourceVersion to go on from; "" asks for a list.
         self._position = ""
@@ -137,7 +167,8 @@ class PoolFeed:
     @property
     def pools(self) -> tuple[Mapping[str, Any], ...]:
         """The pools as last seen, by name."""
-        return tuple(pool for _, pool in sorted(self._pools.items()))
+        names = self._names or self._pools
+        return tuple(pool for name, pool in sorted(self._pools.items()) if name in names)
 
     @property
     def trouble(self) -> str:
@@ -147,7 +178,7 @@ class PoolFeed:
 
     def list(self) -> None:
         """Read all of them anew. Raises NotAskedError."""
-        found = list_pools(self._kubectl, self._name)
+        found = list_pools(self._kubectl, **self._query)
         self._position = found.resource_version
         self._pools = {pool["metadata"]["name"]: pool for pool in found.items}
         self.changed.set()
@@ -184,8 +215,11 @@ class PoolFeed:
             pause = min(2 * pause, most)
 
     def _watch(self) -> None:
-        query = {} if self._name is None else {"fieldSelector": f"metadata.name={self._name}"}
-        query |= {"resourceVersion": self._position, "timeoutSeconds": str(WATCH_SECONDS)}
+        query = {
+            **self._query,
+            "resourceVersion": self._position,
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
         for line in self._kubectl.watch(POOLS_PATH, allowWatchBookmarks="true", **query):
             self._take(line)
 
@@ -229,36 +263,57 @@ def watch(
             draw(seen)
         else:
             draw(replace(seen, is_news=False))
-        sleep(LISTED_SECONDS if len(seen.pools) == 1 else SETTLE_SECONDS)
+        sleep(LISTED_SECONDS if seen.nodes is not None else SETTLE_SECONDS)
         feed.changed.wait(REFRESH_SECONDS)
     raise feed.fault
 
 
-def seen_of(feed: PoolFeed, kubectl: Kubectl) -> Seen:
-    """Return the pools, and the nodes of the only one."""
+def seen_of(feed: PoolFeed, kubectl: Kubectl, *, is_wanted: bool | None) -> Seen:
+    """Return the pools, and in one list the nodes of all of them, or of the only one if that is not said."""
     pools = feed.pools
-    if len(pools) != 1:
+    if not pools or not (len(pools) == 1 if is_wanted is None else is_wanted):
         return Seen(pools=pools, trouble=feed.trouble)
+    names = [PoolView(pool).name for pool in pools]
+    nodes: dict[str, list[Node]] = {name: [] for name in names}
+    # Without the names of many, since a URL has its limits.
+    selector = f"{POOL_LABEL}={names[0]}" if len(names) == 1 else POOL_LABEL
     try:
-        found = list_nodes(kubectl, f"{POOL_LABEL}={pools[0]['metadata']['name']}")
+        found = list_nodes(kubectl, selector).nodes
     except NotAskedError as error:
-        return Seen(pools=pools, nodes_problem=str(error), trouble=feed.trouble)
-    return Seen(pools=pools, nodes=found.nodes, trouble=feed.trouble)
+        return Seen(pools=pools, nodes=nodes, nodes_problem=str(error), trouble=feed.trouble)
+    for node in found:
+        nodes.get(node.labels[POOL_LABEL], []).append(node)
+    return Seen(pools=pools, nodes=nodes, trouble=feed.trouble)
+
+
+def names_of(seen: Seen) -> Iterator[str]:
+    """Name the pools as kubectl does."""
+    return (f"{SINGULAR}.{GROUP}/{PoolView(pool).name}" for pool in seen.pools)
 
 
 def _text(seen: Seen, *, now: datetime, look: Look) -> str:
-    if len(seen.pools) == 1:
-        view = PoolView(seen.pools[0])
-        return render_pool(view, seen.nodes, nodes_problem=seen.nodes_problem, now=now, look=look)
-    return render_pools(map(PoolView, seen.pools), now=now, look=look)
+    if seen.nodes is None:
+        return render_pools(map(PoolView, seen.pools), now=now, look=look)
+    return "\n".join(
+        render_pool(view, seen.nodes[view.name], nodes_problem=seen.nodes_problem, now=now, look=look)
+        for view in map(PoolView, seen.pools)
+    )
 
 
 def _content(seen: Seen) -> Mapping[str, Any]:
-    views = [PoolView(pool) for pool in seen.pools]
-    if len(views) != 1:
-        return {"pools": [content_of(view) for view in views]}
-    groups = () if seen.nodes_problem else node_groups(views[0], seen.nodes, now=datetime.now(UTC))
-    return {"pools": [content_of(views[0], groups, nodes_problem=seen.nodes_problem)]}
+    now = datetime.now(UTC)
+    return {
+        "pools": [
+            content_of(view, _groups(seen, view, now=now), nodes_problem=seen.nodes_problem)
+            for view in map(PoolView, seen.pools)
+        ]
+    }
+
+
+def _groups(seen: Seen, view: PoolView, *, now: datetime) -> Sequence[NodeGroup] | None:
+    if seen.nodes is None:
+        return None
+    return () if seen.nodes_problem else node_groups(view, seen.nodes[view.name], now=now)
 
 
 def content_of(
@@ -301,13 +356,16 @@ class _Screen:
     def draw(self, seen: Seen) -> None:
         """Show ``seen``; where nobody sees ages go on, only what is news."""
         if self._screen.is_live or seen.is_news:
-            self._screen.show(lambda: _content(seen), lambda look: self._picture(seen, look))
+            self._screen.show(
+                lambda: _content(seen), lambda look: self._picture(seen, look), lambda: names_of(seen)
+            )
 
     def _picture(self, seen: Seen, look: Look) -> str:
         now = datetime.now(UTC)
         paper = dated(look, "updated with every change", at=now, trouble=seen.trouble)
         if not seen.pools:
-            name = self._given.pool
-            paper.line(f'the {KIND} "{name}" no longer exists' if name else f"there is no {KIND}")
+            names = self._given.pools
+            is_one = len(names) == 1
+            paper.line(f'the {KIND} "{names[0]}" no longer exists' if is_one else nothing(self._given))
             return paper.text
         return paper.text + _text(seen, now=now, look=look)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-SUMMARY: Final = "Show what is to be removed to uninstall winpool, in order."
-
 DESCRIPTION: Final = """\
 Show what winpool has in the cluster, and the steps that remove it, in order.
 

@@ -39,8 +39,6 @@ _REFUSALS: Final = frozenset({"Invalid", "BadRequest", "RequestEntityTooLarge"})
 _INVALID: Final = re.compile(r'^The \S+ "[^"]*" is invalid: |^The request is invalid: ')
 _WRAPPING: Final = re.compile(r"^Error from server \(\w+\): ")
 
-SUMMARY: Final = "Check pool manifests without a cluster."
-
 DESCRIPTION: Final = f"""\
 Check whether the API server and the operator would accept the
 {KIND}s in files.

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from winpool.model.pool import Pool
     from winpool.support.rows import Row
 
-SUMMARY: Final = "Show why a node does not work or is not upgraded, and what to do."
-
 DESCRIPTION: Final = """\
 Show all that is wrong with a node, the worst first: that it is not Ready and
 why, validation, taints, memory pressure, its upgrade, a hold, a build that is

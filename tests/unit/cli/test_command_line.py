@@ -1,4 +1,4 @@
-"""The plugin as a program: help, version, and what it loads."""
+"""The plugin as a program: help, and what it loads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from winpool import __version__
 from winpool.cli.__main__ import main
 from winpool.cli.parsing import pool_name
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 VERBS = (
     *("audit", "diagnose", "join-config", "matrix", "memory", "memory replay", "plan"),
     *("rollout abort", "rollout pause", "rollout resume", "rollout retry", "rollout status"),
-    *("runtimeclass", "status", "uninstall", "validate", "why"),
+    *("runtimeclass", "status", "uninstall", "validate", "version", "why"),
 )
 
 
@@ -99,14 +98,29 @@ def test_ctrl_c_ends_it_without_a_word(plugin: Plugin, monkeypatch: pytest.Monke
     assert (ended.code, ended.out, ended.err) == (130, [], [])
 
 
-def test_the_version_is_that_of_the_package(plugin: Plugin) -> None:
-    assert plugin("--version").out == [f"kubectl winpool {__version__}"]
+@pytest.mark.parametrize("arguments", [(), ("help",), ("help", "help"), ("--context", "x")])
+def test_without_a_verb_it_shows_the_help(plugin: Plugin, arguments: tuple[str, ...]) -> None:
+    ended = plugin(*arguments)
+    assert (ended.code, ended.out, ended.err) == (0, plugin("--help").out, [])
+
+
+@pytest.mark.parametrize("verb", [("status",), ("rollout", "pause"), ("memory", "replay")])
+def test_help_is_a_verb_as_of_kubectl(plugin: Plugin, verb: tuple[str, ...]) -> None:
+    ended = plugin("help", *verb)
+    assert (ended.code, ended.out, ended.err) == (0, plugin(*verb, "--help").out, [])
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_has_a_format_for_programs_has_both(plugin: Plugin, verb: str) -> None:
+    told = "\n".join(plugin(*verb.split(), "--help").out)
+    assert (",json" in told) is (",json,yaml" in told)
 
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        ((), "VERB"),
+        (("help", "judge"), "invalid choice: 'judge'"),
+        (("--version",), "VERB"),
         (("judge",), "invalid choice: 'judge'"),
         (("validate",), "-f/--filename"),
         (("validate", "pool.yaml"), "-f/--filename"),
@@ -123,8 +137,10 @@ def test_the_version_is_that_of_the_package(plugin: Plugin) -> None:
         (("validate", "-f", "x", "--server"), "to have it validate a pool: --dry-run=server"),
         (("validate", "--server", "-f", "x"), "to have it validate a pool: --dry-run=server"),
         (("status", "--context"), "--context needs a value"),
-        (("status", "a", "b"), "unrecognized arguments: b"),
-        (("status", "-o", "yaml"), "invalid choice: 'yaml'"),
+        (("plan", "a", "b"), "unrecognized arguments: b"),
+        (("status", "a", "--all"), "a POOL is named, so --all and -l have nothing to choose from"),
+        (("status", "a", "-l", "b=c"), "a POOL is named, so --all and -l have nothing to choose from"),
+        (("status", "-o", "table"), "(choose from 'text', 'wide', 'json', 'yaml', 'name')"),
     ],
 )
 def test_a_command_line_without_sense_ends_with_2(

@@ -26,6 +26,7 @@ from winpool.cli.memory import (
     _Drawing,
     choice,
     chosen,
+    names_of,
 )
 from winpool.cli.memory_text import render_node, render_nodes
 from winpool.cli.parsing import EndError
@@ -116,6 +117,23 @@ def test_of_many_problems_the_most_frequent_are_said() -> None:
 
 def test_nodes_beyond_the_operators_limit_are_counted() -> None:
     assert "7 more nodes" in shown(msgspec.structs.replace(REPORT, left_out=7))[6]
+
+
+def test_a_wide_table_says_why_an_eviction_does_not_help_or_waits() -> None:
+    view = replace(
+        committed(Level.SOFT, left=2, seconds_left=840), guard=Guard.OUTSIDE_SHARE, outside_pods=9.5 * GIB
+    )
+    nodes = (SeenNode("w1", "win-2022", view), SeenNode("w2", "win-2022", None, "refused"))
+    head, first, second, *_ = render_nodes(Known(nodes).report(), look=Look(40, wide=True)).splitlines()
+    assert head.split()[-3:] == ["OUTSIDE-PODS", "GUARD", "HOLD"]
+    assert {"POOL", "TREND", "LEFT", "SOURCE", "AGE"} < {*head.split()}, "however narrow the terminal"
+    assert first.split()[-3:] == ["9.5Gi", "OutsideShare", "Grace"]
+    assert second.split()[-3:-1] == ["-", "-"]
+
+
+def test_nodes_are_named_as_by_kubectl() -> None:
+    worst_first = ["node/akswin000002", "node/akswin000001"]
+    assert [*names_of(chosen(REPORT, Choice("win-2022")))] == worst_first
 
 
 def test_all_about_a_node_under_pressure() -> None:

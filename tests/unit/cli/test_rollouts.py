@@ -18,7 +18,7 @@ from winpool.cli import plan
 from winpool.cli.console import Look
 from winpool.cli.node_upgrade import Standing
 from winpool.cli.parsing import EndError, Exit
-from winpool.cli.rollout_status import Rollout, as_content, as_text, rollout_of
+from winpool.cli.rollout_status import Rollout, as_content, as_text, names_of, rollout_of
 from winpool.cli.upgrades import Cluster, Evidence, judged
 from winpool.cli.why import as_content as why_content
 from winpool.cli.why import why_of
@@ -280,6 +280,7 @@ def test_a_node_whose_machine_is_replaced_is_in_the_table_though_it_is_gone() ->
     assert "a machine in its place" in line
     assert "in 50m" in line
     assert seen(cluster).exit is Exit.NO
+    assert [*names_of(seen(cluster))] == [], "kubectl has no such node"
 
 
 def test_the_conditions_of_the_pool_are_in_the_head() -> None:
@@ -319,6 +320,19 @@ def test_many_nodes_that_wait_are_counted_and_all_are_in_the_json() -> None:
     cluster = rolling(*(a_machine(f"w{number:02}") for number in range(30)))
     assert "and 10 nodes more that wait: -o json has all" in shown(cluster)
     assert len(as_content(seen(cluster))["nodes"]) == 30
+    assert [*names_of(seen(cluster))] == [f"node/w{number:02}" for number in range(30)]
+
+
+def test_a_wide_table_has_all_nodes_and_all_that_they_wait_for() -> None:
+    draining = claimed("w1", UpgradeState.DRAINING)
+    pods = [a_pod(f"web-{number}-{'x' * 60}", node="w1") for number in range(2)]
+    others = [a_machine(f"w{number}") for number in range(2, 40)]
+    cluster = rolling(draining, *others, evidence=of_pods(draining, *pods, room=CLOSED))
+    narrow, wide = shown(cluster, width=80), shown(cluster, width=80, wide=True)
+    assert "SINCE" not in narrow
+    assert "SINCE" in wide
+    for said in (*(each.name for each in pods), "w39"):
+        assert (said in narrow, said in wide) == (False, True)
 
 
 def test_a_pool_without_the_block_or_one_that_is_deleted_has_no_rollout() -> None:

@@ -21,12 +21,14 @@ from harness.builders import NOON, a_taint
 from harness.strategies import NASTY
 from unit.cli.pools import GOOD, a_condition, a_member, a_pool, an_issue, five_troubles, members
 from winpool.api.conditions import ConditionType
-from winpool.api.keys import HOLD_ANNOTATION
+from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL
 from winpool.api.status import SlotState
 from winpool.api.text import printable
 from winpool.cli.console import Ink, Look, Paper, fills, look_of, rows_of, width_of
+from winpool.cli.kubectl import Kubectl
 from winpool.cli.pool_text import PoolView, node_groups, render_pool, render_pools
-from winpool.cli.status import Seen, _Screen, content_of
+from winpool.cli.status import PoolFeed, Seen, _content, _Screen, _text, content_of, names_of, seen_of
+from winpool.kube.nodes import NODES_PATH
 
 if TYPE_CHECKING:
     from unit.cli.conftest import Plugin
@@ -454,6 +456,90 @@ class TestJson:
         assert "nodeGroups" not in content_of(PoolView(a_pool()))
 
 
+class Pools(PoolFeed):
+    """Three pools, as the API server has them."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(Kubectl())
+        self._pools = {name: a_pool(name=name) for name in names}
+
+
+class Nodes(Kubectl):
+    """Lists nodes of two of the pools, and notes for which label it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def get(self, path: str, **query: str) -> bytes:
+        assert path == NODES_PATH
+        self.asked.append(query["labelSelector"])
+        items = [
+            {
+                "metadata": {
+                    "name": f"{pool}-1",
+                    "uid": pool,
+                    "resourceVersion": "1",
+                    "labels": {POOL_LABEL: pool},
+                }
+            }
+            for pool in ("a", "b", "not-shown")
+        ]
+        return json.dumps(
+            {"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": items}
+        ).encode()
+
+
+class TestSeveral:
+    """Pools in detail, of which more than one is shown."""
+
+    def test_the_nodes_of_all_of_them_are_one_list(self) -> None:
+        kubectl = Nodes()
+        seen = seen_of(Pools("a", "b", "c"), kubectl, is_wanted=True)
+        assert kubectl.asked == [POOL_LABEL]
+        assert seen.nodes is not None
+        assert {name: [each.name for each in nodes] for name, nodes in seen.nodes.items()} == {
+            "a": ["a-1"], "b": ["b-1"], "c": [],
+        }  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("pools", "is_wanted", "asked"),
+        [
+            (("a",), None, [f"{POOL_LABEL}=a"]),
+            (("a", "b"), None, []),
+            (("a",), False, []),
+            (("a",), True, [f"{POOL_LABEL}=a"]),
+            ((), True, []),
+        ],
+    )
+    def test_nodes_are_listed_where_they_are_shown(
+        self, pools: tuple[str, ...], is_wanted: bool | None, asked: list[str]
+    ) -> None:
+        kubectl = Nodes()
+        seen = seen_of(Pools(*pools), kubectl, is_wanted=is_wanted)
+        assert (kubectl.asked, seen.nodes is not None, seen.nodes_problem) == (asked, bool(asked), "")
+
+    def test_each_is_shown_whole_one_below_the_other(self) -> None:
+        pools = (a_pool(name="a"), a_pool(name="b"))
+        seen = Seen(pools=pools, nodes={"a": members(40), "b": members(39)})
+        text = _text(seen, now=NOON, look=WIDE)
+        assert text == f"{shown(pools[0], members(40))}\n{shown(pools[1], members(39))}"
+        first, second = _content(seen)["pools"]
+        assert [each["nodeGroups"][0]["count"] for each in (first, second)] == [40, 39]
+        assert [*names_of(seen)] == [f"windowsnodepool.winpool.dev/{name}" for name in ("a", "b")]
+
+    def test_without_their_nodes_they_are_a_line_each_and_wide_has_more_columns(self) -> None:
+        pool = a_pool(
+            name="a", status={"heldNodes": 3}, conditions=[a_condition("OSSupported", "False", "Unsupported")]
+        )
+        seen = Seen(pools=(pool,))
+        head, line = _text(seen, now=NOON, look=Look(40, wide=True)).splitlines()
+        cells = dict(zip(head.split(), line.split(), strict=True))
+        assert (cells["AVAILABLE"], cells["SUPPORTED"], cells["HELD"]) == ("40", "False", "3")
+        assert {"MODE", "OS", "READY", "AGE"} < {*cells}, "however narrow the terminal"
+        assert "nodeGroups" not in _content(seen)["pools"][0]
+
+
 class TestScreen:
     """What ``-w`` draws on a terminal."""
 
@@ -464,7 +550,7 @@ class TestScreen:
             monkeypatch.setenv("COLUMNS", str(columns))
             monkeypatch.setenv("LINES", str(height))
             monkeypatch.setattr("sys.stdout", stream)
-            _Screen(argparse.Namespace(output="text", pool="win-2022")).draw(seen)
+            _Screen(argparse.Namespace(output="text", pools=["win-2022"], selector="")).draw(seen)
             stream.seek(0)
             text = re.sub("\x1b\\[[0-9;]*[mHJK]", "", stream.read())
             return text.removesuffix("\n").split("\n")
@@ -478,7 +564,8 @@ class TestScreen:
         self, drawn: Callable[..., list[str]], word: str, columns: int, height: int
     ) -> None:
         pool = a_pool(name=word[:300], issues=[an_issue("VersionSkew", word, message=word, fix=word)])
-        rows = drawn(Seen(pools=(pool,), nodes=tuple(members(3))), columns=columns, height=height)
+        seen = Seen(pools=(pool,), nodes={PoolView(pool).name: members(3)})
+        rows = drawn(seen, columns=columns, height=height)
         assert len(rows) < height, "one row is for the cursor"
         assert all(width_of(row) <= columns for row in rows)
 
@@ -486,7 +573,7 @@ class TestScreen:
         self, drawn: Callable[..., list[str]]
     ) -> None:
         pool = a_pool(issues=[an_issue("VersionSkew", "w1", fix="x" * 900)])
-        seen = Seen(pools=(pool,), nodes=tuple(members(3)))
+        seen = Seen(pools=(pool,), nodes={"win-2022": members(3)})
         whole = drawn(seen, columns=80, height=100)
         assert "".join(whole).count("x" * 900) == 1
         rows = drawn(seen, columns=80, height=20)

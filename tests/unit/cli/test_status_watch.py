@@ -74,7 +74,8 @@ class Watch:
 
         def look() -> Seen:
             self.listed.append(changes.now)
-            return Seen(pools=({"version": changes.version},) * self.pools)
+            pools = ({"version": changes.version},) * self.pools
+            return Seen(pools=pools, nodes={} if self.pools == 1 else None)
 
         def sleep(seconds: float) -> None:
             if changes.now > end:
@@ -140,6 +141,7 @@ class Server(Kubectl):
         super().__init__()
         self.answers = [*answers]
         self.asked: list[str] = []
+        self.queries: list[dict[str, str]] = []
         self.done = threading.Event()
 
     def _next(self, asked: str) -> list[Any]:
@@ -153,7 +155,8 @@ class Server(Kubectl):
         return answer
 
     def get(self, path: str, **query: str) -> bytes:
-        assert (path, query["limit"]) == (POOLS_PATH, "1000")
+        assert (path, query.pop("limit")) == (POOLS_PATH, "1000")
+        self.queries.append(query)
         content = {
             "kind": "WindowsNodePoolList",
             "apiVersion": "winpool.dev/v1alpha1",
@@ -164,17 +167,20 @@ class Server(Kubectl):
 
     def watch(self, path: str, **query: str) -> Iterator[bytes]:
         assert path == POOLS_PATH
+        self.queries.append(query)
         for each in self._next(f"watch {query['resourceVersion']}"):
             if isinstance(each, KubectlError):
                 raise each
             yield each
 
 
-def fed(monkeypatch: pytest.MonkeyPatch, server: Server) -> tuple[PoolFeed, list[float]]:
+def fed(
+    monkeypatch: pytest.MonkeyPatch, server: Server, *names: str, selector: str = ""
+) -> tuple[PoolFeed, list[float]]:
     """Run a feed until the server has nothing more to say; return it, and its pauses."""
     pauses: list[float] = []
     monkeypatch.setattr("time.sleep", pauses.append)
-    feed = PoolFeed(server, None)
+    feed = PoolFeed(server, names, selector)
     feed.list()
     threading.Thread(target=feed.run, daemon=True).start()
     assert server.done.wait(60)
@@ -183,6 +189,32 @@ def fed(monkeypatch: pytest.MonkeyPatch, server: Server) -> tuple[PoolFeed, list
 
 def names(feed: PoolFeed) -> list[str]:
     return [each["metadata"]["name"] for each in feed.pools]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "selector", "query"),
+    [
+        ((), "", {}),
+        (("a",), "", {"fieldSelector": "metadata.name=a"}),
+        (("a", "b"), "", {}),
+        ((), "env=prod", {"labelSelector": "env=prod"}),
+    ],
+)
+def test_the_api_server_selects_what_it_can(
+    monkeypatch: pytest.MonkeyPatch, wanted: tuple[str, ...], selector: str, query: dict[str, str]
+) -> None:
+    server = Server([a_pool("a", "3")], [])
+    fed(monkeypatch, server, *wanted, selector=selector)
+    for asked in server.queries[:2]:
+        assert {name: value for name, value in asked.items() if name.endswith("Selector")} == query
+    assert server.queries[1]["resourceVersion"] == "5"
+
+
+def test_of_several_names_the_others_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    pools = [a_pool(name, "3") for name in ("c", "b", "a")]
+    server = Server(pools, [line("ADDED", a_pool("d", "6")), line("DELETED", a_pool("a", "7"))])
+    feed, _ = fed(monkeypatch, server, "a", "c", "d")
+    assert names(feed) == ["c", "d"]
 
 
 def test_a_watch_goes_on_from_what_it_has_seen(monkeypatch: pytest.MonkeyPatch) -> None:

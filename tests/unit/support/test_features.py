@@ -50,7 +50,7 @@ def test_of_a_minor_that_is_not_in_the_data_nothing_is_known(minor: Minor) -> No
 
 
 def test_the_command_prints_a_stage_and_since_when() -> None:
-    head, *rows = render_features("table", kubernetes=Minor(1, 33)).splitlines()
+    head, *rows = render_features("text", kubernetes=Minor(1, 33)).splitlines()
     assert head.split() == ["FEATURE", "IN", "1.33", "SINCE", "NOTE"]
     assert [row.split()[:4] for row in rows if row.startswith("graceful")] == [
         ["graceful", "shutdown", "alpha", "1.32"]
@@ -59,7 +59,7 @@ def test_the_command_prints_a_stage_and_since_when() -> None:
 
 
 def test_without_a_minor_all_stages_are_printed() -> None:
-    rows = {row[:22].strip(): row[22:].split() for row in render_features("table").splitlines()}
+    rows = {row[:22].strip(): row[22:].split() for row in render_features("text").splitlines()}
     assert rows["HostProcess containers"][:4] == ["1.22", "1.23", "1.26", "-"]
     assert rows["Hyper-V isolation"][:4] == ["1.10", "-", "-", "1.21"]
 

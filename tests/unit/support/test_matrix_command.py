@@ -61,7 +61,7 @@ def test_the_command_line_is_read() -> None:
     given = parsed("--kubernetes", "v1.35.2", "--os", "20h2", "-o", "json")
     assert (given.kubernetes, given.os, given.output) == (Minor(1, 35), "20H2", "json")
     given = parsed()
-    assert (given.kubernetes, given.os, given.output) == (None, None, "table")
+    assert (given.kubernetes, given.os, given.output) == (None, None, "text")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_a_minor_as_a_table() -> None:
-    head, *rows, _, note, _, age = render("table", today=TODAY, kubernetes=Minor(1, 35)).splitlines()
+    head, *rows, _, note, _, age = render("text", today=TODAY, kubernetes=Minor(1, 35)).splitlines()
     assert " ".join(head.split()) == (
         "KUBERNETES END-OF-LIFE OS BUILD STATUS TODAY END-OF-SUPPORT KEP-116 AS-OF SOURCES"
     )
@@ -109,13 +109,13 @@ def test_a_minor_as_a_table() -> None:
     ],
 )
 def test_the_end_of_life_of_the_minor_is_told(minor: int, told: str) -> None:
-    text = render("table", today=TODAY, kubernetes=Minor(1, minor), release="2022")
+    text = render("text", today=TODAY, kubernetes=Minor(1, minor), release="2022")
     assert told in text.splitlines()
 
 
 def test_mainstream_support_and_what_can_be_bought_after_it_are_told() -> None:
     def told(release: str) -> str:
-        return render("table", today=TODAY, kubernetes=Minor(1, 36), release=release)
+        return render("text", today=TODAY, kubernetes=Minor(1, 36), release=release)
 
     assert "Windows Server 2022: mainstream support ended on 2026-10-13, extended support ends" in told(
         "2022"
@@ -125,7 +125,7 @@ def test_mainstream_support_and_what_can_be_bought_after_it_are_told() -> None:
 
 
 def test_a_cell_that_stands_alone_has_its_note_and_its_sources_as_urls() -> None:
-    text = render("table", today=TODAY, kubernetes=Minor(1, 36), release="2019")
+    text = render("text", today=TODAY, kubernetes=Minor(1, 36), release="2019")
     assert "Note: upstream dropped it in 1.35; OpenShift's Windows operator" in text
     sources = [line.removeprefix("Source: ") for line in text.splitlines() if line.startswith("Source: ")]
     assert sources == [
@@ -141,7 +141,7 @@ def test_a_cell_that_stands_alone_has_its_note_and_its_sources_as_urls() -> None
     ],
 )
 def test_what_aks_offers_with_1_37_is_told(release: str, told: str) -> None:
-    text = render("table", today=TODAY, kubernetes=Minor(1, 37), release=release)
+    text = render("text", today=TODAY, kubernetes=Minor(1, 37), release=release)
     [note] = [line for line in text.splitlines() if line.startswith("Note: ")]
     assert told in note
     assert built_in().file.sources["AKS-5904"].url in text
@@ -178,7 +178,7 @@ def test_what_names_no_release_is_refused(text: str, capsys: pytest.CaptureFixtu
 
 
 def test_a_cell_as_a_table_tells_every_reason() -> None:
-    text = render("table", today=TODAY, kubernetes=Minor(1, 33), release="23H2")
+    text = render("text", today=TODAY, kubernetes=Minor(1, 33), release="23H2")
     row, _, *reasons = text.splitlines()[1:]
     assert " ".join(row.split()) == (
         "1.33 2026-06-28 23H2 25398 vendorOnly Unsupported 2026-05-12 not promised 2026-08-21"
@@ -188,7 +188,7 @@ def test_a_cell_as_a_table_tells_every_reason() -> None:
 
 
 def test_a_cell_that_is_not_listed_is_told_where_it_is_asked_for() -> None:
-    text = render("table", today=TODAY, kubernetes=Minor(1, 36), release="1903")
+    text = render("text", today=TODAY, kubernetes=Minor(1, 36), release="1903")
     row = ["1.36", "2027-06-28", "1903", "18362", "notListed", "Unsupported"]
     assert text.splitlines()[1].split()[:6] == row
     assert "NotListed: Kubernetes 1.36 does not list Windows Server 1903" in text
@@ -202,7 +202,7 @@ def test_of_a_minor_that_is_not_in_the_data_all_is_unknown() -> None:
 
 
 def test_a_release_that_no_minor_lists_makes_an_empty_table() -> None:
-    assert render("table", today=TODAY, release="2016").startswith("The matrix has no entry for this.")
+    assert render("text", today=TODAY, release="2016").startswith("The matrix has no entry for this.")
 
 
 def test_the_verdict_is_that_of_the_day() -> None:
