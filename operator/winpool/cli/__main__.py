@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.cli.kubectl_flags import FlagError, split
 from winpool.cli.parsing import HANDED_THROUGH, EndError, Exit, HelpFormatter, add_help, add_verb, note
-from winpool.cli.verbs import HELP, VERBS, joined, loaded
+from winpool.cli.verbs import HELP, VERBS, joined, loaded, of_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,10 @@ kubectl: NAME, wnp/NAME or windowsnodepools.winpool.dev/NAME."""
 
 
 def parser(verb: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of the command line. Of all verbs but ``verb`` it knows only the names."""
+    """Return the parser of the command line. Of all verbs but ``verb`` it knows only the names.
+
+    Of a first word that several verbs have, such as rollout, it knows those only.
+    """
     top = argparse.ArgumentParser(
         prog=PROG,
         description=DESCRIPTION,
@@ -44,7 +47,7 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
     )
     add_help(top)
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for name, summary in VERBS.items():
+    for name, summary in (of_group(verb or "") or VERBS).items():
         if name == verb:
             add_verb(verbs, name, summary, loaded(name))
         else:
@@ -64,6 +67,13 @@ def _with_verb(others: list[str]) -> list[str]:
     if others[0] == HELP:
         return [*_with_verb(others[1:]), "--help"]
     return joined(others)
+
+
+def _parsed(others: list[str]) -> argparse.Namespace:
+    """Return what the command line says, without the flags of kubectl. Raises SystemExit as argparse does."""
+    words = _with_verb(others)
+    is_about_group = of_group(words[0]) and {*words[1:]} <= {"-h", "--help"}
+    return parser(words[0]).parse_args(["--help"] if is_about_group else words)
 
 
 def _reopen_closed() -> bool:
@@ -93,8 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         flags, others = split(sys.argv[1:] if arguments is None else arguments)
     except FlagError as error:
         parser().error(str(error))
-    others = _with_verb(others)
-    given = parser(others[0]).parse_args(others)
+    given = _parsed(others)
     given.flags = flags
     # So that every kubectl ends with the plugin, however that is ended.
     with suppress(ValueError):  # it is not the main thread

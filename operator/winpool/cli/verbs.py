@@ -51,6 +51,11 @@ def loaded(name: str) -> Verb:
     return verb
 
 
+def of_group(word: str) -> Mapping[str, str]:
+    """Return the verbs of two words that begin with ``word``, if that is no verb itself."""
+    return {} if word in VERBS else {name: VERBS[name] for name in VERBS if name.startswith(f"{word} ")}
+
+
 def joined(words: list[str]) -> list[str]:
     """Return the words of a command line with a verb of two words as one."""
     first = " ".join(words[:2])

@@ -110,6 +110,16 @@ def test_help_is_a_verb_as_of_kubectl(plugin: Plugin, verb: tuple[str, ...]) -> 
     assert (ended.code, ended.out, ended.err) == (0, plugin(*verb, "--help").out, [])
 
 
+@pytest.mark.parametrize("arguments", [("rollout",), ("rollout", "-h"), ("help", "rollout")])
+def test_of_verbs_with_the_same_first_word_the_help_shows_those(
+    plugin: Plugin, arguments: tuple[str, ...]
+) -> None:
+    ended = plugin(*arguments)
+    assert (ended.code, ended.err) == (0, [])
+    listed = [" ".join(line.split()[:2]) for line in ended.out if line.startswith("    r")]
+    assert listed == [verb for verb in VERBS if verb.startswith("rollout ")]
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_what_has_a_format_for_programs_has_both(plugin: Plugin, verb: str) -> None:
     told = "\n".join(plugin(*verb.split(), "--help").out)
@@ -120,6 +130,7 @@ def test_what_has_a_format_for_programs_has_both(plugin: Plugin, verb: str) -> N
     ("arguments", "word"),
     [
         (("help", "judge"), "invalid choice: 'judge'"),
+        (("rollout", "stop"), "invalid choice: 'rollout' (choose from 'rollout abort', 'rollout pause', "),
         (("--version",), "VERB"),
         (("judge",), "invalid choice: 'judge'"),
         (("validate",), "-f/--filename"),
