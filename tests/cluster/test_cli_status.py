@@ -124,6 +124,7 @@ def test_without_a_name_one_pool_is_shown_whole_and_several_as_a_line_each(world
     assert [each["name"] for each in pools] == [one, two]
 
 
+@pytest.mark.nightly
 def test_pools_are_chosen_by_names_and_labels_and_shown_in_the_format_that_is_asked_for(world: World) -> None:
     nodes = world.fleet(windows=2)
     one = world.apply(world.pool("one", **SPEC))
