@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from image.before import Before
 from image.building import Image
 from image.running import ImageOperator, service_account
 from testbed.audit import AuditRecord
+from winpool.api.keys import APPLIED_ANNOTATION
 
 Object = dict[str, Any]
 
@@ -88,12 +90,15 @@ class Upgrading:
         return operator
 
 
-def wait_judged(operator: Operator, pool: str, *, nodes: int) -> None:
-    """Return when an operator has judged the pool, all its pods and the guard since it started."""
+def wait_judged(operator: Operator, pool: str, *, nodes: int, guarded: bool = True) -> None:
+    """Return when an operator has judged the pool, all its pods and the guard since it started.
+
+    ``guarded`` says whether the guard of its version is the one that is installed.
+    """
 
     def check() -> bool:
         # The values of the labels as this operator writes them, and the earlier one.
-        return operator.metric("winpool_guard_in_force") == 1 and any(
+        return operator.metric("winpool_guard_in_force") == guarded and any(
             operator.metric("winpool_nodes", pool=pool, state=state) == nodes
             and (operator.metric("winpool_pod_passes_total", result=result) or 0) >= 1
             for state, result in (("UpToDate", "Success"), ("up_to_date", "success"))
@@ -102,12 +107,25 @@ def wait_judged(operator: Operator, pool: str, *, nodes: int) -> None:
     eventually(check, what=f"{pool} judged ({operator.log_file})", seconds=GUARD_SECONDS)
 
 
+def without_guard(carried: Object) -> Object:
+    """Return what a node carries, its record without the guard under which it was written."""
+    annotations = dict(carried["annotations"])
+    if text := annotations.get(APPLIED_ANNOTATION):
+        record = json.loads(text)
+        record.pop("guard", None)
+        annotations[APPLIED_ANNOTATION] = record
+    return {**carried, "annotations": annotations}
+
+
 def kept(world: World, pool: str) -> Object:
-    """Return all that must outlive a change of the operator: what nodes carry, and the pool."""
+    """Return all that must outlive a change of the operator: what nodes carry, and the pool.
+
+    Each version has a guard of its own, and names it in the records.
+    """
     found = world.get("wnp", pool)
     metadata = {key: found["metadata"].get(key) for key in ("uid", "generation", "finalizers", "annotations")}
     return {
-        "nodes": world.carried(),
+        "nodes": {name: without_guard(each) for name, each in world.carried().items()},
         "pool": metadata,
         "spec": found["spec"],
         "status": found["status"],
@@ -143,6 +161,15 @@ def codes_by_node(world: World, *, since: datetime) -> dict[str, Counter[int]]:
     return found
 
 
+def guards_of(world: World) -> dict[str, str]:
+    """Return the guard that the record of each node names."""
+    return {
+        name: json.loads(each["annotations"][APPLIED_ANNOTATION]).get("guard", "")
+        for name, each in world.carried().items()
+        if APPLIED_ANNOTATION in each["annotations"]
+    }
+
+
 class Standing:
     """What was there before the operator changed, and how many PATCHes of nodes came since then."""
 
@@ -152,61 +179,70 @@ class Standing:
         self._world = world
         self._pool = pool
         self._found = kept(world, pool)
+        self._guards = guards_of(world)
 
     def check(self, *, told: Mapping[str, Any] | None = None, unreported: Collection[str] = ()) -> None:
-        """Assert that all is as it was, and that nothing was written, not even the same or an event.
+        """Assert that all is as it was but the guard that records name, and that nothing else was written.
 
-        ``told`` are the fields of the status that only the operator which runs now knows: it adds them, by
-        one write of the status. ``unreported`` are those that it does not know: they are gone, with its CRD.
+        Each record is written once, since the guard is another one. ``told`` are the fields of the status
+        that only the operator which runs now knows: it adds them, by one write of the status. ``unreported``
+        are those that it does not know: they are gone, with its CRD.
         """
         status = {key: value for key, value in self._found["status"].items() if key not in unreported}
         expected = {**self._found, "status": {**status, **(told or {})}}
         if told:
             wait_told(self._world, self._pool, told)
+        self.wait_records()
         of_status = self._status_patches()
         assert len(of_status) == (1 if told else 0), said(of_status)
-        assert kept(self._world, self._pool) == expected
-        self.before_drift = 0
-
-    def check_two(self, *, told: Mapping[str, Any]) -> int:
-        """Assert that two operators that run at once only take turns with ``told``; return their writes.
-
-        Only one of them knows these fields of the status. Each writes the status at most once a second, as it
-        does for any other cause.
-        """
-        of_status = self._status_patches()
-        most = (self._world.now() - self.since).total_seconds() + 2  # one at each end of the time
-        assert all(count <= most for count in Counter(each.user_agent for each in of_status).values())
         found = kept(self._world, self._pool)
-        status = {key: value for key, value in found["status"].items() if key not in told}
-        assert {**found, "status": status} == self._found
-        return len(of_status)
+        assert {key: found["status"].get(key) for key in expected["status"]} == expected["status"]
+        assert found == expected
+        self.before_drift = len(self._taken())
+        assert self.writes_of_nodes() == dict.fromkeys(self._guards, 1)
+
+    def wait_records(self) -> None:
+        """Return when each record names another guard than before."""
+        eventually(
+            lambda: all(guard != self._guards[name] for name, guard in guards_of(self._world).items()),
+            what="the records name the guard of the operator that runs now",
+            seconds=GUARD_SECONDS,
+        )
 
     def _status_patches(self) -> list[AuditRecord]:
-        """Return the writes of the status of the pool; assert that there were no others."""
-        written = self._world.writes(since=self.since)
+        """Return the writes of the status of the pool; assert that all others are of nodes."""
+        written = [each for each in self._world.writes(since=self.since) if not is_node_patch(each)]
         of_status = [each for each in written if is_status_patch(each, self._pool)]
         assert said(written) == said(of_status)
         return of_status
 
-    def check_one(self, node: str) -> None:
-        """Assert that the API server took one PATCH of that node and no other, and that all are as they were.
+    def _taken(self) -> list[AuditRecord]:
+        """Return the PATCHes of nodes since then, without those that were refused with 409.
 
-        One that it refuses with 409, since the kubelet was faster, changes nothing.
+        One that is refused, since the kubelet was faster, changes nothing.
         """
         patches = [each for each in self._world.node_patches(since=self.since) if each.code != CONFLICT]
-        assert [(each.name, each.code) for each in patches] == [(node, 200)], said(patches)
+        assert {each.code for each in patches} <= {OK}, said(patches)
+        return patches
+
+    def writes_of_nodes(self) -> dict[str, int]:
+        """Return how many PATCHes of each node the API server took since then."""
+        return dict(Counter(each.name for each in self._taken()))
+
+    def check_one(self, node: str) -> None:
+        """Assert one PATCH of each node for its record, one more of that node, and nothing lost."""
+        assert self.writes_of_nodes() == {**dict.fromkeys(self._guards, 1), node: 2}, said(self._taken())
         self.check_nodes()
-        self.after_drift = len(patches)
+        self.after_drift = len(self._taken()) - self.before_drift
 
     def check_nodes(self) -> None:
         """Assert that the nodes carry what they carried, once a drift was repaired."""
-        assert self._world.carried() == self._found["nodes"]
+        assert kept(self._world, self._pool)["nodes"] == self._found["nodes"]
 
 
 @contextmanager
-def exactly_one_write(world: World, pool: str, *, to: str) -> Iterator[Standing]:
-    """Fail where nodes get more or less than one PATCH in the block, or if they differ afterwards."""
+def one_write_more(world: World, pool: str, *, to: str) -> Iterator[Standing]:
+    """Fail unless each node gets one PATCH in the block, for its record, and that node one more."""
     standing = Standing(world, pool)
     yield standing
     standing.check_one(to)
