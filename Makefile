@@ -348,10 +348,11 @@ format: $(INSTALLED) ## Format all Python
 	@$(BIN)/ruff check --quiet --fix .
 
 lock: $(INSTALLED) ## Resolve the exact pins of all dependencies again, with hashes
-	@for out in run dev build audit manifests; do \
+	@for out in run plugin dev build audit manifests; do \
 	  case $$out in \
-	    run) from="pyproject.toml";; \
-	    dev) from="pyproject.toml tests/testbed/pyproject.toml --extra dev --extra plot";; \
+	    run) from="pyproject.toml --extra operator";; \
+	    plugin) from="pyproject.toml --constraint requirements/run.txt";; \
+	    dev) from="pyproject.toml tests/testbed/pyproject.toml --extra operator --extra dev --extra plot";; \
 	    *) from="requirements/$$out.in";; \
 	  esac; \
 	  $(BIN)/uv pip compile --quiet $$from --universal --python-version 3.11 \

@@ -22,14 +22,20 @@ from collections.abc import Sequence
 from typing import Final
 
 from pydantic import ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    CliApp,
-    CliSettingsSource,
-    CliSubCommand,
-    SettingsConfigDict,
-    get_subcommand,
-)
+
+try:
+    from pydantic_settings import (
+        BaseSettings,
+        CliApp,
+        CliSettingsSource,
+        CliSubCommand,
+        SettingsConfigDict,
+        get_subcommand,
+    )
+except ModuleNotFoundError:
+    sys.exit(
+        "winpool: the operator needs more packages than kubectl winpool: pip install 'winpool[operator]'"
+    )
 
 from winpool import __version__
 from winpool.settings import Settings
