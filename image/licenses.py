@@ -1,8 +1,9 @@
 """Collects the licences of what the virtual environment of the image has, with an overview of them.
 
 The Dockerfile runs it: ``python3 image/licenses.py /opt/winpool /licenses``, after ``slim.py``, so that what
-was removed is not named. It needs only the standard library. A distribution whose wheel brings no text of its
-licence fails the build: a copy of the image would not have what the licence asks for.
+was removed is not named. ``release.plugin`` runs it for the archives of the plugin. It needs only the
+standard library. A distribution whose wheel brings no text of its licence fails the build: a copy of the
+image would not have what the licence asks for.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ OLDER: Final = ("LICEN[CS]E*", "COPYING*", "NOTICE*", "AUTHORS*")
 OVERVIEW: Final = "README.txt"
 
 HEAD: Final = """\
-The licences of the packages that this image adds to its base, as they bring them.
-The base has its own: that of Debian in /usr/share/doc/*/copyright.
+The licences of these packages, as they bring them.
+The base of an image has its own: that of Debian in /usr/share/doc/*/copyright.
 
 """
 

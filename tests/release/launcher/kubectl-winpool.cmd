@@ -1,0 +1,12 @@
+@echo off
+rem Starts the plugin with the first Python that there are packages for beside this file.
+setlocal
+set "FITS=import sys; sys.exit(not (sys.implementation.name == 'cpython' and (3, @OLDEST@) <= sys.version_info[:2] <= (3, @NEWEST@)))"
+for %%P in ("py -3" @NAMES@ "python" "python3") do (
+  %%~P -I -S -c "%FITS%" >nul 2>nul && set "PYTHON=%%~P" && goto found
+)
+echo kubectl winpool needs Python 3.@OLDEST@ to 3.@NEWEST@ on the PATH or for the launcher py: install it, and try again 1>&2
+exit /b 1
+:found
+%PYTHON% -I -S "%~dp0start.py" %*
+exit /b %ERRORLEVEL%
