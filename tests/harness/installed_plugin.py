@@ -28,6 +28,7 @@ PACKAGES: Final = {
     "winpool/__init__.py": "",
     "winpool/cli/__init__.py": "",
     "winpool/cli/__main__.py": PLUGIN,
+    "winpool/cli/completion.py": "def main():\n    print('completed')\n",
     "msgspec.py": "",
     "pydantic.py": "import os, time; time.sleep(float(os.environ.get('LOADING_SECONDS', '0')))",
     "yaml.py": "",
@@ -103,6 +104,7 @@ def install(
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    (folder / "kubectl-winpool").chmod(0o755)
+    for name in ("kubectl-winpool", "kubectl_complete-winpool"):
+        (folder / name).chmod(0o755)
     (path / "python3").symlink_to(os.path.realpath(sys.executable))
     return Installation(folder, to / "home", path)

@@ -21,7 +21,7 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -67,6 +67,11 @@ class Target:
     def command(self) -> str:
         """Name of what starts the plugin."""
         return f"{NAME}.cmd" if self.os == "windows" else NAME
+
+    @property
+    def completing(self) -> str:
+        """Name of what completes its command lines, by which kubectl finds it."""
+        return self.command.replace("-", "_complete-", 1)
 
 
 TARGETS: Final = (
@@ -137,7 +142,9 @@ def files_of(target: Target, wheels: Mapping[int, Sequence[Path]], licences: Pat
     }
     content = json.dumps(index, indent=1).encode()
     return {
-        target.command: filled(LAUNCHER / target.command, tuple(wheels)),
+        **dict.fromkeys(
+            (target.command, target.completing), filled(LAUNCHER / target.command, tuple(wheels))
+        ),
         "start.py": (LAUNCHER / "start.py").read_bytes(),
         "wheels/digest": hashlib.sha256(content).hexdigest().encode(),
         "wheels/index.json": content,
@@ -162,7 +169,11 @@ def filled(launcher: Path, minors: Sequence[int]) -> bytes:
 
 def packed(target: Target, files: Mapping[str, bytes]) -> bytes:
     """Return the archive with these files: sorted, of nobody, all of one time."""
-    return zipped(files) if target.os == "windows" else tarred(files, executable=target.command)
+    return (
+        zipped(files)
+        if target.os == "windows"
+        else tarred(files, executable={target.command, target.completing})
+    )
 
 
 def zipped(files: Mapping[str, bytes]) -> bytes:
@@ -174,8 +185,8 @@ def zipped(files: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def tarred(files: Mapping[str, bytes], *, executable: str) -> bytes:
-    """Return a tar.gz of files, of which one can be executed."""
+def tarred(files: Mapping[str, bytes], *, executable: Collection[str]) -> bytes:
+    """Return a tar.gz of files, of which some can be executed."""
     out = io.BytesIO()
     with (
         gzip.GzipFile(filename="", fileobj=out, mode="wb", mtime=moment()) as packing,
@@ -186,7 +197,7 @@ def tarred(files: Mapping[str, bytes], *, executable: str) -> bytes:
             entry.size, entry.mtime, entry.mode = (
                 len(content),
                 moment(),
-                0o755 if name == executable else 0o644,
+                0o755 if name in executable else 0o644,
             )
             archive.addfile(entry, io.BytesIO(content))
     return out.getvalue()

@@ -1,5 +1,6 @@
 @echo off
-rem Starts the plugin with the first Python that there are packages for beside this file.
+rem Starts the plugin, or what completes its command lines, whichever name this file has. It takes the first Python
+rem that there are packages for.
 setlocal
 set "FITS=import sys; sys.exit(not (sys.implementation.name == 'cpython' and (3, @OLDEST@) <= sys.version_info[:2] <= (3, @NEWEST@)))"
 for %%P in ("py -3" @NAMES@ "python" "python3") do (
@@ -8,5 +9,5 @@ for %%P in ("py -3" @NAMES@ "python" "python3") do (
 echo kubectl winpool needs Python 3.@OLDEST@ to 3.@NEWEST@ on the PATH or for the launcher py: install it, and try again 1>&2
 exit /b 1
 :found
-%PYTHON% -I -S "%~dp0start.py" %*
+%PYTHON% -I -S "%~dp0start.py" "%~n0" %*
 exit /b %ERRORLEVEL%

@@ -1,4 +1,7 @@
-"""Starts the plugin from the packages beside this file. ``kubectl-winpool`` finds the Python for it.
+"""Starts the plugin from the packages beside this file: ``start.py NAME ARGUMENT …``.
+
+``kubectl-winpool`` finds the Python for it. NAME is that of the program: the plugin itself, or the one that
+completes its command lines.
 
 The first start with a Python unpacks those for it into the cache of the user, in a folder named by the digest
 of all packages. Each later one only adds that folder to the path. Nothing is ever downloaded.
@@ -24,7 +27,8 @@ class LauncherError(Exception):
 
 
 def main() -> int:
-    """Run the plugin with the arguments of the process; return its exit code, or 1 where it cannot start."""
+    """Run the program with the arguments of the process; return its exit code, or 1 where it cannot start."""
+    name = sys.argv.pop(1)
     try:
         folder = prepared()
     except LauncherError as error:
@@ -33,6 +37,10 @@ def main() -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     sys.path.insert(0, str(folder))
+    if name.startswith("kubectl_complete"):
+        from winpool.cli.completion import main as complete
+
+        return complete()
     from winpool.cli.__main__ import main as plugin
 
     return plugin()

@@ -186,7 +186,7 @@ def test_a_python_without_packages_that_starts_it_directly_gets_a_sentence(tmp_p
         f"#!{sys.executable}\n{(other.folder / 'start.py').read_text()}", encoding="utf-8"
     )
     (other.folder / "start.py").chmod(0o755)
-    ended = other.run(command=other.folder / "start.py")
+    ended = other.run("kubectl-winpool", command=other.folder / "start.py")
     assert (ended.code, ended.err.count("\n")) == (1, 1)
     assert ended.err.startswith(f"{CANNOT_START}it has packages for Python 3.{THIS + 1}, and ")
 
@@ -200,6 +200,11 @@ def test_it_finds_itself_behind_a_link_as_krew_makes_it(
     (links / "first").symlink_to(target or installation.folder / "kubectl-winpool")
     (links / "kubectl-winpool").symlink_to("first")
     assert installation.run(command=links / "kubectl-winpool").code == 7
+
+
+def test_by_its_other_name_it_completes_command_lines(installation: Installation) -> None:
+    ended = installation.run("sta", command=installation.folder / "kubectl_complete-winpool")
+    assert (ended.code, ended.out) == (0, "completed\n")
 
 
 def test_no_variable_and_no_package_of_the_user_changes_what_runs(

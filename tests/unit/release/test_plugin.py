@@ -45,6 +45,7 @@ def test_an_archive_has_each_wheel_once_and_all_licences(files: dict[str, bytes]
         *(
             "LICENSE",
             "kubectl-winpool",
+            "kubectl_complete-winpool",
             "licenses/a/COPYING",
             "start.py",
             "wheels/digest",
@@ -75,7 +76,9 @@ def test_a_tar_has_files_of_nobody_in_order_of_the_time_that_is_set(
         entries = archive.getmembers()
     assert [entry.name for entry in entries] == sorted(files)
     assert {(entry.mtime, entry.uid, entry.uname) for entry in entries} == {(1700000000, 0, "")}
-    assert [entry.name for entry in entries if entry.mode != 0o644] == ["kubectl-winpool"]
+    assert [entry.name for entry in entries if entry.mode != 0o644] == [
+        *("kubectl-winpool", "kubectl_complete-winpool"),
+    ]
     assert {entry.mode for entry in entries} == {0o644, 0o755}
 
 
