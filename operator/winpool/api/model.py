@@ -161,6 +161,8 @@ class ApiModel(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         serialize_by_alias=True,
+        # A start of the plugin makes none of most models, and to build them all takes a quarter of a second.
+        defer_build=True,
     )
 
     rules: ClassVar[tuple[Validation, ...]] = ()
