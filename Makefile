@@ -154,6 +154,14 @@ test-chart: $(INSTALLED) ## Build helm, compare the chart with the kustomization
 	@$(BIN)/python -m testbed.helm
 	@$(BIN)/pytest -q --timeout=$(CHART_SECONDS) tests/chart
 
+# A guard for one test. The first one waits until pip has downloaded the packages for each system and each Python.
+PLUGIN_SECONDS := 1800
+.PHONY: test-plugin
+test-plugin: $(INSTALLED) ## Make the wheel and the archives of the plugin, and install them with pip and krew on each Python that is here
+	@$(BIN)/python -m testbed build
+	@$(BIN)/python -m testbed.krew
+	@$(BIN)/pytest -q --timeout=$(PLUGIN_SECONDS) tests/plugin
+
 # In an environment of their own, so that their many dependencies are not those of the tests.
 AUDIT := .venv-audit
 $(AUDIT)/.installed: requirements/audit.txt
@@ -179,7 +187,7 @@ audit: $(AUDIT)/.installed ## Ask for known vulnerabilities of what the operator
 
 # Which of them: make nightly PARTS="crash explore".
 PARTS ?=
-nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-memory, test-newest, test-oldest, explore, test-benches, bench-pressure-nightly, test-image, test-chart, lint-manifests, sbom; all run
+nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-memory, test-newest, test-oldest, explore, test-benches, bench-pressure-nightly, test-image, test-chart, test-plugin, lint-manifests, sbom; all run
 	@$(BIN)/python tests/nightly/__main__.py --make "$(MAKE)" $(PARTS)
 
 # In an environment of its own, since checkov has a hundred dependencies.

@@ -28,6 +28,7 @@ PARTS: Final = {
     "pressure": "bench-pressure-nightly",
     "image": "test-image",
     "chart": "test-chart",
+    "plugin": "test-plugin",
     "manifests": "lint-manifests",
     "sbom": "sbom",
 }
