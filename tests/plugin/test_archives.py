@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import platform
 import re
 import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -66,6 +68,13 @@ def test_every_verb_works_as_a_plugin_of_kubectl(installed: Installation, python
     before = {path: path.stat().st_mtime_ns for path in kept.rglob("*")}
     offline.check([str(installed.folder / "kubectl-winpool")], environment=environment)
     assert {path: path.stat().st_mtime_ns for path in kept.rglob("*")} == before
+
+
+def test_kubectl_completes_its_verbs(installed: Installation) -> None:
+    (installed.path / "python3").symlink_to(os.path.realpath(sys.executable))
+    (installed.path / "kubectl_complete-winpool").symlink_to(installed.folder / "kubectl_complete-winpool")
+    ended = installed.run("__complete", "winpool", "runt", command=installed.path / "kubectl")
+    assert (ended.code, ended.out.partition("\t")[0]) == (0, "runtimeclass"), ended.err
 
 
 def test_it_works_where_home_can_only_be_read(installed: Installation, python: Path, tmp_path: Path) -> None:
