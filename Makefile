@@ -15,7 +15,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-DEMO_DIR ?= .testbed
+# Where make up keeps its cluster; .testbed if it is empty. make down ends the cluster there, or the one that runs if it is empty.
+DEMO_DIR ?=
 # What tests took, one by one, in a file for each run of pytest (JUnit XML).
 RESULTS ?= .results
 # Two for each core, since tests also wait, and as fit into memory, 2.5 GiB for each: a control plane with nodes, operator
@@ -36,15 +37,17 @@ install: $(INSTALLED) ## Install everything for Python into .venv
 $(INSTALLED): requirements/dev.txt pyproject.toml tests/testbed/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "winpool needs Python 3.11 or newer; select one with: make PYTHON=python3.12 …" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+	@test -x $(BIN)/python || $(patiently) "Creating $(VENV)" $(PYTHON) -m venv $(VENV) || \
 	  { echo "python -m venv failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@command -v git >/dev/null || { echo "winpool's tests need git; install the package git" >&2; exit 1; }
-	@echo "Installing Python packages into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt || \
+	@$(patiently) "Installing Python packages into $(VENV)" $(pip) --require-hashes -r requirements/dev.txt || \
 	  { echo "pip could not install the packages: check the network, or set an index with PIP_INDEX_URL" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-	  -e . -e tests/testbed
+	@$(patiently) "Installing winpool into $(VENV)" $(pip) --no-deps --no-build-isolation -e . -e tests/testbed
 	@touch $@
+
+# Both are silent for up to a minute. This says every few seconds that they go on.
+patiently = $(PYTHON) -I tests/testbed/patience.py
+pip = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off
 
 # How many examples property tests try: "first" is a quarter of "ci", "few" a tenth, for those who wait.
 PROPERTIES ?= first
@@ -218,10 +221,10 @@ demo: $(INSTALLED) ## Show every feature on a real control plane, step by step, 
 	@$(BIN)/python -m demo || test $$? -eq 130
 
 up: $(INSTALLED) ## Start a cluster with Windows nodes and the operator, and leave both running
-	@$(BIN)/python -m demo up --dir $(DEMO_DIR) || test $$? -eq 130
+	@$(BIN)/python -m demo up $(DEMO_DIR:%=--dir %) || test $$? -eq 130
 
 down: $(INSTALLED) ## Stop what `make up` started
-	@$(BIN)/python -m demo down --dir $(DEMO_DIR) || test $$? -eq 130
+	@$(BIN)/python -m demo down $(DEMO_DIR:%=--dir %) || test $$? -eq 130
 
 # Further choices of a bench as variables: make bench-contract N=5000 STEADY_SECONDS=60. See docs/benchmarks.md.
 N ?= 1000

@@ -12,10 +12,7 @@ from demo import operating
 from demo.machines import add_batch_nodes
 from testbed.cluster import Testbed
 from testbed.control import ComponentState
-from testbed.paths import Layout
-from testbed.process import find
 from testbed.progress import Report
-from testbed.state import State
 from winpool.settings import Settings
 
 _LEAK = (
@@ -24,16 +21,9 @@ _LEAK = (
 )
 
 
-def attached(directory: Path) -> Testbed | None:
-    """Return the testbed that runs in a directory; None where none does."""
-    state = State.read(Layout(directory.absolute()))
-    if state is None or find(state.pid, started=state.start_time) is None:
-        return None
-    return Testbed.attach(directory)
-
-
 def furnish(testbed: Testbed, *, report: Report) -> None:
     """Label the nodes for the samples, have the operator run, and say how to use both."""
+    report("starting the operator")
     windows = ("-l", "kubernetes.io/os=windows,agentpool!=batch")
     testbed.kubectl("label", "nodes", *windows, "agentpool=win22", "--overwrite")
     add_batch_nodes(testbed)

@@ -88,6 +88,7 @@ class Testbed:
             raise TestbedError(f"there is nothing to apply at {', '.join(missing)}")
         binary = ensure_binary(report=report)
         layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        report(f"starting the control plane in {layout.root}")
         process = start_supervisor(layout, options=chosen, binary=binary)
         try:
             testbed = cls(layout, await_ready(layout, process), process=process)
@@ -95,6 +96,7 @@ class Testbed:
             if (pace := heartbeats(chosen)).stretched:
                 report(f"{windows + linux} nodes: {pace}")
             testbed._population.apply(apply, report=report)
+            report("waiting for the simulated nodes")
             testbed._population.await_fleet(windows + linux, report=report)
             if not die_with_parent:
                 testbed._control.ask(Request(do="detach"))
@@ -330,4 +332,4 @@ class Testbed:
         if self._process is not None:
             end_supervisor(self._process)
         else:
-            end_stranger(self._state)
+            end_stranger(self._state.pid, started=self._state.start_time)

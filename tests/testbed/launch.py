@@ -94,9 +94,9 @@ def end_supervisor(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def end_stranger(state: State) -> None:
-    """End a supervisor that another process started, if it still is the one in the state file."""
-    process = find(state.pid, started=state.start_time)
+def end_stranger(pid: int, *, started: float) -> None:
+    """End a supervisor of another process, if ``pid`` still is the one that started at ``started``."""
+    process = find(pid, started=started)
     if process is None:
         return
     with contextlib.suppress(psutil.NoSuchProcess):
