@@ -32,6 +32,7 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException, incluster_config, kube_config
 from yarl import URL
 
+from winpool.api.keys import NAMESPACE
 from winpool.kube.errors import CredentialsError
 
 log = logging.getLogger(__name__)
@@ -469,8 +470,16 @@ def _from_pod(folder: Path, *, environ: Mapping[str, str], monotonic: Callable[[
     )
     try:
         loader.load_and_set(configuration)
-    except (ConfigException, OSError) as error:
+        namespace = (folder / "namespace").read_text(encoding="utf-8").strip()
+    except (ConfigException, OSError, UnicodeDecodeError) as error:
         raise CredentialsError(f"the ServiceAccount of this pod in {folder} is unusable: {error}") from None
+    if namespace != NAMESPACE:
+        # The Lease would be out of reach, and the fence would not concern this account.
+        raise CredentialsError(
+            f"this pod is in the namespace {namespace!r}, and the operator runs in {NAMESPACE} only: guard, "
+            f"fence and Lease name its account there. Remove `namespace: {namespace}` from your "
+            "kustomization, delete what it has installed, and install again"
+        )
     token = TokenFile(folder / "token", monotonic=monotonic)
     return _connection(configuration, authorization=token, environ={}, monotonic=monotonic)
 

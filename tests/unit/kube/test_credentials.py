@@ -245,6 +245,7 @@ def pod(tmp_path: Path, pki: Path) -> Path:
     folder.mkdir()
     (folder / "ca.crt").write_bytes((pki / "ca.crt").read_bytes())
     (folder / "token").write_text("from-pod")
+    (folder / "namespace").write_text("winpool-system")
     return folder
 
 
@@ -280,8 +281,14 @@ async def test_nothing_found_says_where_to_put_it(tmp_path: Path) -> None:
         await load_connection(environ={"HOME": str(tmp_path)})
 
 
-@pytest.mark.parametrize("missing", ["token", "ca.crt"])
+@pytest.mark.parametrize("missing", ["token", "ca.crt", "namespace"])
 async def test_a_pod_without_its_service_account_says_so(pod: Path, missing: str) -> None:
     (pod / missing).unlink()
     with pytest.raises(CredentialsError, match="ServiceAccount of this pod"):
+        await load_connection(environ=IN_CLUSTER, service_account_folder=pod)
+
+
+async def test_a_pod_in_another_namespace_is_refused_with_what_to_do(pod: Path) -> None:
+    (pod / "namespace").write_text("other")
+    with pytest.raises(CredentialsError, match=r"in winpool-system only.*Remove `namespace: other`"):
         await load_connection(environ=IN_CLUSTER, service_account_folder=pod)
