@@ -193,7 +193,7 @@ class Settings(BaseSettings):
         Field(
             description="Let pools delete the pods that are left on a node when its drain has taken too long "
             "(drain.onTimeout: Force), whatever PodDisruptionBudgets allow. Needs the rights of "
-            "deploy/overlays/force too. Without it such pools are not accepted."
+            "the overlay force too. Without it such pools are not accepted."
         ),
     ] = False
     unaudited_namespaces: Annotated[

@@ -199,4 +199,4 @@ def test_who_may_not_list_pools_is_told_the_right_that_is_missing(testbed: Testb
 def test_a_cluster_without_the_crd_is_told_by_name_with_what_installs_it(hasty: Testbed, verb: str) -> None:
     done = winpool(hasty.kubeconfig("admin"), verb, "nobody")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "install the CRD with kubectl apply -k crds" in done.stderr
+    assert "install winpool with kubectl apply -f install.yaml" in done.stderr

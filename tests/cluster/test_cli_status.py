@@ -334,7 +334,7 @@ def test_a_cluster_without_the_crd_is_told_by_name_with_what_installs_it(
     done = winpool(hasty.kubeconfig("admin"), *arguments, stdin=MANIFEST)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
-    assert "install the CRD with kubectl apply -k crds" in line
+    assert "install winpool with kubectl apply -f install.yaml" in line
     assert "404" not in line
 
 

@@ -10,15 +10,12 @@ from typing import Final
 
 from gen.rbac_file import METRICS_FILE
 from gen.rights import FORCE, METRICS, READER, RIGHTS, ROLLOUT, WITH_MEMORY, Right, Role
-from winpool.api.keys import (
-    FORCE_OVERLAY,
-    MEMORY_OVERLAY,
-    NAMESPACE,
-    READER_ACCOUNT,
-    ROLLOUT_OVERLAY,
-    SERVICE_ACCOUNT,
-)
+from winpool.api.keys import NAMESPACE, READER_ACCOUNT, SERVICE_ACCOUNT
 from winpool.api.text import table
+
+MEMORY_OVERLAY: Final = "deploy/overlays/memory"
+ROLLOUT_OVERLAY: Final = "deploy/overlays/rollout"
+FORCE_OVERLAY: Final = "deploy/overlays/force"
 
 FILE: Final = "docs/reference/rbac.md"
 """Where the result is, from the root of the repository."""

@@ -99,7 +99,7 @@ class Drain(ApiModel):
     """What to do if a node is not drained in time. Wait: continue to evict. Restore: uncordon the node and
     retry later. Quarantine: leave it cordoned and count it in `maxFailedNodes`. Force: delete the pods that
     are left, whatever PodDisruptionBudgets allow, each with its own grace period; `timeoutSeconds` is at
-    least 600, and the operator needs the flag --allow-force and the rights of deploy/overlays/force. Has no
+    least 600, and the operator needs the flag --allow-force and the rights of the overlay `force`. Has no
     effect under the strategy Manual. A string, Wait if absent."""
     empty_dir_pods: EmptyDirPods = Field(default_factory=lambda: EmptyDirPods.EVICT)
     """Pods with an emptyDir volume, which lose its data. Evict: they are evicted like others. Block: they

@@ -84,12 +84,14 @@ https://docs.openshift.com/container-platform/latest/applications/projects/worki
 
 READER_ACCOUNT: Final = "winpool-kubelet-reader"
 """The ServiceAccount whose token kubelets are shown: it may read statistics of nodes, and nothing else."""
-MEMORY_OVERLAY: Final = "deploy/overlays/memory"
-"""What brings that account, and the rights that only memory pressure needs."""
-ROLLOUT_OVERLAY: Final = "deploy/overlays/rollout"
-"""What brings the rights that only a rollout needs."""
-FORCE_OVERLAY: Final = "deploy/overlays/force"
-"""What brings these, and the right to delete pods that could not be evicted in time."""
+MANIFESTS: Final = "install.yaml"
+"""All that an installation applies, as one file of a release: a cluster has no checkout of the repository."""
+APPLY_AGAIN: Final = (
+    f"Apply the manifests of the operator's version again, such as kubectl apply -f {MANIFESTS}, or run helm "
+    "upgrade"
+)
+MEMORY_MANIFESTS: Final = "install-memory.yaml"
+"""The same with that account, and with the rights that only memory pressure needs."""
 
 FIELD_MANAGER: Final = "winpool"
 """Field manager of every write, so that managedFields and the audit log name winpool."""

@@ -413,7 +413,7 @@ class WindowsNodePoolStatus(ApiModel):
     """How many issues there are, even if `issues` shows fewer. An integer."""
     memory_capabilities: Sentence | None = None
     """What the sources of memory can tell, by counts of nodes, and how many kubelets evict pods themselves.
-    Only with `memoryPressure`, renewed rarely: see docs/memory.md. A string."""
+    Only with `memoryPressure`, renewed rarely: see "Memory pressure" in the docs. A string."""
     set_keys: SetKeys | None = None
     """The label and taint keys that this pool has set, written before the first node: at most 64 of both
     together, or 128 while nodes still have those of an earlier spec. Ownership records that were written

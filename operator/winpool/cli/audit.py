@@ -79,7 +79,8 @@ wrong, so it only causes a warning. It contacts no registry.
 The annotation {IGNORE_ANNOTATION} of an object or of its pods names
 rules that are not reported, with the reason: "W13: only a cache". So does a
 comment of that name in a file, for the field in its line or after it. The last
-line says what could not be judged. All rules: docs/reference/workload-rules.md"""
+line says what could not be judged. All rules: "What is different on Windows"
+in the docs."""
 
 EXITS: Final = {
     Exit.YES: "no Error was found, or --explain printed a rule",

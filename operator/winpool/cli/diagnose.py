@@ -33,7 +33,7 @@ What you may not read is unknown, and the last lines say which right is
 missing. If you may not list the pods of all namespaces, it reads those of one:
 of -n, otherwise of the context. Without a name and -A it reads that alone.
 
-All causes that it knows: docs/reference/node-rules.md"""
+All causes that it knows: "Why Windows nodes do not work" in the docs."""
 
 EXITS: Final = {
     Exit.YES: "no Error was found, and all pods are started",

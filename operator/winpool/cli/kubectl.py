@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 
-from winpool.api.keys import API_VERSION, KIND, LEASE, NAMESPACE, PLURAL, SHORT_NAME
+from winpool.api.keys import API_VERSION, KIND, LEASE, MANIFESTS, NAMESPACE, PLURAL, SHORT_NAME
 from winpool.cli.parsing import EndError, RefusedError
 from winpool.kube.errors import StreamGarbled, parse_permission, rule_text
 from winpool.kube.lease_rules import LeaseRecord, read_record
@@ -43,8 +43,8 @@ END_SECONDS: Final = 2.0
 NO_KUBECTL: Final = "kubectl cannot be started ({why}): install it, since the plugin needs it on the PATH"
 
 NO_CRD: Final = (
-    f"this cluster has no {KIND} of {API_VERSION}: install the CRD with kubectl apply -k crds, or choose "
-    "another cluster with --context"
+    f"this cluster has no {KIND} of {API_VERSION}: install winpool with kubectl apply -f {MANIFESTS} or with "
+    "Helm, or choose another cluster with --context"
 )
 LEASE_PATH: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
 """Of the Lease that the operator that leads renews."""

@@ -33,9 +33,9 @@ DESCRIPTION: Final = f"""\
 Say when the operator would have signalled or evicted what, by recorded samples.
 
 It runs the operator's own decisions on samples of the past, as if the mode of
-the pool were Evict. The samples are in a file (docs/memory-replay.md has its
-form), or in a Prometheus that scrapes windows_exporter. All nodes of the
-recording count as the nodes of the pool.
+the pool were Evict. The samples are in a file (its form: "Replay recorded
+memory" in the docs), or in a Prometheus that scrapes windows_exporter. All
+nodes of the recording count as the nodes of the pool.
 
 History has neither owners nor PodDisruptionBudgets, and it continues as it
 was. So the answer is which pod would have been chosen, once for each time

@@ -247,7 +247,7 @@ VERBS: Final[Mapping[str, Written]] = {
         f"Annotate a node whose upgrade has failed with {UPGRADE_RETRY_ANNOTATION}.\n"
         "The operator tries it again when its gates are open and its turn has come.\n"
         "It needs the rights to list and patch nodes; the guard may ask for a right of\n"
-        "its own (docs/guard.md).",
+        'its own (see "The guard" in the docs).',
         {
             Exit.YES: "the node has the annotation",
             Exit.UNKNOWN: "there is no such node, its upgrade has not failed, a right is missing, or the API "

@@ -23,12 +23,12 @@ DESCRIPTION: Final = """\
 Show what winpool has in the cluster, and the steps that remove it, in order.
 
 It changes nothing: you run the commands that it prints, and run it again to
-check. It lists pools, all nodes, and what deploy/operator and crds have
-installed, and needs the rights to list windowsnodepools and nodes. If another
-right is missing, a warning says which."""
+check. It lists pools, all nodes, and the objects of an installation, and needs
+the rights to list windowsnodepools and nodes. If another right is missing, a
+warning says which."""
 
 EXITS: Final = {
-    Exit.YES: "no pool is left and no node has anything of winpool: deploy/operator can be removed",
+    Exit.YES: "no pool is left and no node has anything of winpool: the operator can be removed",
     Exit.UNKNOWN: "nodes cannot be read, and nothing else is left; or pools or nodes cannot be listed",
     Exit.USAGE: "the command line is wrong, or --plan is missing",
     Exit.NO: "there are pools, or nodes with something of winpool",

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from winpool.api.keys import APPLIED_ANNOTATION, NAMESPACE, POOL_LABEL, RELEASE_FINALIZER, SHORT_NAME
+from winpool.api.keys import (
+    APPLIED_ANNOTATION,
+    CRD_NAME,
+    MANIFESTS,
+    NAMESPACE,
+    POOL_LABEL,
+    RELEASE_FINALIZER,
+    SHORT_NAME,
+)
 from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS, REQUEST_ANNOTATIONS
 from winpool.api.spec import Mode
 from winpool.api.text import grouped
@@ -35,6 +43,14 @@ K = TypeVar("K")
 NAME_LABEL: Final = "app.kubernetes.io/name=winpool"
 """What every object of an installation has, of each variant and of the chart."""
 
+_OF_THE_CLUSTER: Final = ",".join(
+    (
+        *("clusterroles", "clusterrolebindings", "flowschemas"),
+        *("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+    )
+)
+"""The kinds without a namespace that an installation has, but for the CRD."""
+
 NODES_AT_ONCE: Final = 50
 """Nodes in one command: names of 63 characters then fit a line of 4096, the limit of a terminal's input."""
 
@@ -44,7 +60,7 @@ _MANY: Final = 10
 _ROLLOUT_TIMEOUT: Final = "--timeout=300s"
 """How long a command waits for the operator's pods: time to pull an image on a slow link."""
 
-_BY_HAND: Final = 'docs/uninstall.md, "The operator is gone already"'
+_BY_HAND: Final = 'see "The operator is gone already" in the docs'
 _STOP_OUTSIDE: Final = (
     "Stop the operator if one runs outside the cluster: press Ctrl-C in its terminal, or send it SIGTERM"
 )
@@ -309,7 +325,7 @@ def _steps(facts: Facts, found: Sequence[NodeFinding], *, is_ready: bool) -> Ite
             "Wait until the pools are deleted" if waiting else "Delete the pools",
             (facts.kubectl("delete", SHORT_NAME, "--all"),),
             "The command returns when the operator has released the last node. If it does not, read "
-            'docs/uninstall.md, "A pool that stays in Deleting".',
+            '"A pool that stays in Deleting" in the docs.',
         )
     if unowned := [each for each in found if each.place is Place.NO_OWNER]:
         yield Step(
@@ -344,7 +360,7 @@ def _steps(facts: Facts, found: Sequence[NodeFinding], *, is_ready: bool) -> Ite
         yield Step(
             "RemoveCRD",
             "Remove the CRD last: its deletion deletes all pools",
-            (facts.kubectl("delete", "-k", "crds", "--ignore-not-found"),),
+            (facts.kubectl("delete", "crd", CRD_NAME, "--ignore-not-found"),),
             "The command returns when the CRD is gone.",
         )
 
@@ -355,9 +371,9 @@ def _removed(facts: Facts) -> Iterator[str]:
         if all(each.startswith(("--kube-context=", "--kubeconfig=")) for each in flags):
             # Helm has no other flag of kubectl, and without it would act on another cluster.
             yield shlex.join(("helm", "uninstall", release, "--namespace", NAMESPACE, *flags))
-    yield facts.kubectl("delete", "-k", "deploy/operator", "--ignore-not-found")
-    if facts.roles != ():  # also where they could not be read; variants have more than deploy/operator
-        yield facts.kubectl("delete", "clusterroles,clusterrolebindings", "-l", NAME_LABEL)
+    yield facts.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
+    yield facts.kubectl("delete", "roles,rolebindings", "-n", "default", "-l", NAME_LABEL)
+    yield facts.kubectl("delete", _OF_THE_CLUSTER, "-l", NAME_LABEL)
 
 
 def _scaled(facts: Facts, deployments: Iterable[DeploymentFact], replicas: int) -> Iterator[str]:
@@ -459,7 +475,7 @@ def _of_records(facts: Facts, recorded: Sequence[NodeFinding]) -> Iterator[Cauti
             "GuardNotInForce",
             f"The guard is not in force: {facts.guard.problem}. Without it the operator trusts the records "
             "on nodes less, and may leave keys that a pool has set. Apply it first: "
-            + facts.kubectl("apply", "-k", "deploy/operator"),
+            + facts.kubectl("apply", "-f", MANIFESTS),
         )
         return
     yield from _about(

@@ -147,7 +147,7 @@ class Guard:
         if is_news and identity:
             log.info("guard: in force (%s): kubelets cannot write the keys of winpool", identity)
         elif is_news:
-            log.warning("guard: not in force: %s; see docs/guard.md", problem)
+            log.warning('guard: not in force: %s; see "The guard" in the docs', problem)
         self.on_change()
 
     def _trouble(self) -> str:

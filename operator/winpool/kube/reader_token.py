@@ -21,7 +21,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from winpool.api.keys import MEMORY_OVERLAY, NAMESPACE, READER_ACCOUNT
+from winpool.api.keys import MEMORY_MANIFESTS, NAMESPACE, READER_ACCOUNT
 from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, Forbidden, NotFound, StreamGarbled, explain, explained
@@ -54,7 +54,9 @@ WANTED_SECONDS: Final = 600.0
 ANSWER_BYTES: Final = 64 * 1024
 """Of an answer: a token has some 1.5 kB."""
 
-_BROUGHT_BY: Final = f"Apply {MEMORY_OVERLAY}, or with the Helm chart set memory.enabled=true."
+_BROUGHT_BY: Final = (
+    f"Apply {MEMORY_MANIFESTS} of this version, or with the Helm chart set memory.enabled=true."
+)
 
 
 class _Spec(Base):

@@ -15,7 +15,7 @@ from winpool.api.conditions import ConditionType
 from winpool.api.crd import SET_KEYS, SLOTS, name_of
 from winpool.api.fields import is_restricted_label
 from winpool.api.issues import IssueReason
-from winpool.api.keys import APPLIED_ANNOTATION, CRD_NAME, HOLD_ANNOTATION, OS_LABEL, OS_WINDOWS
+from winpool.api.keys import APPLIED_ANNOTATION, APPLY_AGAIN, CRD_NAME, HOLD_ANNOTATION, OS_LABEL, OS_WINDOWS
 from winpool.api.model import SENTENCE
 from winpool.api.selector import SelectorOperator
 from winpool.api.status import MAX_ISSUE_NODES, WindowsNodePoolStatus
@@ -103,8 +103,7 @@ _OF_POOL: Final = (
         lambda snapshot, _: {"problem": ended(snapshot.guard.problem)} if snapshot.guard.problem else None,
         "The admission policy that stops kubelets from writing the operator's keys on nodes is not in force: "
         "{problem}",
-        "Apply the guard that belongs to the version of the operator (docs/guard.md): kubectl apply -f "
-        "deploy/operator/guard.yaml",
+        f'{APPLY_AGAIN} (see "The guard" in the docs)',
     ),
     PoolIssue(
         IssueReason.SELECTOR_OPEN_TO_KUBELETS,
@@ -112,7 +111,8 @@ _OF_POOL: Final = (
         "The pool sets labels that no kubelet may set on its own node ({given}). It selects nodes {by}. So "
         "any kubelet can obtain them.",
         "Select nodes by a label that kubelets may not set, such as one under "
-        "node-restriction.kubernetes.io/ that is set when the machine is created (docs/guard.md).",
+        "node-restriction.kubernetes.io/ that is set when the machine is created "
+        '(see "The guard" in the docs).',
     ),
     PoolIssue(
         IssueReason.SECOND_OPERATOR,
@@ -120,15 +120,14 @@ _OF_POOL: Final = (
         "A second operator is running in this cluster: {holder} holds the Lease winpool-system/winpool, and "
         "another operator runs without --leader-elect. Both write to nodes and pools.",
         "Stop the operator that runs without --leader-elect, or start it with --leader-elect "
-        "(docs/operator/two-replicas.md).",
+        '(see "Two replicas" in the docs).',
     ),
     PoolIssue(
         IssueReason.CRD_OUTDATED,
         _lacking_fields,
         f"The CRD {CRD_NAME} is older than the operator. No spec can set the fields that it lacks, and the "
         "status does not have them.{waits} It lacks {names}.",
-        "Apply the CRD that belongs to the version of the operator (docs/operator/upgrade.md): "
-        "kubectl apply -k crds, or helm upgrade",
+        APPLY_AGAIN,
     ),
     PoolIssue(
         IssueReason.NO_NODES_SELECTED,

@@ -30,7 +30,7 @@ def world(without_crd: World) -> World:
 
 def is_unready(world: World) -> bool:
     code, text = world.operator.get("/readyz")
-    return code == 503 and "is not installed: kubectl apply -k crds" in text
+    return code == 503 and "is not installed. Apply the manifests" in text
 
 
 @pytest.mark.nightly

@@ -220,7 +220,7 @@ def test_without_kubectl_it_is_one_sentence(tmp_path: Path, monkeypatch: pytest.
         kubectl.get("/a")
 
 
-CRD = "kubectl apply -k crds"
+CRD = "kubectl apply -f install.yaml"
 NO_RIGHT = (
     'Error from server (Forbidden): nodes is forbidden: User "jane" cannot list resource "nodes" in API '
     'group "" at the cluster scope'
@@ -233,12 +233,12 @@ NO_RIGHT = (
         (
             "Error from server (NotFound): the server could not find the requested resource",
             "NotFound",
-            "kubectl apply -k crds",
+            "kubectl apply -f install.yaml",
         ),
         (
             'error: resource mapping not found: no matches for kind "WindowsNodePool"',
             "",
-            "kubectl apply -k crds",
+            "kubectl apply -f install.yaml",
         ),
         (NO_RIGHT, "Forbidden", '{apiGroups: [""], resources: ["nodes"], verbs: ["list"]} to a ClusterRole'),
         ("Error from server (InternalError): etcd is down", "InternalError", "etcd is down"),

@@ -55,7 +55,10 @@ IN_FORCE = GuardFact(found=True, problem="", identity=GUARD)
 RUNNING = (DeploymentFact(name="winpool", replicas=2, ready_replicas=2),)
 TEAM = {"team": Owned(set="payments")}
 TAINT = {("os", "NoSchedule"): Owned(set="windows")}
-ROLES_GO = "kubectl delete clusterroles,clusterrolebindings -l app.kubernetes.io/name=winpool"
+ROLES_GO = (
+    "kubectl delete clusterroles,clusterrolebindings,flowschemas,validatingadmissionpolicies,"
+    "validatingadmissionpolicybindings -l app.kubernetes.io/name=winpool"
+)
 LEASE = LeaseFact(name="winpool", holder="a", live=True)
 
 
@@ -209,8 +212,12 @@ def test_everything_in_its_order() -> None:
             "kubectl -n winpool-system scale deployment/winpool --replicas=0",
             "kubectl -n winpool-system rollout status deployment/winpool --timeout=300s",
         ),
-        ("kubectl delete -k deploy/operator --ignore-not-found", ROLES_GO),
-        ("kubectl delete -k crds --ignore-not-found",),
+        (
+            "kubectl delete namespace winpool-system --ignore-not-found",
+            "kubectl delete roles,rolebindings -n default -l app.kubernetes.io/name=winpool",
+            ROLES_GO,
+        ),
+        ("kubectl delete crd windowsnodepools.winpool.dev --ignore-not-found",),
     ]
 
 

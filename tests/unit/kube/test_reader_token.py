@@ -32,7 +32,7 @@ FORBIDDEN = (
     ' "system:serviceaccount:winpool-system:winpool" cannot create resource "serviceaccounts/token" in API'
     ' group "" in the namespace "winpool-system"'
 )
-BROUGHT = "Apply deploy/overlays/memory, or with the Helm chart set memory.enabled=true."
+BROUGHT = "Apply install-memory.yaml of this version, or with the Helm chart set memory.enabled=true."
 
 
 def answer(token: str, *, seconds: Any = 600) -> bytes:
