@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from testbed.control import ComponentState
 from testbed.errors import TestbedError, tail
 from testbed.waiting import wait_until
+from winpool.api.keys import ADDRESS_ANNOTATION, LEASE, NAMESPACE
 
 if TYPE_CHECKING:
     from testbed.cluster import Testbed
@@ -37,6 +38,13 @@ def command(testbed: Testbed, *more: str) -> list[str]:
         "--kubeconfig", str(testbed.kubeconfig("winpool")), "--host", HOST, "--leader-elect",
         "--kubelet-ca-file", str(testbed.kubelet_ca_file), "--kubelet-address-ranges", "127.0.0.0/8", *more,
     ]  # fmt: skip
+
+
+def announce(testbed: Testbed, url: str) -> None:
+    """Write the operator's address on its Lease: ``kubectl winpool memory`` finds it there, without a Pod."""
+    place = ("-n", NAMESPACE)
+    testbed.kubectl("wait", "--for=create", f"lease/{LEASE}", *place, f"--timeout={START_SECONDS:.0f}s")
+    testbed.kubectl("annotate", f"lease/{LEASE}", *place, f"{ADDRESS_ANNOTATION}={url}", "--overwrite")
 
 
 def shell_words(command: list[str]) -> str:

@@ -28,6 +28,7 @@ def furnish(testbed: Testbed, *, report: Report) -> None:
     testbed.kubectl("label", "nodes", *windows, "agentpool=win22", "--overwrite")
     add_batch_nodes(testbed)
     url = _start_operator(testbed)
+    operating.announce(testbed, url)
     report("the operator runs with its own ServiceAccount (its settings: docs/operator/run.md)")
     report(f"metrics: {url}/metrics")
     report("\nrun this in your shell:\n")
@@ -35,7 +36,7 @@ def furnish(testbed: Testbed, *, report: Report) -> None:
         report(line)
     report(
         "\nthen try: kubectl apply -f deploy/samples/win-2022.yaml && kubectl winpool status -w\n"
-        f"or watch a leak: {_LEAK} && kubectl winpool memory --url {url} -w\n"
+        f"or watch a leak: {_LEAK} && kubectl winpool memory -w\n"
         "stop everything with: make down"
     )
 

@@ -56,10 +56,10 @@ def tell(testbed: Testbed) -> None:
     """Tell it on ``testbed``, which has the CRD, the rights and the nodes already."""
     narrator = Narrator(testbed)
     _before(narrator)
-    url = _start_operator(narrator, testbed)
+    _start_operator(narrator, testbed)
     _apply(narrator)
     upgrades.close_and_open_a_gate(narrator, POOL)
-    leaking = _leak(narrator, testbed, url=url)
+    leaking = _leak(narrator, testbed)
     _support(narrator, testbed)
     _drift(narrator)
     _brake(narrator)
@@ -68,7 +68,7 @@ def tell(testbed: Testbed) -> None:
     rollout.upgrade_two_nodes(narrator, testbed)
     _refuse(narrator)
     _dry_run(narrator)
-    _relief(narrator, leaking, url=url)
+    _relief(narrator, leaking)
     _delete(narrator)
 
 
@@ -80,14 +80,13 @@ def _before(narrator: Narrator) -> None:
     narrator.run("kubectl get nodes -L kubernetes.io/os,agentpool")
 
 
-def _start_operator(narrator: Narrator, testbed: Testbed) -> str:
-    """Start it; return the URL that it serves."""
+def _start_operator(narrator: Narrator, testbed: Testbed) -> None:
     narrator.chapter("The operator starts, with its own ServiceAccount")
     # Pods are looked at every ten minutes by default. Nobody waits for that long before a demo.
     quick = ("--port", "0", "--pod-pass-seconds", "5", *operating.QUICK_POLLS)
     command = operating.command(testbed, *quick)
     narrator.say(f"running in the background: {operating.shell_words(command)}")
-    return operating.served(testbed.run(operating.NAME, command))
+    operating.announce(testbed, operating.served(testbed.run(operating.NAME, command)))
 
 
 def _apply(narrator: Narrator) -> None:
@@ -100,7 +99,7 @@ def _apply(narrator: Narrator) -> None:
     narrator.run(f"kubectl describe wnp {POOL}")
 
 
-def _leak(narrator: Narrator, testbed: Testbed, *, url: str) -> str:
+def _leak(narrator: Narrator, testbed: Testbed) -> str:
     """Have a pod leak until it is evicted; return the node that it was on."""
     narrator.chapter(
         "A pod leaks memory: the operator sees it early, keeps new pods off the node, and evicts the pod"
@@ -113,7 +112,7 @@ def _leak(narrator: Narrator, testbed: Testbed, *, url: str) -> str:
     )
     narrator.run(f"kubectl apply -f {LEAK_SAMPLE} -f demo/batch.yaml")
     narrator.run("kubectl rollout status deployment/worker --timeout=60s")
-    memory = f"kubectl winpool memory --url {url}"
+    memory = "kubectl winpool memory"
     # The database and the worker have committed three quarters of what their node can commit.
     narrator.wait(
         memory,
@@ -217,7 +216,7 @@ def _dry_run(narrator: Narrator) -> None:
     narrator.run(STATUS)
 
 
-def _relief(narrator: Narrator, node: str, *, url: str) -> None:
+def _relief(narrator: Narrator, node: str) -> None:
     narrator.chapter("The pressure clears: the taint is removed once the node has been clear for a minute")
     narrator.say("waiting for the rest of that minute")
     narrator.wait(
@@ -229,7 +228,7 @@ def _relief(narrator: Narrator, node: str, *, url: str) -> None:
         "kubectl get wnp",
         until=lambda output: re.search(f"{LEAK_POOL} .* UpToDate", output) is not None,
     )
-    narrator.run(f"kubectl winpool memory --url {url}")
+    narrator.run("kubectl winpool memory")
     narrator.run(f"kubectl get nodes -l agentpool=batch -o custom-columns={MARKS}")
 
 

@@ -200,13 +200,12 @@ def test_make_up_leaves_a_cluster_and_make_down_ends_it(tmp_path: Path) -> None:
         (port,) = re.findall(r"http://127\.0\.0\.1:(\d+)/metrics", printed)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             assert b"winpool_nodes" in answer.read()
-        tried = [
-            command.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{port}").removesuffix(" -w")
-            for command in blocks_of(GETTING_STARTED, "Try memory pressure")
-        ]
+        tried = [command.removesuffix(" -w") for command in blocks_of(GETTING_STARTED, "Try memory pressure")]
         begin, end = tried[:5], tried[5:]
         watched = [run(command) for command in begin]
-        assert all("POOL" in each for each in watched if "http" in each)
+        assert all(
+            "POOL" in shown for command, shown in zip(begin, watched, strict=True) if " memory" in command
+        )
         events = "kubectl get events --field-selector reason=PodEvicted"
         assert end[0] == events
         eventually(lambda: "worker" in run(events), what="the eviction of the pod that leaks", every=1)
@@ -215,7 +214,7 @@ def test_make_up_leaves_a_cluster_and_make_down_ends_it(tmp_path: Path) -> None:
         healthy = run(
             f"kubectl patch wnp win-2022 --type=merge -p {observe}\n"
             "kubectl wait --for=condition=MemoryHealthy --timeout=60s wnp/win-2022\n"
-            f"kubectl winpool memory wnp/win-2022 --url http://127.0.0.1:{port}"
+            "kubectl winpool memory wnp/win-2022"
         )
         assert len(re.findall(r"^win-w\d\d .* Normal ", healthy, re.MULTILINE)) == 12, healthy
     finally:

@@ -329,7 +329,13 @@ def _with_advice(said: str, reason: str) -> str:
 
 
 def read_lease(kubectl: Kubectl) -> LeaseRecord:
-    """Return the Lease that the operator that leads renews. Raises NotAskedError."""
+    """Return what the Lease says that the operator that leads renews. Raises NotAskedError."""
+    spec = lease_object(kubectl).get("spec")
+    return read_record(spec if isinstance(spec, dict) else {})
+
+
+def lease_object(kubectl: Kubectl) -> dict[str, Any]:
+    """Return that Lease as the API server has it. Raises NotAskedError."""
     try:
         answer = kubectl.get(LEASE_PATH)
     except KubectlError as error:
@@ -339,8 +345,7 @@ def read_lease(kubectl: Kubectl) -> LeaseRecord:
             f"no operator has created the Lease {NAMESPACE}/{LEASE}: check that one runs with "
             f"kubectl -n {NAMESPACE} get pods"
         ) from None
-    spec = decoded(msgspec.json.Decoder(dict[str, Any]).decode, answer).get("spec")
-    return read_record(spec if isinstance(spec, dict) else {})
+    return decoded(msgspec.json.Decoder(dict[str, Any]).decode, answer)
 
 
 def _path(path: str, query: dict[str, str]) -> str:

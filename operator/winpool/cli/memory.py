@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from winpool.api.keys import SHORT_NAME
+from winpool.api.keys import ADDRESS_ANNOTATION, SHORT_NAME
 from winpool.api.text import printable
 from winpool.cli.console import Look, Screen, dated, is_text, write
 from winpool.cli.kubectl import NotAskedError
@@ -89,7 +89,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--url",
         type=server_url,
         metavar="URL",
-        help="Ask the operator at this address. Default: kubectl port-forward to the Pod that leads.",
+        help="Ask the operator at this address. Default: that on this machine in the annotation "
+        f"{ADDRESS_ANNOTATION} of the Lease, otherwise kubectl port-forward to the Pod that leads.",
     )
     parser.add_argument(
         "--ca-file",

@@ -19,16 +19,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from winpool.api.keys import LEASE, MANIFESTS, NAMESPACE
+from winpool.api.keys import ADDRESS_ANNOTATION, LEASE, MANIFESTS, NAMESPACE
 from winpool.api.text import printable
-from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, read_lease
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, lease_object
 from winpool.cli.parsing import Exit
 from winpool.kube.errors import Forbidden, NotFound, Unauthorized, error_of
+from winpool.kube.lease_rules import host_in_identity, read_record
 from winpool.kube.wire import BROKEN
 from winpool.model.memory_report import VERSION, MemoryReport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
 READER: Final = "winpool-memory-reader"
 """The ServiceAccount, and the ClusterRole that permits it to get /memory."""
@@ -72,9 +74,9 @@ class UnusableFileError(NotAskedError):
 class MemoryReader:
     """Reads the report, again and again. Where a read fails, the next one begins with who leads.
 
-    Without ``url`` it reads through a forwarded port of the Pod that leads. ``flags`` are those of kubectl,
-    ``ca_file`` has the CAs of the operator's certificate, ``token_file`` the token to send. Use it as a
-    context manager.
+    Without ``url`` it reads where the Lease says, or through a forwarded port of the Pod that leads.
+    ``flags`` are those of kubectl, ``ca_file`` has the CAs of the operator's certificate, ``token_file`` the
+    token to send. Use it as a context manager.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class MemoryReader:
         """Return the report as it is now. Raises NotAskedError."""
         try:
             if self._server is None:
-                self._server = self._forwarded()
+                self._server = self._found()
             status, body = self._ask(self._server)
             if status == http.client.UNAUTHORIZED and self._url is None and self._token_file is None:
                 self._token = self._new_token()
@@ -117,9 +119,14 @@ class MemoryReader:
             raise
         return report_in(body)
 
-    def _forwarded(self) -> str:
-        """Forward a port to the Pod that leads; return its address."""
-        pod = pod_of(read_lease(self.kubectl).holder)
+    def _found(self) -> str:
+        """Return where the operator that leads is asked: on this machine, or through a port to its Pod."""
+        lease = lease_object(self.kubectl)
+        holder = holder_of(lease)
+        return address_on(lease, holder=holder) or self._forwarded(pod_of(holder))
+
+    def _forwarded(self, pod: str) -> str:
+        """Forward a port to the Pod; return its address."""
         forwarding = self.kubectl.forwarded(pod, namespace=NAMESPACE, port=PORT_NAME)
         port = self._forwarding.enter_context(forwarding)
         scheme = "https" if self._ca_file is not None or speaks_tls(port) else "http"
@@ -215,6 +222,31 @@ def is_this_host(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def address_on(lease: Mapping[str, Any], *, holder: str) -> str:
+    """Return the address on the Lease of a holder that runs on this machine; empty where there is none.
+
+    It may be that of a holder before, such as of one that ran here until a Pod took over. An address
+    elsewhere counts as none: what is sent there would depend on who may write the Lease.
+    """
+    if holder.rpartition("_")[0] != host_in_identity(socket.gethostname()):
+        return ""
+    metadata = lease.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    text = annotations.get(ADDRESS_ANNOTATION) if isinstance(annotations, dict) else None
+    try:
+        url = urlsplit(text) if isinstance(text, str) else urlsplit("")
+        is_here = url.scheme == "http" and is_this_host(url.hostname or "") and bool(url.port)
+    except ValueError:
+        return ""
+    return f"http://{url.netloc}" if is_here and "@" not in url.netloc else ""
+
+
+def holder_of(lease: Mapping[str, Any]) -> str:
+    """Return who holds the Lease; empty where no one does."""
+    spec = lease.get("spec")
+    return read_record(spec if isinstance(spec, dict) else {}).holder
 
 
 def pod_of(holder: str) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -21,7 +20,15 @@ from winpool.api.keys import FIELD_MANAGER, LEASE, NAMESPACE
 from winpool.kube.backoff import LogThrottle
 from winpool.kube.client import Transport
 from winpool.kube.errors import NoAnswer, StreamGarbled
-from winpool.kube.lease_rules import SKEW_SECONDS, LeaseRecord, Observation, observe, read_record, skew_of
+from winpool.kube.lease_rules import (
+    SKEW_SECONDS,
+    LeaseRecord,
+    Observation,
+    host_in_identity,
+    observe,
+    read_record,
+    skew_of,
+)
 from winpool.kube.named import NamedWatch, Target, decode_object
 from winpool.kube.request import MERGE_PATCH, Request
 from winpool.kube.wire import BROKEN
@@ -41,8 +48,7 @@ def running_on() -> float:
 
 def make_identity(host: str) -> str:
     """Return the name of this process among all holders: its host, and what no earlier process there had."""
-    named = re.sub(r"[^A-Za-z0-9.-]", "-", host)[:63]
-    return f"{named}_{secrets.token_hex(4)}"
+    return f"{host_in_identity(host)}_{secrets.token_hex(4)}"
 
 
 TARGET: Final = Target(

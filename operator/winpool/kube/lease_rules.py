@@ -8,6 +8,7 @@ take over. All moments named ``at``, ``sent`` or ``now`` are seconds of the loca
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -48,6 +49,11 @@ _HOLDER_SHOWN: Final = 100
 """Characters of another's identity that a message quotes. Ours have at most 72."""
 
 _MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def host_in_identity(host: str) -> str:
+    """Return how a host is named in the identity of a holder, before what tells its processes apart."""
+    return re.sub(r"[^A-Za-z0-9.-]", "-", host)[:63]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,17 +12,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 from aiohttp import web
 
 from harness.certificates import a_mount
 from harness.clock import Seconds
+from harness.every import every
 from harness.served import HOST, serving
 from harness.watched_memory import Known, healthy
 from winpool.cli import memory_report
-from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, read_lease
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, lease_object
 from winpool.cli.memory import REFRESH_SECONDS, Seen, server_url, watch
-from winpool.cli.memory_report import MemoryReader, pod_of, report_in, speaks_tls
+from winpool.cli.memory_report import MemoryReader, address_on, holder_of, pod_of, report_in, speaks_tls
+from winpool.kube.lease_rules import host_in_identity
 from winpool.model.memory_report import MemoryReport
 from winpool.serve.access import Access, Result
 from winpool.serve.memory import Memory
@@ -357,7 +361,49 @@ class Lease(Kubectl):
 )
 def test_a_lease_that_names_no_pod_is_told(answer: bytes | KubectlError, said: str) -> None:
     with pytest.raises(NotAskedError, match=said):
-        pod_of(read_lease(Lease(answer)).holder)
+        pod_of(holder_of(lease_object(Lease(answer))))
+
+
+HERE = f"{host_in_identity(socket.gethostname())}_1a2b3c4d"
+
+
+@every(
+    ("holder", "annotation", "address"),
+    [
+        (HERE, "http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+        (HERE, "http://localhost:41234/memory", "http://localhost:41234"),
+        (HERE, None, ""),
+        (HERE, 8080, ""),
+        # A Pod has taken over since.
+        ("winpool-7d9cbb6f4-abcde_1a2b3c4d", "http://127.0.0.1:8080", ""),
+        ("", "http://127.0.0.1:8080", ""),
+        (HERE, "http://198.51.100.7:8080", ""),
+        (HERE, "https://127.0.0.1:8080", ""),
+        (HERE, "http://a:b@127.0.0.1:8080", ""),
+        (HERE, "http://127.0.0.1", ""),
+        (HERE, "http://127.0.0.1:99999", ""),
+    ],
+)
+def test_the_address_on_the_lease_counts_for_a_holder_on_this_machine(
+    holder: str, annotation: object, address: str
+) -> None:
+    lease = {"metadata": {"annotations": {"winpool.dev/address": annotation}}}
+    assert address_on(lease, holder=holder) == address
+
+
+def test_a_lease_without_annotations_names_no_address() -> None:
+    assert address_on({}, holder=HERE) == address_on({"metadata": {}}, holder=HERE) == ""
+
+
+async def test_without_a_url_the_operator_is_asked_where_its_lease_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with answering(500, b"asked here") as url:
+        found = {"metadata": {"annotations": {"winpool.dev/address": url}}, "spec": {"holderIdentity": HERE}}
+        reader = MemoryReader()
+        reader.kubectl = Lease(msgspec.json.encode(found))
+        with pytest.raises(NotAskedError, match="the operator answers 500: asked here"):
+            await asyncio.to_thread(reader.read)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,6 @@ def test_one_that_runs_is_found_from_anywhere_also_without_its_files(
 
 def test_what_is_ended_ends_and_is_forgotten(process: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
     noted = started(process, tmp_path)
-    assert noted.runs
     noted.end()
     assert not noted.runs
     assert Started.running() == []
