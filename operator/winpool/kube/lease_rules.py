@@ -52,7 +52,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def host_in_identity(host: str) -> str:
-    """Return how a host is named in the identity of a holder, before what tells its processes apart."""
+    """Return how a host is named in the identity of a holder, before the part that is of one process."""
     return re.sub(r"[^A-Za-z0-9.-]", "-", host)[:63]
 
 
