@@ -37,8 +37,10 @@ def main() -> int:
     2 for a mistake on the command line.
     """
     options = parse_options()
+    by, tls = options.front_proxy, None
     try:
-        tls = tls_context(ca=options.ca, certificate=options.certificate, key=options.key)
+        if by is not None:
+            tls = tls_context(ca=by.ca, certificate=by.certificate, key=by.key)
     except OSError as error:
         sys.stderr.write(f"winsim: cannot use --ca, --cert and --key: {error}\n")
         return 2
@@ -51,16 +53,24 @@ def main() -> int:
     return asyncio.run(_simulate(options, roster=roster, tls=tls))
 
 
-async def _simulate(options: Options, *, roster: Roster, tls: ssl.SSLContext) -> int:
+async def _simulate(options: Options, *, roster: Roster, tls: ssl.SSLContext | None) -> int:
     stop, hurry = asyncio.Event(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, _on_signal, stop, hurry)
     if options.ready_file is not None:
         options.ready_file.unlink(missing_ok=True)
     clock = SystemClock()
-    async with Wire(options.server, tls=tls, clock=clock, random=Random(), say=_say) as wire:
+    async with Wire(
+        options.server, tls=tls, clock=clock, random=Random(), say=_say, proxy=options.kubectl_proxy
+    ) as wire:
         try:
-            endpoint = build_endpoint(options.endpoint, clients=options.ca, wire=wire, clock=clock, say=_say)
+            endpoint = (
+                build_endpoint(
+                    options.endpoint, clients=options.front_proxy.ca, wire=wire, clock=clock, say=_say
+                )
+                if options.front_proxy is not None
+                else None
+            )
         except OSError as error:
             sys.stderr.write(f"winsim: cannot serve the kubelets' endpoints: {error}\n")
             return 2

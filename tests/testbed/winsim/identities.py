@@ -1,6 +1,7 @@
 """Who a request speaks for.
 
-The front proxy's certificate vouches for any user, so that one process can be every node.
+The front proxy's certificate vouches for any user, so that one process can be every node. On a cluster of
+somebody else, a person who may impersonate nodes does.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ class Identity:
     def headers(self) -> dict[str, str]:
         """The headers that make a request this user's."""
         return {"X-Remote-User": self.user, "X-Remote-Group": self.group}
+
+    @property
+    def impersonation(self) -> dict[str, str]:
+        """The headers by which a person makes a request this user's; what is no kubelet's is their own."""
+        return {} if self == SIMULATOR else {"Impersonate-User": self.user, "Impersonate-Group": self.group}
 
 
 def node_identity(name: str) -> Identity:

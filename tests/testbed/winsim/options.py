@@ -26,13 +26,21 @@ _PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FrontProxy:
+    """The certificate that vouches for all nodes, and the CA of the API server that believes it."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What one process is to do: its nodes, the API server, and what happens around its end."""
 
     server: str
-    ca: Path
-    certificate: Path
-    key: Path
+    front_proxy: FrontProxy | None
+    kubectl_proxy: Path | None
     plan: Plan
     lease_duration_seconds: int
     status_sync_seconds: int
@@ -69,9 +77,8 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
         parser.error(f"--prefix: the node name {longest} is {len(longest)} long; at most {_LONGEST_NAME} fit")
     return Options(
         server=given.server,
-        ca=given.ca,
-        certificate=given.cert,
-        key=given.key,
+        front_proxy=_front_proxy(given, parser),
+        kubectl_proxy=given.kubectl_proxy,
         plan=plan,
         lease_duration_seconds=given.lease_duration_seconds,
         status_sync_seconds=given.status_sync_seconds,
@@ -87,6 +94,17 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
     )
 
 
+def _front_proxy(given: argparse.Namespace, parser: argparse.ArgumentParser) -> FrontProxy | None:
+    files = (given.ca, given.cert, given.key)
+    if given.kubectl_proxy is not None:
+        if any(files) or given.kubelet_port is not None:
+            parser.error("--kubectl-proxy excludes --ca, --cert, --key and --kubelet-port")
+        return None
+    if not all(files):
+        parser.error("the following arguments are required: --ca, --cert, --key, or else --kubectl-proxy")
+    return FrontProxy(ca=given.ca, certificate=given.cert, key=given.key)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m testbed.winsim",
@@ -94,9 +112,16 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--server", required=True, metavar="URL", help="URL of the API server")
-    parser.add_argument("--ca", required=True, type=_file, metavar="FILE", help="CA of the API server")
-    parser.add_argument("--cert", required=True, type=_file, metavar="FILE", help="front-proxy certificate")
-    parser.add_argument("--key", required=True, type=_file, metavar="FILE", help="key of that certificate")
+    parser.add_argument("--ca", type=_file, metavar="FILE", help="CA of the API server")
+    parser.add_argument("--cert", type=_file, metavar="FILE", help="front-proxy certificate")
+    parser.add_argument("--key", type=_file, metavar="FILE", help="key of that certificate")
+    parser.add_argument(
+        "--kubectl-proxy",
+        type=Path,
+        metavar="SOCKET",
+        help="in place of these: the Unix socket of a kubectl proxy, whose user impersonates the nodes "
+        "(python -m testbed.guests)",
+    )
     parser.add_argument("--windows", type=_count, default=12, metavar="N", help="Windows nodes (default 12)")
     parser.add_argument(
         "--windows-sample",

@@ -1,8 +1,9 @@
 """The way to the API server: a few pooled TLS connections that speak for every simulated node.
 
 All requests carry one front-proxy client certificate; who speaks is said per request by
-``X-Remote-User`` and ``X-Remote-Group``. To the API server each node is a user of its own, so
-that the Node authorizer and NodeRestriction judge it as they judge a real kubelet.
+``X-Remote-User`` and ``X-Remote-Group``. Through ``kubectl proxy`` a person speaks, who impersonates the
+nodes. To the API server each node is a user of its own, so that the Node authorizer and NodeRestriction
+judge it as they judge a real kubelet.
 """
 
 from __future__ import annotations
@@ -74,14 +75,23 @@ class Wire:
 
     A request is tried again only where the server asks for that (429, or 5xx with Retry-After);
     everything else is the caller's to judge. ``say`` is told once when the server goes away and
-    once when it is back.
+    once when it is back. ``proxy`` is the socket of a ``kubectl proxy``; None: there is none, and ``tls``
+    has the front proxy's certificate.
     """
 
     def __init__(
-        self, server: str, *, tls: ssl.SSLContext, clock: Clock, random: Random, say: Callable[[str], None]
+        self,
+        server: str,
+        *,
+        tls: ssl.SSLContext | None,
+        clock: Clock,
+        random: Random,
+        say: Callable[[str], None],
+        proxy: Path | None = None,
     ) -> None:
         self._server = server.rstrip("/")
         self._tls = tls
+        self._proxy = proxy
         self._clock = clock
         self._random = random
         self._say = say
@@ -92,8 +102,11 @@ class Wire:
 
     async def __aenter__(self) -> Self:
         # More connections than requests in flight: each watch holds its own for minutes.
-        connector = aiohttp.TCPConnector(
-            ssl=self._tls, limit=IN_FLIGHT + WATCHES, keepalive_timeout=_KEEPALIVE_SECONDS
+        limit = IN_FLIGHT + WATCHES
+        connector = (
+            aiohttp.TCPConnector(ssl=self._tls or True, limit=limit, keepalive_timeout=_KEEPALIVE_SECONDS)
+            if self._proxy is None
+            else aiohttp.UnixConnector(str(self._proxy), limit=limit, keepalive_timeout=_KEEPALIVE_SECONDS)
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -125,7 +138,7 @@ class Wire:
             ApiError: the answer was an error, or "try again later" too many times.
 
         """
-        headers = {**identity.headers, "Accept": accept, "Content-Type": content_type}
+        headers = {**self._speaking_as(identity), "Accept": accept, "Content-Type": content_type}
         data = None if body is None else msgspec.json.encode(body)
         url = self._url(path, query)
         for busy in count(1):
@@ -164,7 +177,7 @@ class Wire:
             ApiError: the answer was an error.
 
         """
-        headers = {**identity.headers, "Accept": JSON}
+        headers = {**self._speaking_as(identity), "Accept": JSON}
         try:
             async with self._open_session().get(
                 self._url(path, query), headers=headers, timeout=_WATCH_TIMEOUT
@@ -176,6 +189,9 @@ class Wire:
                     yield line
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error) from error
+
+    def _speaking_as(self, identity: Identity) -> dict[str, str]:
+        return identity.headers if self._proxy is None else identity.impersonation
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
         if query:

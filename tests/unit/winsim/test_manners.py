@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.winsim.identities import node_identity
+from testbed.winsim.identities import SIMULATOR, node_identity
 from testbed.winsim.objects import Taint
 from testbed.winsim.options import parse_options
 from testbed.winsim.troubles import Troubles
@@ -137,3 +137,32 @@ def test_a_mistake_on_the_command_line_is_named(
         parse_options([*FILES, *arguments])
     assert stopped.value.code == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_through_kubectl_proxy_a_person_impersonates_nodes_and_is_themself_otherwise() -> None:
+    assert node_identity("win-w01").impersonation == {
+        "Impersonate-User": "system:node:win-w01",
+        "Impersonate-Group": "system:nodes",
+    }
+    assert SIMULATOR.impersonation == {}
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--server=http://localhost"], "--ca, --cert, --key, or else --kubectl-proxy"),
+        ([*FILES, "--kubectl-proxy=p.sock"], "--kubectl-proxy excludes"),
+        (["--server=http://localhost", "--kubectl-proxy=p.sock", "--kubelet-port=0"], "and --kubelet-port"),
+    ],
+)
+def test_either_the_front_proxy_or_a_person_vouches(
+    flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse_options(flags)
+    assert said in capsys.readouterr().err
+
+
+def test_with_a_person_no_certificate_is_needed() -> None:
+    options = parse_options(["--server=http://localhost", "--kubectl-proxy=p.sock"])
+    assert (options.front_proxy, options.kubectl_proxy) == (None, Path("p.sock"))
