@@ -26,7 +26,7 @@ SIMULATED: Final = "winsim/simulated"
 """The label of these nodes, and the key of their taints: nothing else has it."""
 TAINTS: Final = (f"{SIMULATED}=true:NoSchedule", f"{SIMULATED}=true:NoExecute")
 MOST_NODES: Final = 20
-"""Enough to see what winpool does. More would be a load test of somebody's control plane."""
+"""Enough to see what winpool does. More would be a load test of someone's control plane."""
 PROXY_SECONDS: Final = 30.0
 """For kubectl to listen, which takes a moment; the rest is for an exec plugin that logs in."""
 INTERRUPTED: Final = 130
@@ -39,7 +39,7 @@ This adds {count} simulated Windows nodes to the cluster {server} of the context
 - All that counts nodes sees them: autoscalers, quotas, bills by node. The controller of a cloud may delete
   them.
 - winpool cannot poll their kubelets, which have no endpoint: the memory of these nodes stays unknown.
-Use a cluster that nobody depends on."""
+Use a cluster that no one depends on."""
 
 
 class Kubectl:
@@ -86,7 +86,7 @@ class Kubectl:
 def join(kubectl: Kubectl, *, count: int, prefix: str, labels: Sequence[str], sure: bool) -> int:
     """Have the nodes join, keep them until Ctrl-C, and delete them; return the exit code.
 
-    Raises TestbedError where a Node of such a name exists, a right is missing, or nobody agreed.
+    Raises TestbedError where a Node of such a name exists, a right is missing, or the person did not agree.
     """
     names = [f"{prefix}-w{number:02}" for number in range(1, count + 1)]
     refuse_others(names, json.loads(kubectl.run("get", "nodes", "-o", "json"))["items"])

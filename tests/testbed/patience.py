@@ -1,4 +1,4 @@
-"""Says every few seconds that a long step goes on, so that nobody takes a quiet one for one that hangs.
+"""Says every few seconds that a long step goes on, so that no one takes a quiet one for one that hangs.
 
 Of the standard library alone: ``make install`` runs it as a script before any package is there.
 """
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 SILENCE_SECONDS: Final = 8.0
-"""Nobody is to wait for ten seconds without a line. The rest is for a machine under full load."""
+"""No one is to wait for ten seconds without a line. The rest is for a machine under full load."""
 DETAIL_WIDTH: Final = 70
 """Columns of a program's own words: enough to see what it does, and they stay on one line."""
 

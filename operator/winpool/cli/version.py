@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from winpool import __version__
-from winpool.api.keys import CRD_NAME, LEASE, NAMESPACE
+from winpool.api.keys import APPLY_AGAIN, CRD_NAME, LEASE, MANIFESTS, NAMESPACE
 from winpool.cli.console import Look, Paper, write
 from winpool.cli.counts import listed
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, decoded, read_lease
@@ -117,7 +117,7 @@ def read_versions(kubectl: Kubectl) -> Versions:
     except NotAskedError as error:
         if not isinstance(error, KubectlError) or not error.reason:
             return Versions(problems=(f"the operator and the CRD are not known: {error}",))
-        crd, why = None, f"the CRD {CRD_NAME} is not installed: install it with kubectl apply -k crds"
+        crd, why = None, f"the CRD {CRD_NAME} is not installed: kubectl apply -f {MANIFESTS}, or helm install"
         problems.append(why if error.reason == "NotFound" else f"the CRD is not known: {error}")
     pods_of = kubectl.begin(lambda: decoded(_object.decode, kubectl.get(_PODS_PATH, labelSelector=_SELECTOR)))
     holder = ""
@@ -182,10 +182,7 @@ def misfits(found: Versions) -> Iterator[str]:
             "plugin of the operator's version, since the plugin judges nodes by its own rules"
         )
     if found.crd is not None and found.crd.lacking:
-        yield (
-            f"the CRD lacks {listed(found.crd.lacking)} of version {__version__}: apply the CRD that belongs "
-            "to the version of the operator with kubectl apply -k crds, or helm upgrade"
-        )
+        yield (f"the CRD lacks {listed(found.crd.lacking)} of version {__version__}. {APPLY_AGAIN}")
 
 
 def as_content(found: Versions) -> Mapping[str, Any]:

@@ -110,7 +110,9 @@ def test_fields_that_the_crd_lacks_are_named() -> None:
     assert found.crd is not None
     assert found.crd.lacking == ("spec.memoryPressure",)
     (misfit,) = misfits(found)
-    assert misfit.startswith(f"the CRD lacks spec.memoryPressure of version {__version__}: apply the CRD")
+    assert misfit.startswith(
+        f"the CRD lacks spec.memoryPressure of version {__version__}. Apply the manifests"
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,7 @@ def test_what_may_not_be_read_is_told_and_the_rest_is_shown() -> None:
     missing = KubectlError('Error from server (NotFound): customresourcedefinitions "x" not found')
     found = read(Server(missing, (ours("winpool-a"),)))
     assert (found.operator, found.crd) == (__version__, None)
-    assert found.problems[0].endswith("is not installed: install it with kubectl apply -k crds")
+    assert found.problems[0].endswith("is not installed: kubectl apply -f install.yaml, or helm install")
 
 
 def test_a_server_that_does_not_answer_is_asked_once() -> None:
