@@ -48,7 +48,7 @@ OTHER_BUILD: Final = re.compile(
 """The same, and its texts by containerd and by Docker, in English. The last names both releases."""
 
 NO_VARIANT: Final = re.compile(
-    "no match for platform in manifest|no matching manifest for"
+    "no match for platform|no matching manifest for"
     "|image operating system .{1,40} cannot be used on this platform",
     re.IGNORECASE,
 )
