@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from winpool.api.conditions import Reason
-from winpool.api.keys import APPLY_AGAIN
+from winpool.api.keys import APPLY_GUARD
 from winpool.api.spec import Mode
 from winpool.features.contract.feature import ACCEPTABLE, Refusal, contract_refusal_of
 from winpool.features.feature import AllowedActions
@@ -27,7 +27,7 @@ def refusal_of(snapshot: Snapshot, members: Members) -> Refusal:
     if spec.upgrade.is_ours and not snapshot.guard.identity and not snapshot.guard.is_unknown:
         return Refusal(
             f"spec.upgrade.strategy is {spec.upgrade.strategy}, and the guard is not in force, so kubelets "
-            f"could make the operator drain nodes. {APPLY_AGAIN}, or set the strategy to Manual.",
+            f"could make the operator drain nodes. {APPLY_GUARD}, or set the strategy to Manual.",
             Reason.GUARD_MISSING,
         )
     if spec.upgrade.forces and not snapshot.force.is_allowed:

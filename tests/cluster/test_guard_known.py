@@ -104,7 +104,7 @@ def test_a_guard_that_is_harmed_is_told_of_once_and_comes_back_as_another(lab: W
     [issue] = eventually(lambda: issues(lab, pool), what="an issue")
     assert (issue["nodeCount"], issue["nodes"]) == (0, [])
     assert GUARD_NAME in issue["message"]
-    assert "kubectl apply -f install.yaml" in issue["fix"]
+    assert "kubectl apply -f guard.yaml" in issue["fix"]
     eventually(lambda: lab.operator.metric(METRIC) == 0, what="the metric, made anew each second")
     eventually(lambda: events(lab, pool) == ["GuardMissing"], what="the event")
 

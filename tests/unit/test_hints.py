@@ -79,7 +79,7 @@ def paths_in(text: str) -> list[str]:
         ("kubectl apply -k crds", ["apply -k"]),
         ("kubectl winpool audit deploy/web", []),
         ("https://kubernetes.io/docs/concepts", []),
-        ("kubectl apply -f install.yaml", []),
+        ("kubectl apply -f guard.yaml", []),
     ],
 )
 def test_a_path_is_told_from_what_looks_like_one(text: str, found: list[str]) -> None:

@@ -88,13 +88,21 @@ https://docs.openshift.com/container-platform/latest/applications/projects/worki
 READER_ACCOUNT: Final = "winpool-kubelet-reader"
 """The ServiceAccount whose token kubelets are shown: it may read statistics of nodes, and nothing else."""
 MANIFESTS: Final = "install.yaml"
-"""All that an installation applies, as one file of a release: a cluster has no checkout of the repository."""
-APPLY_AGAIN: Final = (
-    f"Apply the manifests of the operator's version again, such as kubectl apply -f {MANIFESTS}, or run helm "
-    "upgrade"
-)
+"""A file of a release with all that an installation applies. Only who has none is told to apply it: it resets
+the image and the settings that someone has changed."""
 MEMORY_MANIFESTS: Final = "install-memory.yaml"
 """The same with that account, and with the rights that only memory pressure needs."""
+READER_MANIFEST: Final = "memory-reader.yaml"
+"""A file of a release with the ServiceAccount and the role that may read /memory."""
+GUARD_MANIFEST: Final = "guard.yaml"
+"""A file of a release with the guard alone."""
+APPLY_CRD: Final = (
+    "Apply the CRD of the operator's version: kubectl apply -f crds.yaml of its release, or helm upgrade"
+)
+APPLY_GUARD: Final = (
+    f"Apply the guard of the operator's version: kubectl apply -f {GUARD_MANIFEST} of its release, or helm "
+    "upgrade"
+)
 
 FIELD_MANAGER: Final = "winpool"
 """Field manager of every write, so that managedFields and the audit log name winpool."""

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from winpool.api.keys import ADDRESS_ANNOTATION, LEASE, MANIFESTS, NAMESPACE
+from winpool.api.keys import ADDRESS_ANNOTATION, LEASE, NAMESPACE, READER_MANIFEST
 from winpool.api.text import printable
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, lease_object
 from winpool.cli.parsing import Exit
@@ -139,8 +139,8 @@ class MemoryReader:
             )
         except KubectlError as error:
             raise NotAskedError(
-                f"the operator requires a token: {error}; kubectl apply -f {MANIFESTS} creates {READER}, and "
-                "--token-file names another token"
+                f"the operator requires a token: {error}; kubectl apply -f {READER_MANIFEST} creates "
+                f"{READER}, and --token-file names another token"
             ) from error
         return _token(
             answer.decode(errors="replace"), NotAskedError("what kubectl create token prints is not a token")

@@ -16,7 +16,7 @@ import msgspec
 from winpool.api.keys import (
     APPLIED_ANNOTATION,
     CRD_NAME,
-    MANIFESTS,
+    GUARD_MANIFEST,
     NAMESPACE,
     POOL_LABEL,
     RELEASE_FINALIZER,
@@ -475,7 +475,7 @@ def _of_records(facts: Facts, recorded: Sequence[NodeFinding]) -> Iterator[Cauti
             "GuardNotInForce",
             f"The guard is not in force: {facts.guard.problem}. Without it the operator trusts the records "
             "on nodes less, and may leave keys that a pool has set. Apply it first: "
-            + facts.kubectl("apply", "-f", MANIFESTS),
+            + facts.kubectl("apply", "-f", GUARD_MANIFEST),
         )
         return
     yield from _about(

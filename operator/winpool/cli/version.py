@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from winpool import __version__
-from winpool.api.keys import APPLY_AGAIN, CRD_NAME, LEASE, MANIFESTS, NAMESPACE
+from winpool.api.keys import APPLY_CRD, CRD_NAME, LEASE, MANIFESTS, NAMESPACE
 from winpool.cli.console import Look, Paper, write
 from winpool.cli.counts import listed
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, decoded, read_lease
@@ -182,7 +182,7 @@ def misfits(found: Versions) -> Iterator[str]:
             "plugin of the operator's version, since the plugin judges nodes by its own rules"
         )
     if found.crd is not None and found.crd.lacking:
-        yield (f"the CRD lacks {listed(found.crd.lacking)} of version {__version__}. {APPLY_AGAIN}")
+        yield (f"the CRD lacks {listed(found.crd.lacking)} of version {__version__}. {APPLY_CRD}")
 
 
 def as_content(found: Versions) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypedDict
 import msgspec
 
 from winpool.api.crd import FieldPath, lacking_fields, name_of
-from winpool.api.keys import API_VERSION, APPLY_AGAIN, CRD_NAME, GROUP, KIND, PLURAL, VERSION
+from winpool.api.keys import API_VERSION, APPLY_CRD, CRD_NAME, GROUP, KIND, PLURAL, VERSION
 from winpool.kube.errors import StreamGarbled
 from winpool.kube.lists import Listing, ListPage, ListReader
 from winpool.kube.named import NamedObject, NamedWatch, Target
@@ -103,7 +103,7 @@ LISTING: Final = Listing(
 
 log = logging.getLogger(__name__)
 
-NOT_INSTALLED: Final = f"the CRD {CRD_NAME} is not installed. {APPLY_AGAIN}"
+NOT_INSTALLED: Final = f"the CRD {CRD_NAME} is not installed. {APPLY_CRD}"
 
 OLDER: Final = f"the CRD {CRD_NAME} is older than this operator: it lacks"
 
@@ -172,7 +172,7 @@ class PoolKind:
         if is_news and lacking:
             log.warning(
                 f"{OLDER} %s; no spec can set these fields, and the status of pools is written without "
-                f"them. {APPLY_AGAIN}",
+                f"them. {APPLY_CRD}",
                 ", ".join(map(name_of, lacking)),
             )
         elif is_news:

@@ -15,7 +15,15 @@ from winpool.api.conditions import ConditionType
 from winpool.api.crd import SET_KEYS, SLOTS, name_of
 from winpool.api.fields import is_restricted_label
 from winpool.api.issues import IssueReason
-from winpool.api.keys import APPLIED_ANNOTATION, APPLY_AGAIN, CRD_NAME, HOLD_ANNOTATION, OS_LABEL, OS_WINDOWS
+from winpool.api.keys import (
+    APPLIED_ANNOTATION,
+    APPLY_CRD,
+    APPLY_GUARD,
+    CRD_NAME,
+    HOLD_ANNOTATION,
+    OS_LABEL,
+    OS_WINDOWS,
+)
 from winpool.api.model import SENTENCE
 from winpool.api.selector import SelectorOperator
 from winpool.api.status import MAX_ISSUE_NODES, WindowsNodePoolStatus
@@ -103,7 +111,7 @@ _OF_POOL: Final = (
         lambda snapshot, _: {"problem": ended(snapshot.guard.problem)} if snapshot.guard.problem else None,
         "The admission policy that stops kubelets from writing the operator's keys on nodes is not in force: "
         "{problem}",
-        f'{APPLY_AGAIN} (see "The guard" in the docs)',
+        f'{APPLY_GUARD} (see "The guard" in the docs)',
     ),
     PoolIssue(
         IssueReason.SELECTOR_OPEN_TO_KUBELETS,
@@ -127,7 +135,7 @@ _OF_POOL: Final = (
         _lacking_fields,
         f"The CRD {CRD_NAME} is older than the operator. No spec can set the fields that it lacks, and the "
         "status does not have them.{waits} It lacks {names}.",
-        APPLY_AGAIN,
+        APPLY_CRD,
     ),
     PoolIssue(
         IssueReason.NO_NODES_SELECTED,

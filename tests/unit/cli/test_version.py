@@ -111,7 +111,7 @@ def test_fields_that_the_crd_lacks_are_named() -> None:
     assert found.crd.lacking == ("spec.memoryPressure",)
     (misfit,) = misfits(found)
     assert misfit.startswith(
-        f"the CRD lacks spec.memoryPressure of version {__version__}. Apply the manifests"
+        f"the CRD lacks spec.memoryPressure of version {__version__}. Apply the CRD"
     )
 
 

@@ -180,7 +180,7 @@ async def test_when_the_crd_has_gone_pools_are_listed_at_once_and_once_more() ->
         assert running.relister.problem == ""
         await asyncio.sleep(1.1)
         assert len(server.listed) == 3
-        assert "kubectl apply -f install.yaml" in running.relister.problem
+        assert "kubectl apply -f crds.yaml" in running.relister.problem
 
 
 @in_virtual_time
@@ -219,7 +219,7 @@ def forbidden() -> Forbidden:
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (NotFound("list windowsnodepools: 404", status=404), "kubectl apply -f install.yaml"),
+        (NotFound("list windowsnodepools: 404", status=404), "kubectl apply -f crds.yaml"),
         (forbidden(), 'resources: ["windowsnodepools"], verbs: ["list"]'),
     ],
     ids=["no CRD", "no permission"],

@@ -14,7 +14,7 @@ import pytest
 from harness.scripted_transport import QUIET, ScriptedTransport, Watch
 from harness.virtual_time import in_virtual_time, running
 from winpool.api.crd import FieldPath, definition
-from winpool.api.keys import APPLY_AGAIN, CRD_NAME
+from winpool.api.keys import APPLY_CRD, CRD_NAME
 from winpool.kube.client import Transport
 from winpool.kube.errors import Forbidden, Unavailable
 from winpool.kube.pools import PoolKind
@@ -149,7 +149,7 @@ async def test_what_an_older_crd_lacks_is_logged_once_and_until_it_is_replaced(
         [(level, message)] = of_fields(caplog)
         assert level == "WARNING"
         assert "it lacks spec.labels, spec.taints; " in message
-        assert message.endswith(f". {APPLY_AGAIN}")
+        assert message.endswith(f". {APPLY_CRD}")
         await asyncio.sleep(HOUR)
         assert (told.lacking(), told.fields) == ((), [0, 6])
     assert of_fields(caplog)[1:] == [("INFO", f"the CRD {CRD_NAME} has all fields of this operator")]

@@ -55,6 +55,7 @@ def test_no_proxy_has_names_and_addresses_and_this_host_needs_none(
 async def test_in_a_pod_the_environment_has_no_effect(tmp_path: Path) -> None:
     a_mount(tmp_path, now=datetime.now(UTC))
     (tmp_path / "token").write_text("t")
+    (tmp_path / "namespace").write_text("winpool-system")
     environ = {
         "HTTPS_PROXY": "http://p:1",
         "KUBERNETES_SERVICE_HOST": "10.0.0.1",

@@ -23,7 +23,7 @@ def said(pool: Pool, lacking: tuple[FieldPath, ...]) -> list[Issue]:
 def test_one_issue_names_all_fields_of_spec_and_status_and_says_what_to_do() -> None:
     [issue] = said(a_pool(), LACKING)
     assert issue.message.endswith("It lacks spec.labels, spec.taints, status.issues[].fix, status.plan.")
-    assert "kubectl apply -f install.yaml" in issue.fix
+    assert "kubectl apply -f crds.yaml" in issue.fix
     assert (issue.node_count, issue.nodes) == (0, ())
 
 
