@@ -47,9 +47,10 @@ ENV HOME=/ \
 ARG BASE
 ARG VERSION=unknown
 ARG REVISION=unknown
+ARG SOURCE=unknown
 LABEL org.opencontainers.image.title="winpool" \
       org.opencontainers.image.description="Kubernetes operator for the lifecycle of Windows node pools" \
-      org.opencontainers.image.source="https://winpool.dev" \
+      org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \

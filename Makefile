@@ -131,15 +131,15 @@ test-benches: $(INSTALLED) ## The short benches of docs/benchmarks.md: they run,
 	@$(BIN)/python -m testbed build
 	@$(BIN)/pytest -q tests/nightly
 
-# The names of what is built; BASE: another base than the Dockerfile names, for a release with its digest.
-IMAGE ?= winpool
+# IMAGE, REPOSITORY and DOCS. BASE: another base than the Dockerfile names, for a release with its digest.
+include deploy/release.env
 TAG ?= $(shell sed -n 's/^__version__.*"\(.*\)"/\1/p' operator/winpool/__init__.py)
 BASE ?=
 PLATFORM ?=
 .PHONY: image test-image sbom audit
 image: ## Build the container image with docker, podman or buildah: IMAGE=… TAG=… BASE=…
 	@$(PYTHON) image/builder.py --name "$(IMAGE):$(TAG)" --version "$(TAG)" --base "$(BASE)" --platform "$(PLATFORM)" \
-	  --revision "$$(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)"
+	  --source "$(REPOSITORY)" --revision "$$(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)"
 
 # A guard for one test. The first one waits until the image is built, which takes some minutes.
 BUILD_SECONDS := 3600
@@ -347,6 +347,7 @@ generate: $(INSTALLED) ## Write all generated files again: CRD, guard, fence, RB
 	@$(call generate,gen.node_rules_reference,docs/reference/node-rules.md)
 	@$(call generate,gen.security_tests,docs/reference/security-tests.md)
 	@$(call generate,unit.diagnose.test_reports,docs/diagnose-reports.md)
+	@$(BIN)/python -m release.addresses
 	@$(call generate,alerts.render rules,deploy/alerts/winpool.rules.yaml)
 	@$(call generate,alerts.render prometheusrule,deploy/alerts/prometheusrule.yaml)
 	@$(BIN)/python -m release.chart

@@ -44,6 +44,7 @@ def command(
     name: str,
     version: str,
     revision: str,
+    source: str,
     base: str = "",
     platform: str = "",
     environment: Mapping[str, str],
@@ -55,6 +56,7 @@ def command(
         name: of the image, with its tag.
         version: for the label.
         revision: the commit, for the label.
+        source: address of the repository, for the label.
         base: the image to build on; empty: the default of the Dockerfile.
         platform: as in ``linux/arm64``; empty: that of this machine.
         environment: where settings of pip may be.
@@ -62,6 +64,7 @@ def command(
     """
     arguments = [tool, "build", "--file", "Dockerfile", "--tag", name]
     arguments += ["--build-arg", f"VERSION={version}", "--build-arg", f"REVISION={revision}"]
+    arguments += ["--build-arg", f"SOURCE={source}"]
     if base:
         arguments += ["--build-arg", f"BASE={base}"]
     if platform:
@@ -115,6 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", required=True, help="name of the image, with its tag")
     parser.add_argument("--version", required=True, help="version, for the label")
     parser.add_argument("--revision", required=True, help="commit, for the label")
+    parser.add_argument("--source", required=True, help="address of the repository, for the label")
     parser.add_argument("--base", default="", help="image to build on; default: that of the Dockerfile")
     parser.add_argument("--platform", default="", help="as in linux/arm64; default: that of this machine")
     given = parser.parse_args(arguments)
@@ -130,6 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name=given.name,
         version=given.version,
         revision=given.revision,
+        source=given.source,
         base=given.base,
         platform=given.platform,
         environment=os.environ,

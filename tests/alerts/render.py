@@ -13,11 +13,14 @@ from typing import Any, Final
 
 import yaml
 
+from release.addresses import Addresses
+
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / "deploy" / "alerts"
 SOURCE: Final = FOLDER / "alerts.yaml"
 COMMAND: Final = "make generate"
 HEADER: Final = f"# Generated from deploy/alerts/{SOURCE.name}. Do not edit; run: {COMMAND}\n"
+RUNBOOKS: Final = Addresses.read().runbooks()
 WIDTH: Final = 110
 """Columns of a line, as in the rest of the repository."""
 
@@ -26,14 +29,13 @@ Groups = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What ``alerts.yaml`` says: groups of alerts, and where their runbooks are published."""
+    """What ``alerts.yaml`` says: groups of alerts."""
 
-    runbooks: str
     groups: Groups
 
     @classmethod
     def read(cls, path: Path = SOURCE) -> "Source":
-        """Read it. Raises TypeError where it has other keys than these two."""
+        """Read it. Raises TypeError where it has other keys."""
         return cls(**yaml.safe_load(path.read_text()))
 
     def published(self) -> Groups:
@@ -43,8 +45,13 @@ class Source:
         ]
 
     def _with_runbook(self, rule: dict[str, Any]) -> dict[str, Any]:
-        runbook = {"runbook_url": f"{self.runbooks}/{rule['alert']}.md"}
-        return rule | {"annotations": rule["annotations"] | runbook}
+        address = {"runbook_url": runbook(rule["alert"])}
+        return rule | {"annotations": rule["annotations"] | address}
+
+
+def runbook(alert: str) -> str:
+    """Return the address of the page of an alert, in the docs of this version."""
+    return f"{RUNBOOKS}/{alert}.html"
 
 
 def rules(source: Source) -> str:

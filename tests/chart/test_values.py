@@ -29,6 +29,7 @@ ALSO: Final = {
 WITH_TEST_OF_ITS_OWN: Final = {
     *("crd.create", "networkPolicy.create", "resourceQuota.create"),
     *("monitoring.prometheusOperator", "monitoring.labels", "monitoring.endpoint"),
+    "monitoring.runbooks",
     *("memory.enabled", "memory.kubeletCAFile", "memory.kubeletInsecureTLS", "memory.dataSourcesSecretName"),
     *("rollout.enabled", "rollout.force"),
 }
@@ -208,6 +209,17 @@ def test_labels_of_monitoring_are_on_both_objects_beside_ours(helm: Helm) -> Non
             "app.kubernetes.io/name": "winpool",
             "release": "monitoring",
         }
+
+
+def test_the_runbooks_of_all_alerts_are_where_the_value_says(helm: Helm) -> None:
+    mirror = "https://mirror.example:8443/winpool/runbooks"
+    found = helm.template(
+        "--set", "monitoring.prometheusOperator=true", "--set", f"monitoring.runbooks={mirror}"
+    )
+    rules = [rule for group in one(found, "PrometheusRule")["spec"]["groups"] for rule in group["rules"]]
+    assert rules
+    for rule in rules:
+        assert rule["annotations"]["runbook_url"] == f"{mirror}/{rule['alert']}.html"
 
 
 def test_the_guard_and_the_fence_cannot_be_turned_off() -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 
 from builder import ROOT, command
 from harness.manifests import shipped_image
+from release.addresses import Addresses
 from winpool import __version__
 
 NAME: Final = f"{shipped_image()}:{__version__}"
@@ -86,6 +87,7 @@ class Storage:
             name=name,
             version=__version__,
             revision="of a test",
+            source=Addresses.read().repository,
             base=base,
             environment=os.environ,
         )

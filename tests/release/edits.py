@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from alerts.render import Source
+from release.addresses import Addresses
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:
@@ -248,7 +251,14 @@ EDITS: Final = {
             "    {{- end }}\n" + _passed_on(".Values.monitoring.endpoint", indent=4),
         ),
     ),
-    "prometheusrule.yaml": (_LABELS,),
+    "prometheusrule.yaml": (
+        _LABELS,
+        Edit(
+            f"runbook_url: {Addresses.read().runbooks()}/",
+            "runbook_url: {{ $.Values.monitoring.runbooks }}/",
+            count=sum(len(group["rules"]) for group in Source.read().groups),
+        ),
+    ),
     "resourcequota.yaml": (
         Edit('    pods: "6"\n', "    pods: {{ max 6 (mul 2 (add .Values.replicas 1)) | quote }}\n"),
         Edit(

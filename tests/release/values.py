@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import yaml
 
+from release.addresses import Addresses
 from release.memory_values import memory_values
 from release.pod_values import image_values, pod_values
 from release.shapes import (
@@ -23,6 +24,7 @@ from release.shapes import (
     choice,
     items,
     passed_on,
+    text,
 )
 from release.value import Value
 
@@ -197,6 +199,13 @@ def _monitoring() -> tuple[Value, ...]:
             schema=ENDPOINT,
             text="Further fields of the endpoint of the PodMonitor, such as interval, authorization and "
             "tlsConfig. Its port, path and scheme follow from the other values.",
+        ),
+        Value(
+            path="monitoring.runbooks",
+            default=Addresses.read().runbooks(),
+            schema=text(r"^https?://[^\s#]+[^\s#/]$"),
+            text="Where the runbooks of the alerts are, for clusters that reach a mirror only. The "
+            "runbook_url of an alert is this, its name, and .html.",
         ),
     )
 

@@ -12,10 +12,11 @@ import yaml
 from msgspec import Meta
 
 from harness.documents import ROOT
+from release.addresses import BRANCH, Addresses
 
 FILE = (ROOT / "security-insights.yml").read_text()
 
-BASE = re.findall(r'image\.source="([^"]+)"', (ROOT / "Dockerfile").read_text())[0]
+BASE = Addresses.read().repository
 
 Url = Annotated[str, Meta(pattern=r"^https?://\S+$")]
 Some = Annotated[str, Meta(pattern=r"\S")]
@@ -143,7 +144,7 @@ def test_it_has_the_form_of_the_specification_and_one_first_contact() -> None:
 def test_each_address_is_a_file_of_this_repository_or_the_project_itself() -> None:
     addresses = re.findall(r"https?://\S+", FILE)
     assert [each for each in addresses if not each.startswith(BASE)] == []
-    paths = [each.removeprefix(BASE).removeprefix("/") for each in addresses]
+    paths = [each.removeprefix(BASE).removeprefix(BRANCH).removeprefix("/") for each in addresses]
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 

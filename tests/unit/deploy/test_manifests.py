@@ -197,14 +197,9 @@ def test_the_image_is_that_of_this_version_and_named_in_one_place() -> None:
     (image,) = kustomization_of(DEPLOY / "operator")["images"]
     assert OPERATOR["image"].partition("@")[0] == f"{image['newName']}:{__version__}"
     naming = {path for path in DEPLOY.rglob("*.yaml") if image["newName"] in path.read_text()}
-    # The values of the chart are generated from that place.
+    # Both are generated from deploy/release.env.
     assert naming == {DEPLOY / "operator" / "kustomization.yaml", DEPLOY / "chart" / "values.yaml"}
     assert not [path for path in DEPLOY.rglob("*.yaml") if re.search(r":latest\b", path.read_text())]
-
-
-def test_the_image_is_one_that_nobody_else_can_publish() -> None:
-    registry, _, _ = OPERATOR["image"].partition("/")
-    assert registry.endswith(".invalid") or "@sha256:" in OPERATOR["image"]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,12 @@ def test_a_machine_without_any_gets_one_sentence_and_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["--name", "winpool:1", "--version", "1", "--revision", "abc"]) == 1
+    assert (
+        main(
+            ["--name", "winpool:1", "--version", "1", "--revision", "abc", "--source", "https://example.com"]
+        )
+        == 1
+    )
     assert "docker: not installed; podman: not installed; buildah: not installed" in capsys.readouterr().err
 
 
@@ -52,11 +57,20 @@ def test_the_tool_builds_at_the_root_of_the_repository_with_all_that_was_asked_f
     monkeypatch.setenv("PATH", str(tmp_path))
     log = tmp_path / "log"
     fake(tmp_path, "podman", f'echo "$PWD $*" >> {log}')
-    asked = ["--name", "example.com/winpool:1.2", "--version", "1.2", "--revision", "abc"]
+    asked = [
+        "--name",
+        "example.com/winpool:1.2",
+        "--version",
+        "1.2",
+        "--revision",
+        "abc",
+        "--source",
+        "https://example.com",
+    ]
     assert main([*asked, "--base", "python:x@sha256:1", "--platform", "linux/arm64"]) == 0
     line = log.read_text().splitlines()[-1]
     assert line.startswith(f"{builder.ROOT} build --file Dockerfile --tag example.com/winpool:1.2 ")
-    for part in ("VERSION=1.2", "REVISION=abc", "BASE=python:x@sha256:1"):
+    for part in ("VERSION=1.2", "REVISION=abc", "SOURCE=https://example.com", "BASE=python:x@sha256:1"):
         assert f"--build-arg {part} " in line
     assert "--platform linux/arm64" in line
     assert line.endswith(" .")
@@ -65,7 +79,12 @@ def test_the_tool_builds_at_the_root_of_the_repository_with_all_that_was_asked_f
 def test_settings_of_pip_are_handed_on_by_name_only() -> None:
     secret = "https://user:password@index.example.com/simple"
     found = command(
-        "docker", name="a:1", version="1", revision="b", environment={"PIP_INDEX_URL": secret, "PIP_CERT": ""}
+        "docker",
+        name="a:1",
+        version="1",
+        revision="b",
+        source="c",
+        environment={"PIP_INDEX_URL": secret, "PIP_CERT": ""},
     )
     assert found[found.index("PIP_INDEX_URL") - 1] == "--build-arg"
     assert "PIP_CERT" not in found
@@ -73,7 +92,7 @@ def test_settings_of_pip_are_handed_on_by_name_only() -> None:
 
 
 def test_without_a_base_the_dockerfile_decides() -> None:
-    found = command("docker", name="a:1", version="1", revision="b", environment={})
+    found = command("docker", name="a:1", version="1", revision="b", source="c", environment={})
     assert [each for each in found if each.startswith(("BASE", "--platform"))] == []
 
 
