@@ -208,9 +208,15 @@ lint-manifests: $(INSTALLED) $(LINTER)/.installed ## Check deploy and its overla
 	@$(BIN)/python -m release.rendered $(RESULTS)/manifests
 	@$(LINTER)/bin/checkov --directory $(RESULTS)/manifests --framework kubernetes --quiet --compact --skip-download
 
-release: $(INSTALLED) ## Write dist/install.yaml: all that kubectl apply -k deploy applies, as one file
+# DIGEST: of an image that is pushed already, where DIST has none. LOCAL=1: whatever would keep it from being published is only named.
+DIST ?= dist
+DIGEST ?=
+LOCAL ?=
+release: $(INSTALLED) ## Write all of a release that needs no registry into DIST=dist: manifests, chart, wheel, plugin, notes, sums
 	@$(BIN)/python -m testbed build
-	@$(BIN)/python -m release.install dist
+	@$(BIN)/python -m release --digest "$(DIGEST)" $(if $(LOCAL),--local) "$(DIST)"
+	@$(MAKE) --no-print-directory sbom SBOM="$(DIST)/sbom.cdx.json"
+	@$(BIN)/python -m release.packing "$(DIST)"
 
 breaks: $(INSTALLED) ## Break each promise on purpose, and check that its test fails
 	@$(BIN)/python -m testbed build

@@ -36,8 +36,7 @@ from harness.manifests import (
 )
 from harness.operator import USER, Operator
 from harness.waiting import eventually
-from release.install import FILE, kustomized, render, require_version
-from release.install import main as publish
+from release.install import FILE, images_of, kustomized, render, require_version
 from release.rendered import main as write_rendered
 from testbed.api import ApiError
 from testbed.cluster import Testbed
@@ -88,7 +87,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         for kind, plural in MONITORING.items():
             testbed.kubectl("apply", "-f", "-", stdin=json.dumps(a_crd(kind, plural)))
             testbed.kubectl("wait", "--for=condition=Established", f"crd/{plural}.monitoring.coreos.com")
-        assert publish([str(directory)]) == 0
+        (directory / FILE).write_text(render())
         assert lines_but("created", testbed.kubectl("apply", "-f", str(directory / FILE))) == []
         yield testbed
 
@@ -225,13 +224,11 @@ def test_a_digest_beside_the_tag_pins_the_image_of_a_release(tmp_path: Path) -> 
     path = tmp_path / "operator" / "kustomization.yaml"
     digest = f"sha256:{'0' * 64}"
     path.write_text(path.read_text().replace("  newTag: ", f"  digest: {digest}\n  newTag: "))
-    published = kustomized(path.parent)
-    require_version(published)
-    images = [
-        container["image"] for each in yaml.safe_load_all(published) for container in containers_of(each)
-    ]
+    images = images_of(kustomized(path.parent))
+    require_version(images)
     (image,) = [container["image"] for each in objects_of(DEPLOY) for container in containers_of(each)]
     assert images == [f"{image}@{digest}"]
+    assert images == images_of(render(digest=digest)), "as a release has it"
     assert images == [each["image"] for read in objects_of(path.parent) for each in containers_of(read)]
 
 

@@ -60,6 +60,22 @@ def files() -> dict[Path, str]:
     }
 
 
+def chart_files(*, digest: str) -> dict[str, bytes]:
+    """Return the files of the chart as Helm packs them, by their names in the archive, Chart.yaml first.
+
+    ``digest`` is that of the image (``sha256:…``), which the chart then has as the default; it may be empty.
+    """
+    paths = sorted(
+        (path for path in CHART.rglob("*") if path.is_file()),
+        key=lambda path: (path.name != "Chart.yaml", path),
+    )
+    found = {f"winpool/{path.relative_to(CHART)}": path.read_bytes() for path in paths}
+    found["winpool/values.yaml"] = found["winpool/values.yaml"].replace(
+        b"  digest: ''\n", f"  digest: '{digest}'\n".encode()
+    )
+    return found
+
+
 def stale(expected: dict[Path, str]) -> list[Path]:
     """Return the files of the chart that are neither generated nor known to be written by hand."""
     there = {path for path in CHART.rglob("*") if path.is_file()}

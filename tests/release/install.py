@@ -1,33 +1,35 @@
-"""Writes install.yaml, all of winpool as one file: ``python -m release.install DIRECTORY``.
+"""The manifests of a release: a file for each kustomization that a person applies, and single parts.
 
-It is what ``kubectl apply -k deploy`` applies, rendered by the kubectl of the testbed. A release publishes
-it, so that an installation needs no checkout.
+They are what ``kubectl apply -k`` applies, rendered by the kubectl of the testbed, so that an installation
+needs no checkout.
 """
 
 from __future__ import annotations
 
-import argparse
 import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import yaml
 
+from alerts.render import FILES as ALERTS
+from alerts.render import FOLDER as ALERTS_FOLDER
+from release.errors import ReleaseError
 from testbed.build import ensure_binary
-from testbed.errors import TestbedError
 from winpool import __version__
 
 ROOT: Final = Path(__file__).parents[2]
 DEPLOY: Final = ROOT / "deploy"
 FILE: Final = "install.yaml"
+FOLDERS: Final = (DEPLOY, *sorted(path.parent for path in DEPLOY.glob("overlays/*/kustomization.yaml")))
+COPIED: Final = {
+    "crds.yaml": ROOT / "crds" / "windowsnodepools.winpool.dev.yaml",
+    "win-2022.yaml": DEPLOY / "samples" / "win-2022.yaml",
+    **{name: ALERTS_FOLDER / name for name, _ in ALERTS.values()},
+}
+"""Files that a release has as they are: the CRD alone, a first pool, the alerts."""
 RENDER_SECONDS: Final = 180.0
 """It takes a second; the rest is for a machine under full load, as for any kubectl of the testbed."""
-
-
-class ReleaseError(Exception):
-    """There is nothing that may be published; the text says what is wrong and what to do."""
 
 
 def kustomized(folder: Path) -> str:
@@ -51,47 +53,52 @@ def kustomized(folder: Path) -> str:
     return done.stdout
 
 
-def render() -> str:
-    """Return all of ``deploy``, with a line on top that has the version; raises like ``kustomized``.
+def manifests(*, digest: str) -> dict[str, str]:
+    """Return all manifests of a release by their names; raises as ``render`` does."""
+    rendered = {file_of(folder): render(folder, digest=digest) for folder in FOLDERS}
+    return {**rendered, **{name: path.read_text() for name, path in COPIED.items()}}
 
-    A ReleaseError also says that it runs an image of another version than this one.
+
+def file_of(folder: Path) -> str:
+    """Return the name of the file for a kustomization: ``install-memory.yaml`` for an overlay."""
+    return FILE if folder == DEPLOY else f"install-{folder.name}.yaml"
+
+
+def render(folder: Path = DEPLOY, *, digest: str = "") -> str:
+    """Return all of a kustomization, with a line on top that has the version.
+
+    Args:
+        folder: ``deploy`` or one of its overlays.
+        digest: of the image (``sha256:…``); empty: the image is named by its tag alone.
+
+    Raises:
+        ReleaseError: it cannot be rendered, or runs an image of another version than the code has.
+        TestbedError: there is no kubectl, and it cannot be built.
+
     """
-    rendered = kustomized(DEPLOY)
-    require_version(rendered)
-    return f"# winpool {__version__}: kubectl apply -f {FILE}\n{rendered}"
+    rendered = kustomized(folder)
+    found = images_of(rendered)
+    require_version(found)
+    for image in set(found) if digest else ():
+        rendered = rendered.replace(f"image: {image}\n", f"image: {image}@{digest}\n")
+    return f"# winpool {__version__}: kubectl apply -f {file_of(folder)}\n{rendered}"
 
 
-def require_version(rendered: str) -> None:
-    """Raise ReleaseError if the Deployment runs the image of another version than the code has."""
-    images = [
+def images_of(rendered: str) -> list[str]:
+    """Return the images of all Deployments; the overlay for an operator outside of the cluster has none."""
+    return [
         container["image"]
         for document in yaml.safe_load_all(rendered)
         if document["kind"] == "Deployment"
         for container in document["spec"]["template"]["spec"]["containers"]
     ]
+
+
+def require_version(images: list[str]) -> None:
+    """Raise ReleaseError if one of the images has another version than the code."""
     wrong = [image for image in images if not image.partition("@")[0].endswith(f":{__version__}")]
-    if wrong or not images:
+    if wrong:
         raise ReleaseError(
-            f"the Deployment runs {', '.join(wrong) or 'no image'}, and this is winpool {__version__}: "
+            f"the Deployment runs {', '.join(wrong)}, and this is winpool {__version__}: "
             "set newTag in deploy/operator/kustomization.yaml"
         )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point: write the file into a folder and print its path; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m release.install", description=__doc__.partition("\n")[0])
-    parser.add_argument("directory", type=Path)
-    path = parser.parse_args(arguments).directory / FILE
-    try:
-        content = render()
-    except (ReleaseError, TestbedError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content)
-    sys.stdout.write(f"{path}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,12 +10,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
-from release.install import DEPLOY, ReleaseError, kustomized
+from release.errors import ReleaseError
+from release.install import FOLDERS, kustomized
 from testbed.errors import TestbedError
-
-FOLDERS: Final = (DEPLOY, *sorted(path.parent for path in DEPLOY.glob("overlays/*/kustomization.yaml")))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

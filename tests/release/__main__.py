@@ -1,0 +1,110 @@
+"""``make release``: writes what a release publishes and what needs no registry.
+
+The Makefile adds the bill of materials and the checksums.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from release.addresses import Addresses
+from release.chart import chart_files
+from release.errors import ReleaseError
+from release.install import ROOT, manifests
+from release.layout import FOLDER, digest_of
+from release.notes import notes
+from release.packing import packed
+from release.ready import Checkout, faults, require_digest
+from testbed.errors import TestbedError
+from winpool import __version__
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point; return the exit code."""
+    parser = argparse.ArgumentParser(prog="make release", description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--digest", default="", help="of an image that is pushed: sha256:…")
+    parser.add_argument(
+        "--local", action="store_true", help="for this machine: what is missing is only named"
+    )
+    given = parser.parse_args(arguments)
+    try:
+        write(given.directory, digest=given.digest, local=given.local)
+    except (ReleaseError, TestbedError, ValueError) as error:
+        sys.stderr.write(f"make release: {error}\n")
+        return 1
+    return 0
+
+
+def write(directory: Path, *, digest: str, local: bool) -> None:
+    """Write the files into a folder, in place of those of an earlier run.
+
+    Raises:
+        ReleaseError: the commit may not become a release, or the manifests are wrong.
+        TestbedError: there is no kubectl, and it cannot be built.
+        ValueError: ``digest`` is none.
+
+    """
+    digest = require_digest(digest) or digest_of(directory / FOLDER, __version__)
+    checkout, addresses = Checkout.read(ROOT), Addresses.read()
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    missing = faults(checkout, addresses=addresses, changelog=changelog, digest=digest)
+    if missing and not local:
+        raise ReleaseError(
+            "\n  ".join(("nothing was written.", *missing, "To try it on this machine: make release LOCAL=1"))
+        )
+    texts = {
+        **manifests(digest=digest),
+        "notes.md": notes(changelog, version=__version__, digest=digest, addresses=addresses),
+    }
+    chart = packed(chart_files(digest=digest), seconds=checkout.seconds)
+    directory.mkdir(parents=True, exist_ok=True)
+    for path in directory.iterdir():
+        if path.is_file():
+            path.unlink()
+    for name, text in texts.items():
+        (directory / name).write_text(text)
+    (directory / f"winpool-{__version__}.tgz").write_bytes(chart)
+    build_wheel(directory, seconds=checkout.seconds)
+    for path in sorted(each for each in directory.iterdir() if each.is_file()):
+        sys.stdout.write(f"{path}\n")
+    for sentence in missing:
+        sys.stdout.write(f"not for others: {sentence}\n")
+
+
+def build_wheel(directory: Path, *, seconds: int) -> None:
+    """Build the wheel into a folder, with all its files of one time, so that two builds are equal.
+
+    Raises:
+        ReleaseError: it cannot be built; the text has what hatchling says.
+
+    """
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "hatchling",
+            "build",
+            "--target",
+            "wheel",
+            "--directory",
+            str(directory.resolve()),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "SOURCE_DATE_EPOCH": str(seconds)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ReleaseError(f"the wheel cannot be built:\n{done.stdout}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
