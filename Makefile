@@ -136,18 +136,42 @@ include deploy/release.env
 TAG ?= $(shell sed -n 's/^__version__.*"\(.*\)"/\1/p' operator/winpool/__init__.py)
 BASE ?=
 PLATFORM ?=
-.PHONY: image test-image sbom audit
+.PHONY: image image-layout test-image test-release sbom audit
 image: ## Build the container image with docker, podman or buildah: IMAGE=… TAG=… BASE=…
-	@$(PYTHON) image/builder.py --name "$(IMAGE):$(TAG)" --version "$(TAG)" --base "$(BASE)" --platform "$(PLATFORM)" \
-	  --source "$(REPOSITORY)" --revision "$$(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)"
+	@$(PYTHON) image/builder.py $(built)
+
+# JOIN: layouts of one architecture each, to put together instead of building: make image-layout JOIN="amd64 arm64".
+JOIN ?=
+image-layout: ## Build the image with buildah into DIST=dist, as make release takes it: PLATFORM=… BASE=…, or JOIN=…
+	@$(PYTHON) image/layout.py $(built) $(if $(JOIN),--join $(JOIN) --) "$(DIST)/image"
+
+built = --name "$(IMAGE):$(TAG)" --version "$(TAG)" --base "$(BASE)" --platform "$(PLATFORM)" --source "$(REPOSITORY)" \
+  --revision "$$(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)"
 
 # A guard for one test. The first one waits until the image is built, which takes some minutes.
 BUILD_SECONDS := 3600
 test-image: export WINPOOL_IMAGE_BASE := $(BASE)
 test-image: $(INSTALLED) ## Build the image and run it, read-only, through the life of a pool (root, buildah, crun)
-	@$(BIN)/python tests/image/needs.py
+	@$(BIN)/python tests/image/needs.py test-image
 	@$(BIN)/python -m testbed build
-	@$(BIN)/pytest -q --timeout=$(BUILD_SECONDS) tests/image
+	@$(BIN)/pytest -q --timeout=$(BUILD_SECONDS) --ignore=tests/image/test_release.py tests/image
+
+# In an environment of its own: nothing else needs a package index.
+PACKAGES := .venv-index
+$(PACKAGES)/.installed: requirements/index.txt
+	@test -x $(PACKAGES)/bin/python || $(PYTHON) -m venv $(PACKAGES)
+	@echo "Installing Python packages into $(PACKAGES)"
+	@$(PACKAGES)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $< || \
+	  { echo "pip could not install the packages: check the network, or set an index with PIP_INDEX_URL" >&2; exit 1; }
+	@touch $@
+
+test-release: export WINPOOL_IMAGE_BASE := $(BASE)
+test-release: $(INSTALLED) $(PACKAGES)/.installed ## Make a release, push, sign and verify it, and install it on a real control plane without a checkout (root)
+	@$(BIN)/python tests/image/needs.py test-release
+	@$(BIN)/python -m testbed build
+	@$(BIN)/python -m testbed.helm
+	@$(BIN)/python -m testbed.cosign
+	@$(BIN)/pytest -q --timeout=$(BUILD_SECONDS) tests/image/test_release.py
 
 # A guard for one test. Some install and upgrade several times, and wait for the replicas each time.
 CHART_SECONDS := 1200
@@ -190,7 +214,7 @@ audit: $(AUDIT)/.installed ## Ask for known vulnerabilities of what the operator
 
 # Which of them: make nightly PARTS="crash explore".
 PARTS ?=
-nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-memory, test-newest, test-oldest, explore, test-benches, bench-pressure-nightly, test-image, test-chart, test-plugin, lint-manifests, sbom; all run
+nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-memory, test-newest, test-oldest, explore, test-benches, bench-pressure-nightly, test-image, test-release, test-chart, test-plugin, lint-manifests, sbom; all run
 	@$(BIN)/python tests/nightly/__main__.py --make "$(MAKE)" $(PARTS)
 
 # In an environment of its own, since checkov has a hundred dependencies.
@@ -202,7 +226,7 @@ $(LINTER)/.installed: requirements/manifests.txt
 	  { echo "pip could not install the packages: check the network, or set an index with PIP_INDEX_URL" >&2; exit 1; }
 	@touch $@
 
-.PHONY: lint-manifests release
+.PHONY: lint-manifests release publish
 lint-manifests: $(INSTALLED) $(LINTER)/.installed ## Check deploy and its overlays with checkov; each exception has its reason in the manifest
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m release.rendered $(RESULTS)/manifests
@@ -217,6 +241,14 @@ release: $(INSTALLED) ## Write all of a release that needs no registry into DIST
 	@$(BIN)/python -m release --digest "$(DIGEST)" $(if $(LOCAL),--local) "$(DIST)"
 	@$(MAKE) --no-print-directory sbom SBOM="$(DIST)/sbom.cdx.json"
 	@$(BIN)/python -m release.packing "$(DIST)"
+
+# KEY: a private key of cosign. Without one, cosign asks who you are and signs by that: in a workflow, it knows.
+INDEX ?= https://upload.pypi.org/legacy/
+KEY ?=
+publish: $(INSTALLED) ## Sign what make release has written, and push image, chart and wheel: INDEX=… KEY=…
+	@$(BIN)/python -m testbed.helm
+	@$(BIN)/python -m testbed.cosign
+	@$(BIN)/python -m release.publish --image "$(IMAGE)" --index "$(INDEX)" --key "$(KEY)" $(if $(LOCAL),--local) "$(DIST)"
 
 breaks: $(INSTALLED) ## Break each promise on purpose, and check that its test fails
 	@$(BIN)/python -m testbed build

@@ -30,7 +30,10 @@ UNINSTALL = "docs/uninstall.md"
 DRILL = "docs/drill.md"
 """It needs nodes that are broken: ``cluster/test_drill.py``."""
 
-ON_THEIR_OWN = (UNINSTALL, DRILL)
+RELEASE = "docs/install.md"
+"""It begins with the files of a release: ``image/test_release.py``."""
+
+ON_THEIR_OWN = (UNINSTALL, DRILL, RELEASE)
 """Pages with a test of their own, which types their commands."""
 
 WITH_HELM = ("docs/helm.md",)

@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 
 from builder import ROOT, command
 from harness.manifests import shipped_image
+from layout import joined, pushed
 from release.addresses import Addresses
 from winpool import __version__
 
@@ -37,9 +38,11 @@ class Image:
     name: str
     """With its tag, as a Pod names it."""
     base: str
+    """Empty, where it was pulled."""
     build_seconds: float
+    """Or those of the pull."""
     removed_bytes: int
-    """By ``image/slim.py``, as it says itself."""
+    """By ``image/slim.py``, as it says itself; 0, where it was pulled."""
 
     @property
     def venv(self) -> Path:
@@ -100,6 +103,23 @@ class Storage:
         config = json.loads(self._ask("inspect", "--type", "image", name))["OCIv1"]["config"]
         rootfs = Path(self._ask("mount", self._ask("from", name)))
         return Image(rootfs, config, name, base, seconds, removed_bytes=round(float(removed[1]) * 1e6))
+
+    def write_layout(self, name: str, layout: Path, *, version: str) -> None:
+        """Write an image of this storage into an OCI layout, as the one architecture of a list."""
+        single = layout.with_name(f"{layout.name}-single")
+        layout.parent.mkdir(parents=True, exist_ok=True)
+        _, *push = pushed(name, layout=single, version=version)
+        self._ask(*push)
+        for _, *words in joined([single], layout=layout, version=version):
+            self._ask(*words)
+
+    def pull(self, name: str) -> Image:
+        """Pull an image from a registry of this machine, and lay out its files."""
+        began = time.monotonic()
+        container = self._ask("from", "--quiet", "--tls-verify=false", f"docker://{name}")
+        config = json.loads(self._ask("inspect", "--type", "container", container))["OCIv1"]["config"]
+        rootfs = Path(self._ask("mount", container))
+        return Image(rootfs, config, name, "", time.monotonic() - began, removed_bytes=0)
 
     def _ask(self, *words: str, folder: Path = ROOT) -> str:
         done = subprocess.run(

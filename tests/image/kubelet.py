@@ -4,7 +4,9 @@ It runs the template as the API server has it: the image by its name, arguments,
 root, no capabilities, volumes with a token that is bound to the Pod. It asks the probes over HTTP in their
 periods, and reports a Pod Ready only once its readiness probe has passed.
 
-It pulls no image, restarts and ends no container, and sets no cgroup limits and no seccomp profile. The
+When a Pod is deleted, it ends the container by SIGTERM.
+
+It pulls no image, restarts no container, and sets no cgroup limits and no seccomp profile. The
 containers share the network of the machine: each listens on a loopback address of its own, which WINPOOL_HOST
 tells it, and reaches the API server where that listens instead of through a Service.
 """
@@ -33,12 +35,13 @@ class Kubelet:
     """Registers the hosts, and runs what is scheduled to them; use it with ``with``.
 
     ``images`` are those that are on the hosts, by name. ``faults`` says what a kubelet would have to act on;
-    after the first it does nothing more.
+    after the first it does nothing more. ``ended`` has the exit codes of containers whose Pods were deleted.
     """
 
     def __init__(self, testbed: Testbed, *, images: Mapping[str, Image], directory: Path) -> None:
         self.faults: list[str] = []
         self.pods: dict[str, RunningPod] = {}
+        self.ended: dict[str, int] = {}
         self._testbed = testbed
         self._images = images
         self._directory = directory
@@ -84,10 +87,21 @@ class Kubelet:
     def _look(self) -> None:
         for pod in self._testbed.api().get("/api/v1/pods")["items"]:
             host = HOSTS.get(pod["spec"].get("nodeName", ""))
-            if host is not None and pod["metadata"]["uid"] not in self.pods:
+            uid = pod["metadata"]["uid"]
+            if "deletionTimestamp" in pod["metadata"]:
+                if uid in self.pods:
+                    self._end(self.pods.pop(uid), pod)
+            elif host is not None and uid not in self.pods:
                 self._start(pod, host=host)
         for pod in self.pods.values():
             pod.look()
+
+    def _end(self, running: RunningPod, pod: dict[str, Any]) -> None:
+        running.container.send_signal(signal.SIGTERM)
+        self.ended[running.name] = running.container.wait(END_SECONDS)
+        metadata = pod["metadata"]
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+        self._testbed.api().delete(path, gracePeriodSeconds="0")
 
     def _start(self, pod: dict[str, Any], *, host: str) -> None:
         [container] = pod["spec"]["containers"]
@@ -98,7 +112,7 @@ class Kubelet:
             pod,
             image=image,
             directory=self._directory,
-            address=f"127.0.2.{len(self.pods) + 1}",
+            address=f"127.0.2.{len(self.pods) + len(self.ended) + 1}",
             host=host,
         )
 

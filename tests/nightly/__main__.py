@@ -27,6 +27,7 @@ PARTS: Final = {
     "benches": "test-benches",
     "pressure": "bench-pressure-nightly",
     "image": "test-image",
+    "release": "test-release",
     "chart": "test-chart",
     "plugin": "test-plugin",
     "manifests": "lint-manifests",

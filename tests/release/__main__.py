@@ -14,8 +14,7 @@ from pathlib import Path
 
 from release.addresses import Addresses
 from release.chart import chart_files
-from release.errors import ReleaseError
-from release.install import ROOT, manifests
+from release.install import ROOT, ReleaseError, manifests
 from release.layout import FOLDER, digest_of
 from release.notes import notes
 from release.packing import packed

@@ -14,7 +14,6 @@ import yaml
 
 from alerts.render import FILES as ALERTS
 from alerts.render import FOLDER as ALERTS_FOLDER
-from release.errors import ReleaseError
 from testbed.build import ensure_binary
 from winpool import __version__
 
@@ -30,6 +29,10 @@ COPIED: Final = {
 """Files that a release has as they are: the CRD alone, a first pool, the alerts."""
 RENDER_SECONDS: Final = 180.0
 """It takes a second; the rest is for a machine under full load, as for any kubectl of the testbed."""
+
+
+class ReleaseError(Exception):
+    """There is nothing that may be published; the text says what is wrong and what to do."""
 
 
 def kustomized(folder: Path) -> str:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from release.errors import ReleaseError
+from release.install import ReleaseError
 
 FOLDER: Final = "image"
 """In the folder of a release. It is no file of the release: a registry has what is in it."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from release.errors import ReleaseError
+from release.install import ReleaseError
 
 SUMS: Final = "SHA256SUMS"
 _BESIDE: Final = (SUMS, f"{SUMS}.sigstore.json")

@@ -11,8 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from release.errors import ReleaseError
-from release.install import FOLDERS, kustomized
+from release.install import FOLDERS, ReleaseError, kustomized
 from testbed.errors import TestbedError
 
 

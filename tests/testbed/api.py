@@ -101,9 +101,9 @@ class Api:
         """Merge a patch into an object and return what it is now; raises like ``get``."""
         return self._ask("PATCH", path, query=query, body=patch, kind=MERGE_PATCH)
 
-    def delete(self, path: str) -> Object:
+    def delete(self, path: str, **query: str) -> Object:
         """Ask for the deletion of an object, as kubectl does; raises like ``get``."""
-        return self._ask("DELETE", path, query={"propagationPolicy": "Background"})
+        return self._ask("DELETE", path, query={"propagationPolicy": "Background", **query})
 
     def _ask(
         self, method: str, path: str, *, query: Mapping[str, str], body: object = None, kind: str = JSON

@@ -25,8 +25,7 @@ from harness.manifests import (
     objects_of,
     template_of,
 )
-from release.errors import ReleaseError
-from release.install import images_of, require_version
+from release.install import ReleaseError, images_of, require_version
 from winpool import __version__
 from winpool.api.fence import PARAMETERS
 from winpool.api.keys import POOL_LABEL, READER_ACCOUNT

@@ -19,8 +19,7 @@ from harness.documents import ROOT
 from release import __main__ as making
 from release.addresses import Addresses
 from release.chart import chart_files
-from release.errors import ReleaseError
-from release.install import COPIED, FOLDERS, file_of
+from release.install import COPIED, FOLDERS, ReleaseError, file_of
 from release.layout import digest_of
 from release.notes import notes, section
 from release.packing import SUMS, checksums, main, packed, require_checksums

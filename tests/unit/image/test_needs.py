@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from image.needs import BASE_TOOL, TOOLS, missing
+from image.needs import BASE_TOOL, RELEASE_TOOLS, TOOLS, missing
 
 
 def here(*tools: str) -> dict[str, str]:
@@ -25,6 +25,14 @@ def test_a_published_base_needs_no_tool_that_makes_one() -> None:
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_missing_tool_is_named(tool: str) -> None:
     [sentence] = missing(user=0, which=here(*(set(TOOLS) - {tool}), BASE_TOOL).get, base="")
+    assert sentence.startswith(f"{tool} is missing")
+
+
+@pytest.mark.parametrize("tool", sorted(RELEASE_TOOLS.keys() - TOOLS))
+def test_a_release_needs_more_than_an_image(tool: str) -> None:
+    there = here(*(set(RELEASE_TOOLS) - {tool}), BASE_TOOL).get
+    assert missing(user=0, which=there, base="") == []
+    [sentence] = missing(user=0, which=there, base="", target="test-release")
     assert sentence.startswith(f"{tool} is missing")
 
 

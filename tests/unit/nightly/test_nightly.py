@@ -35,7 +35,7 @@ def test_every_part_runs_though_the_first_failed(capsys: pytest.CaptureFixture[s
     assert night.main() == 1
     assert [command[-1] for command in night.ran] == list(PARTS.values())
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-14:] == [
+    assert lines[-15:] == [
         "PART       OUTCOME            DURATION    LAST LINE",
         "crash      FAILED (exit 2)    1 min 00 s  1 failed in 60s",
         "breaks     passed             1 min 00 s  9 passed in 60s",
@@ -46,6 +46,7 @@ def test_every_part_runs_though_the_first_failed(capsys: pytest.CaptureFixture[s
         "benches    FAILED (signal 9)  1 min 00 s  1 failed in 60s",
         "pressure   passed             1 min 00 s  9 passed in 60s",
         "image      passed             1 min 00 s  9 passed in 60s",
+        "release    passed             1 min 00 s  9 passed in 60s",
         "chart      passed             1 min 00 s  9 passed in 60s",
         "plugin     passed             1 min 00 s  9 passed in 60s",
         "manifests  passed             1 min 00 s  9 passed in 60s",
