@@ -398,7 +398,7 @@ format: $(INSTALLED) ## Format all Python
 	@$(BIN)/ruff check --quiet --fix .
 
 lock: $(INSTALLED) ## Resolve the exact pins of all dependencies again, with hashes
-	@for out in run plugin dev build audit manifests; do \
+	@for out in run plugin dev build audit index manifests; do \
 	  case $$out in \
 	    run) from="pyproject.toml --extra operator";; \
 	    plugin) from="pyproject.toml --constraint requirements/run.txt";; \

@@ -69,40 +69,30 @@ def write(directory: Path, *, digest: str, local: bool) -> None:
     for name, text in texts.items():
         (directory / name).write_text(text)
     (directory / f"winpool-{__version__}.tgz").write_bytes(chart)
-    build_wheel(directory, seconds=checkout.seconds)
+    build_plugin(directory, seconds=checkout.seconds)
     for path in sorted(each for each in directory.iterdir() if each.is_file()):
         sys.stdout.write(f"{path}\n")
     for sentence in missing:
         sys.stdout.write(f"not for others: {sentence}\n")
 
 
-def build_wheel(directory: Path, *, seconds: int) -> None:
-    """Build the wheel into a folder, with all its files of one time, so that two builds are equal.
+def build_plugin(directory: Path, *, seconds: int) -> None:
+    """Write the wheel, the archives of the plugin and the manifest for krew, with all files of one time.
 
     Raises:
-        ReleaseError: it cannot be built; the text has what hatchling says.
+        ReleaseError: they cannot be made; the text has the reason.
 
     """
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "hatchling",
-            "build",
-            "--target",
-            "wheel",
-            "--directory",
-            str(directory.resolve()),
-        ],
-        cwd=ROOT,
+        [sys.executable, "-m", "release.plugin", str(directory)],
         env={**os.environ, "SOURCE_DATE_EPOCH": str(seconds)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
         check=False,
     )
     if done.returncode != 0:
-        raise ReleaseError(f"the wheel cannot be built:\n{done.stdout}")
+        raise ReleaseError(f"the plugin cannot be made: {done.stderr.strip()}")
 
 
 if __name__ == "__main__":

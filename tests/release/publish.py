@@ -20,7 +20,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from release.addresses import ROOT, Addresses
-from release.install import ReleaseError
+from release.install import FILE, ReleaseError
 from release.layout import FOLDER, digest_of
 from release.packing import SUMS, require_checksums
 from release.ready import Checkout, faults
@@ -79,6 +79,10 @@ def publish(release: Release, *, local: bool) -> None:
     else:
         require_ready(release, digest=digest)
     require_checksums(release.directory)
+    if not digest:
+        raise ReleaseError(f"{release.directory} has no image: run make image-layout, and make release again")
+    if digest not in (release.directory / FILE).read_text():
+        raise ReleaseError(f"{FILE} does not have the image in {FOLDER}, {digest}: run make release again")
     sums = release.directory / SUMS
     cosign(release, "sign-blob", f"--bundle={sums}.sigstore.json", str(sums))
     push_image(release, digest=digest)
