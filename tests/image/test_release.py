@@ -234,6 +234,8 @@ def test_who_has_only_the_release_installs_it_uses_it_and_removes_it(
             seconds = time.monotonic() - began
             assert kubelet.faults == []
             assert list(kubelet.ended.values()) == [0, 0]
+        plugin = Path(person["HOME"], ".cache", "winpool", "plugin")
+        assert not plugin.exists(), "the page removes it"
         measured(f"release, from a cluster that runs until winpool is removed again: {seconds:.1f} s")
         assert windows(testbed) == before
         left = testbed.kubectl("get", "crd,clusterroles,clusterrolebindings,namespaces", "-o", "name").stdout
