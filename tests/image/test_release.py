@@ -188,6 +188,15 @@ def test_the_index_has_the_wheel_of_the_release(published: Published, tmp_path: 
     assert wheel.read_bytes() == (published.directory / wheel.name).read_bytes()
 
 
+def test_every_file_that_the_page_names_is_there(published: Published) -> None:
+    table = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    named = {
+        name for line in table for name in re.findall(r"`([^`]+\.[^`]+|SHA256SUMS)`", line.split("|")[1])
+    }
+    assert len(named) > 10
+    assert {name for name in named if not (published.directory / name).is_file()} == set()
+
+
 def test_every_installation_and_the_chart_run_the_image_by_its_digest(published: Published) -> None:
     wanted = f"{shipped_image()}:{__version__}@{published.image.rpartition('@')[2]}"
     found = {path.name: images_of(path.read_text()) for path in published.directory.glob("install*.yaml")}

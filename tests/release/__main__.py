@@ -9,6 +9,7 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from release.chart import chart_files
 from release.install import ROOT, ReleaseError, manifests
 from release.layout import FOLDER, digest_of
 from release.notes import notes
-from release.packing import packed
+from release.packing import packed, replace, require_replaceable
 from release.ready import Checkout, faults, require_digest
 from testbed.errors import TestbedError
 from winpool import __version__
@@ -57,21 +58,20 @@ def write(directory: Path, *, digest: str, local: bool) -> None:
         raise ReleaseError(
             "\n  ".join(("nothing was written.", *missing, "To try it on this machine: make release LOCAL=1"))
         )
+    require_replaceable(directory)
     texts = {
         **manifests(digest=digest),
         "notes.md": notes(changelog, version=__version__, digest=digest, addresses=addresses),
     }
     chart = packed(chart_files(digest=digest), seconds=checkout.seconds)
-    directory.mkdir(parents=True, exist_ok=True)
-    for path in directory.iterdir():
-        if path.is_file():
-            path.unlink()
-    for name, text in texts.items():
-        (directory / name).write_text(text)
-    (directory / f"winpool-{__version__}.tgz").write_bytes(chart)
-    build_plugin(directory, seconds=checkout.seconds)
-    for path in sorted(each for each in directory.iterdir() if each.is_file()):
-        sys.stdout.write(f"{path}\n")
+    with tempfile.TemporaryDirectory() as name:
+        made = Path(name)
+        for file, text in texts.items():
+            (made / file).write_text(text)
+        (made / f"winpool-{__version__}.tgz").write_bytes(chart)
+        build_plugin(made, seconds=checkout.seconds)
+        replace(directory, made)
+    sys.stdout.write("".join(f"{path}\n" for path in sorted(directory.iterdir()) if path.is_file()))
     for sentence in missing:
         sys.stdout.write(f"not for others: {sentence}\n")
 

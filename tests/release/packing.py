@@ -9,6 +9,7 @@ import argparse
 import gzip
 import hashlib
 import io
+import shutil
 import sys
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -34,8 +35,9 @@ def packed(files: Mapping[str, bytes], *, seconds: int) -> bytes:
 
 def checksums(directory: Path) -> str:
     """Return the checksums of the files in a folder, as ``sha256sum --check`` reads them."""
-    files = sorted(path for path in directory.iterdir() if path.is_file() and path.name not in _BESIDE)
-    return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
+    names = sorted(_files(directory) - {*_BESIDE})
+    digests = {name: hashlib.sha256((directory / name).read_bytes()).hexdigest() for name in names}
+    return "".join(f"{digest}  {name}\n" for name, digest in digests.items())
 
 
 def require_checksums(directory: Path) -> None:
@@ -51,12 +53,48 @@ def require_checksums(directory: Path) -> None:
         )
 
 
+def require_replaceable(directory: Path) -> None:
+    """Raise ReleaseError if a folder has files of someone else, which would become part of a release."""
+    foreign = sorted(_files(directory) - _left(directory))
+    if foreign:
+        raise ReleaseError(
+            f"{directory} has files that are of no release ({', '.join(foreign[:3])}): remove them, or "
+            "choose another folder with DIST=…"
+        )
+
+
+def replace(directory: Path, made: Path) -> None:
+    """Move the files of a new release into a folder, in place of those of an earlier one."""
+    for name in _left(directory) & _files(directory):
+        (directory / name).unlink()
+    directory.mkdir(parents=True, exist_ok=True)
+    for path in made.iterdir():
+        shutil.move(path, directory / path.name)
+    write(directory)
+
+
+def write(directory: Path) -> None:
+    """Write the checksums of the files in a folder."""
+    (directory / SUMS).write_text(checksums(directory))
+
+
+def _files(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir() if path.is_file()} if directory.exists() else set()
+
+
+def _left(directory: Path) -> set[str]:
+    """Return the names of files that an earlier release left in a folder, by its checksums."""
+    path = directory / SUMS
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {line.partition("  ")[2] for line in lines} | {*_BESIDE}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point: write the checksums and print where they are."""
     parser = argparse.ArgumentParser(prog="python -m release.packing", description=__doc__)
     parser.add_argument("directory", type=Path)
     directory = parser.parse_args(arguments).directory
-    (directory / SUMS).write_text(checksums(directory))
+    write(directory)
     sys.stdout.write(f"{directory / SUMS}\n")
     return 0
 

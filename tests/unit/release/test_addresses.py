@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from harness.documents import ROOT
+from harness.documents import RELEASE, ROOT
 from release.addresses import FILE, Addresses, files
 from winpool import __version__
 
@@ -82,3 +82,12 @@ def test_a_file_with_another_name_is_refused(tmp_path: Path) -> None:
     path.write_text(f"{FILE.read_text()}MIRROR=https://mirror.example\n")
     with pytest.raises(TypeError, match="mirror"):
         Addresses.read(path)
+
+
+def test_the_page_about_installing_a_release_has_the_addresses_of_this_version() -> None:
+    page, addresses = (ROOT / RELEASE).read_text(), Addresses.read()
+    assert f"export RELEASE={addresses.assets()}\n" in page
+    assert f"helm install winpool {addresses.charts}/winpool --version {__version__} " in page
+    workflow = f"{addresses.repository}/.github/workflows/release.yaml@refs/tags/v{__version__}"
+    assert f"--certificate-identity {workflow} " in page
+    assert f"`{addresses.runbooks()}`" in page

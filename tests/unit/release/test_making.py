@@ -23,7 +23,15 @@ from release.chart import chart_files
 from release.install import COPIED, FOLDERS, ReleaseError, file_of
 from release.layout import digest_of
 from release.notes import notes, section
-from release.packing import SUMS, checksums, main, packed, require_checksums
+from release.packing import (
+    SUMS,
+    checksums,
+    main,
+    packed,
+    replace,
+    require_checksums,
+    require_replaceable,
+)
 from release.ready import Checkout, faults, require_digest
 from winpool import __version__
 
@@ -209,6 +217,21 @@ def test_without_checksums_there_is_no_release(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="make release"):
         require_checksums(tmp_path)
     assert checksums(tmp_path) == ""
+
+
+def test_a_release_takes_the_place_of_an_earlier_one_and_of_nothing_else(tmp_path: Path) -> None:
+    there, made = tmp_path / "dist", tmp_path / "made"
+    for name in ("first", "second"):
+        made.mkdir()
+        (made / name).write_text(name)
+        require_replaceable(there)
+        replace(there, made)
+        made.rmdir()
+        (there / "image").mkdir(exist_ok=True)
+    assert {path.name for path in there.iterdir()} == {"second", SUMS, "image"}
+    (there / "letter.txt").write_text("of a person")
+    with pytest.raises(ReleaseError, match=r"letter\.txt.*DIST="):
+        require_replaceable(there)
 
 
 def layout(folder: Path, *names: str) -> Path:
