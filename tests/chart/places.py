@@ -33,7 +33,7 @@ WHERE: Final[Mapping[str, tuple[Any, str, Place, Any]]] = {
         f"r.example:5000/a/winpool:{__version__}",
     ),
     "image.tag": ("0.9.9-rc.1", "Deployment", (*CONTAINER, "image"), f"{IMAGE}:0.9.9-rc.1"),
-    "image.digest": (DIGEST, "Deployment", (*CONTAINER, "image"), f"{IMAGE}@{DIGEST}"),
+    "image.digest": (DIGEST, "Deployment", (*CONTAINER, "image"), f"{IMAGE}:{__version__}@{DIGEST}"),
     "image.pullPolicy": ("Always", "Deployment", (*CONTAINER, "imagePullPolicy"), "Always"),
     "image.pullSecrets": (
         ["a", "1"],

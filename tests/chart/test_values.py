@@ -73,10 +73,10 @@ def test_a_value_is_where_it_belongs_and_nowhere_else(helm: Helm, default: list[
     assert changed(default, rendered) == {(kind, found["metadata"]["name"]), *ALSO.get(path, ())}
 
 
-def test_a_digest_is_used_in_place_of_the_tag(helm: Helm) -> None:
+def test_a_digest_pins_the_image_and_the_tag_says_its_version(helm: Helm) -> None:
     found = helm.template(*set_to("image.digest", DIGEST), *set_to("image.tag", "1.0"))
     (container,) = containers_of(one(found, "Deployment"))
-    assert container["image"] == f"{IMAGE}@{DIGEST}"
+    assert container["image"] == f"{IMAGE}:1.0@{DIGEST}"
 
 
 def test_the_replicas_stay_on_linux_nodes_of_no_pool_whatever_is_added(

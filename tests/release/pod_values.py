@@ -44,7 +44,8 @@ def image_values(name: str, *, pull_policy: str) -> tuple[Value, ...]:
             path="image.digest",
             default="",
             schema=text(r"^(sha256:[0-9a-f]{64})?$"),
-            text="Digest of the image (sha256:…), which is used in place of the tag and pins one image.",
+            text="Digest of the image (sha256:…), which pins one image. The tag then only says "
+            "which version it is.",
         ),
         Value(
             path="image.pullPolicy",

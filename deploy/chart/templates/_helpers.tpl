@@ -1,6 +1,6 @@
-{{- /* The image: by its digest where there is one, else by its tag. */ -}}
+{{- /* The image. A digest decides; the tag beside it says which version that is. */ -}}
 {{- define "winpool.image" -}}
 {{- with .Values.image -}}
-{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ with .digest }}@{{ . }}{{ end }}
 {{- end -}}
 {{- end -}}
