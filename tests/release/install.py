@@ -16,6 +16,7 @@ from alerts.render import FILES as ALERTS
 from alerts.render import FOLDER as ALERTS_FOLDER
 from testbed.build import ensure_binary
 from winpool import __version__
+from winpool.api.keys import GUARD_MANIFEST, READER_MANIFEST
 
 ROOT: Final = Path(__file__).parents[2]
 DEPLOY: Final = ROOT / "deploy"
@@ -23,10 +24,11 @@ FILE: Final = "install.yaml"
 FOLDERS: Final = (DEPLOY, *sorted(path.parent for path in DEPLOY.glob("overlays/*/kustomization.yaml")))
 COPIED: Final = {
     "crds.yaml": ROOT / "crds" / "windowsnodepools.winpool.dev.yaml",
+    **{name: DEPLOY / "operator" / name for name in (GUARD_MANIFEST, READER_MANIFEST)},
     "win-2022.yaml": DEPLOY / "samples" / "win-2022.yaml",
     **{name: ALERTS_FOLDER / name for name, _ in ALERTS.values()},
 }
-"""Files that a release has as they are: the CRD alone, a first pool, the alerts."""
+"""Files that a release has as they are: the CRD alone, parts that a hint names, a first pool, the alerts."""
 RENDER_SECONDS: Final = 180.0
 """It takes a second; the rest is for a machine under full load, as for any kubectl of the testbed."""
 
