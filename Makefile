@@ -212,9 +212,35 @@ audit: $(AUDIT)/.installed ## Ask for known vulnerabilities of what the operator
 	  "vulnerabilities: pin newer versions, then make lock. Otherwise the advisories of PyPI could not be read:" \
 	  "run it where they can" >&2; exit 1; }
 
+# In an environment of its own, since the tests need nothing of it.
+SPHINX := .venv-docs
+$(SPHINX)/.installed: requirements/docs.txt
+	@test -x $(SPHINX)/bin/python || $(PYTHON) -m venv $(SPHINX)
+	@echo "Installing Python packages into $(SPHINX)"
+	@$(SPHINX)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $< || \
+	  { echo "pip could not install the packages: check the network, or set an index with PIP_INDEX_URL" >&2; exit 1; }
+	@touch $@
+
+# A site has a folder for each version. A warning fails the build: a broken link is one, and a page that no list names.
+SITE := dist/site
+site = PYTHONPATH=operator:tests:tools WINPOOL_DOCS_VERSION=$(TAG) $(SPHINX)/bin/sphinx-build --quiet --fresh-env --jobs auto \
+  --fail-on-warning --keep-going --doctree-dir $(RESULTS)/docs
+.PHONY: docs test-docs docs-links
+docs: $(SPHINX)/.installed ## Build the pages as a site with search, dist/site, and check every link inside of it: TAG=…
+	@rm -rf $(SITE)/$(TAG)
+	@$(site) docs $(SITE)/$(TAG)
+	@PYTHONPATH=operator:tests:tools $(SPHINX)/bin/python -m pages.versions $(SITE)
+	@echo "written: $(SITE)/$(TAG)/index.html"
+
+test-docs: $(INSTALLED) docs ## The site, as make docs built it: each page can be reached, and a runbook is where its alert says
+	@$(BIN)/pytest -q tests/docs
+
+docs-links: $(SPHINX)/.installed ## Ask for every link of the pages to other sites; needs the internet
+	@$(site) -b linkcheck docs $(RESULTS)/docs-links
+
 # Which of them: make nightly PARTS="crash explore".
 PARTS ?=
-nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-memory, test-newest, test-oldest, explore, test-benches, bench-pressure-nightly, test-image, test-release, test-chart, test-plugin, lint-manifests, sbom; all run
+nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-memory, test-newest, test-oldest, explore, test-benches, bench-pressure-nightly, test-image, test-release, test-chart, test-plugin, lint-manifests, sbom, test-docs; all run
 	@$(BIN)/python tests/nightly/__main__.py --make "$(MAKE)" $(PARTS)
 
 # In an environment of its own, since checkov has a hundred dependencies.
@@ -398,7 +424,7 @@ format: $(INSTALLED) ## Format all Python
 	@$(BIN)/ruff check --quiet --fix .
 
 lock: $(INSTALLED) ## Resolve the exact pins of all dependencies again, with hashes
-	@for out in run plugin dev build audit index manifests; do \
+	@for out in run plugin dev build audit index manifests docs; do \
 	  case $$out in \
 	    run) from="pyproject.toml --extra operator";; \
 	    plugin) from="pyproject.toml --constraint requirements/run.txt";; \

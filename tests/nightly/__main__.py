@@ -32,6 +32,7 @@ PARTS: Final = {
     "plugin": "test-plugin",
     "manifests": "lint-manifests",
     "sbom": "sbom",
+    "docs": "test-docs",
 }
 """The parts by name, each with the target of the Makefile that is it.
 

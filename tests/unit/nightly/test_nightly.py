@@ -51,6 +51,7 @@ def test_every_part_runs_though_the_first_failed(capsys: pytest.CaptureFixture[s
         "plugin     passed             1 min 00 s  9 passed in 60s",
         "manifests  passed             1 min 00 s  9 passed in 60s",
         "sbom       passed             1 min 00 s  9 passed in 60s",
+        "docs       passed             1 min 00 s  9 passed in 60s",
     ]
 
 
