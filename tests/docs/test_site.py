@@ -161,7 +161,7 @@ NIGHTS: Final = {
         "WindowsNodeMemoryPressure",
         "kubectl winpool memory node/",
         (
-            ("cli.html#the-pods-of-a-node", "by how much what it uses grows in a minute"),
+            ("cli/memory.html#the-pods-of-a-node", "by how much what it uses grows in a minute"),
             ("memory-evictions.html#limits-of-evictions", "A pod is evicted only if it has grown"),
         ),
     ),

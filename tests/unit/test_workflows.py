@@ -44,7 +44,7 @@ def caches(workflow: Path) -> list[dict[str, str]]:
     [
         ("test.yaml", {"check", "docs", "test"}),
         ("nightly.yaml", {"nightly", "audit", "docs-links"}),
-        ("release.yaml", {"image-layout", "release", "publish"}),
+        ("release.yaml", {"docs", "image-layout", "release", "publish"}),
     ],
 )
 def test_a_workflow_types_the_commands_that_people_type(name: str, typed: set[str]) -> None:
@@ -89,6 +89,7 @@ def test_a_release_is_one_tag_and_each_job_may_do_only_what_it_says() -> None:
         "image": set(),
         "release": set(),
         "publish": {"packages", "id-token", "attestations"},
+        "pages": {"contents"},
         "announce": {"contents"},
     }
     built = {each["arch"] for each in found["jobs"]["image"]["strategy"]["matrix"]["include"]}

@@ -110,9 +110,7 @@ def test_fields_that_the_crd_lacks_are_named() -> None:
     assert found.crd is not None
     assert found.crd.lacking == ("spec.memoryPressure",)
     (misfit,) = misfits(found)
-    assert misfit.startswith(
-        f"the CRD lacks spec.memoryPressure of version {__version__}. Apply the CRD"
-    )
+    assert misfit.startswith(f"the CRD lacks spec.memoryPressure of version {__version__}. Apply the CRD")
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_every_part_runs_though_the_first_failed(capsys: pytest.CaptureFixture[s
     assert night.main() == 1
     assert [command[-1] for command in night.ran] == list(PARTS.values())
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-15:] == [
+    assert lines[-16:] == [
         "PART       OUTCOME            DURATION    LAST LINE",
         "crash      FAILED (exit 2)    1 min 00 s  1 failed in 60s",
         "breaks     passed             1 min 00 s  9 passed in 60s",
