@@ -28,13 +28,13 @@ from typing import Final
 
 import yaml
 
+from release.addresses import Addresses
 from release.install import ROOT, ReleaseError
 from winpool import __version__
 
 NAME: Final = "kubectl-winpool"
 LAUNCHER: Final = Path(__file__).parent / "launcher"
 PINS: Final = ROOT / "requirements" / "plugin.txt"
-ADDRESSES: Final = ROOT / "deploy" / "release.env"
 
 MINORS: Final = (11, 12, 13, 14)
 """Of Python 3: those that the archives have packages for."""
@@ -279,18 +279,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repository", metavar="URL", help="default: REPOSITORY of deploy/release.env")
     given = parser.parse_args(arguments)
     try:
-        written = write(given.directory, repository=given.repository or published_at())
+        written = write(given.directory, repository=given.repository or Addresses.read().repository)
     except ReleaseError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     sys.stdout.write("".join(f"{path}\n" for path in written))
     return 0
-
-
-def published_at() -> str:
-    """Return the address of the repository, below which the files of a release are."""
-    [found] = re.findall(r"(?m)^REPOSITORY=(\S+)$", ADDRESSES.read_text())
-    return str(found)
 
 
 if __name__ == "__main__":
