@@ -60,6 +60,8 @@ class NodeProblem(StrEnum):
     VALIDATING = "Validating"
     NO_POOL = "NoPool"
     UPGRADE = "Upgrade"
+    OUT_OF_DATE = "OutOfDate"
+    """The node lacks what its pool asks for, and nothing else says why."""
     CORDONED = "Cordoned"
 
 
@@ -118,6 +120,7 @@ _WORST_FIRST: Final = (
     IssueReason.SETTLE_TIMED_OUT,
     NodeProblem.NO_POOL,
     NodeProblem.UPGRADE,
+    NodeProblem.OUT_OF_DATE,
     IssueReason.NODES_HELD,
     NodeProblem.CORDONED,
 )
@@ -151,6 +154,8 @@ def problems_of(why: Why) -> tuple[Problem, ...]:
     judged = [each for each in judged if each.kind not in known]
     known |= {each.kind for each in judged}
     found = [*own, *judged, *(each for each in told if each.kind not in known)]
+    if not {each.kind for each in found} & _KEEPS_FROM_WRITING:
+        found += _drift(why)
     return tuple(sorted(found, key=lambda each: _place(each, why)))
 
 
@@ -224,6 +229,27 @@ def _cloud_taints(why: Why) -> Iterator[Problem]:
             f"has none: {' && '.join(f'kubectl taint nodes {node.name} {each.key}-' for each in found)}",
         ),
     )
+
+
+_KEEPS_FROM_WRITING: Final = {IssueReason.WRITE_REFUSED, IssueReason.INTOLERANT_PODS, IssueReason.NODES_HELD}
+"""These say already why the node is not as the pool asks."""
+
+
+def _drift(why: Why) -> Iterator[Problem]:
+    spec = None if why.judged is None else why.judged.pool.spec
+    if spec is None or (why.judged is not None and why.judged.pool.deleting):
+        return
+    node, standing = why.node, {each.identity: each.value or "" for each in why.node.taints}
+    lacking = [key for key, value in spec.labels.items() if node.labels.get(key) != value]
+    missing = [each for each in spec.taints if standing.get(each.identity) != (each.value or "")]
+    lacking += [f"{each.key}:{each.effect}" for each in missing]
+    if lacking:
+        yield Problem(
+            kind=NodeProblem.OUT_OF_DATE,
+            severity=Severity.NORMAL,
+            said=f"It lacks what its pool asks for: {_clean(listed(lacking))}.",
+            next=_by_the_operator(why, "The operator writes it within a second, if it runs."),
+        )
 
 
 def _hold(why: Why) -> Iterator[Problem]:

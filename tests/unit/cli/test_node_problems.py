@@ -105,6 +105,10 @@ def of_pool(node: Node, pool: Pool | None = None) -> Cluster:
     return a_cluster(pool or a_pool(), nodes=[node])
 
 
+ASKED: Final = {
+    "labels": {"team": "payments"},
+    "taints": [{"key": "os", "value": "windows", "effect": "NoSchedule"}],
+}
 SHUTDOWN: Final = "node.cloudprovider.kubernetes.io/shutdown:NoSchedule"
 UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized:NoSchedule"
 EVICTING: Final = a_pool(more={"memoryPressure": {"mode": "Evict"}})
@@ -245,6 +249,21 @@ ALONE: Final[dict[str, tuple[Callable[[], Cluster], str, str, tuple[str, ...]]]]
             "The operator writes nothing to it until the annotation is removed.",
             "kubectl annotate node w1 winpool.dev/hold-",
         ),
+    ),
+    "a label and a taint that someone took away": (
+        lambda: of_pool(healthy(labels={"team": "another"}), a_pool(more={**ASKED, "mode": "Paused"})),
+        "OutOfDate",
+        "Normal",
+        (
+            "It lacks what its pool asks for: team, os:NoSchedule.",
+            "The operator does nothing: the pool has mode Paused.",
+        ),
+    ),
+    "a label that is written at once": (
+        lambda: of_pool(healthy(taints=(Taint("os", "NoSchedule", "windows"),)), a_pool(more=ASKED)),
+        "OutOfDate",
+        "Normal",
+        ("It lacks what its pool asks for: team.", "The operator writes it within a second, if it runs."),
     ),
     "a cordon": (
         lambda: of_pool(healthy(unschedulable=True)),
