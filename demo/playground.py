@@ -37,7 +37,7 @@ def furnish(testbed: Testbed, *, report: Report) -> None:
     report(
         "\nthen try: kubectl apply -f deploy/samples/win-2022.yaml && kubectl winpool status -w\n"
         f"or watch a leak: {_LEAK} && kubectl winpool memory -w\n"
-        "stop everything with: make down"
+        f"stop everything with: make down DEMO_DIR={testbed.directory}"
     )
 
 
