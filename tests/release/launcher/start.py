@@ -17,6 +17,8 @@ from typing import Final
 WHEELS: Final = Path(__file__).resolve().parent / "wheels"
 OLD_SECONDS: Final = 600
 """A folder of a start that was killed is removed after this time. To unpack takes some seconds."""
+STICKY: Final = 0o1000
+OTHERS_WRITE: Final = 0o002
 FAILED: Final = 1
 INTERRUPTED: Final = 130
 """What a shell reports for a command that Ctrl-C ended."""
@@ -54,7 +56,7 @@ def prepared() -> Path:
     digest = (WHEELS / "digest").read_text().strip()
     try:
         ready = cache() / f"{digest[:16]}-{sys.implementation.cache_tag}"
-        return ready if is_ours(ready) else keep(ready, digest)
+        return ready if is_ours(ready) and foreign(ready.parent) is None else keep(ready, digest)
     except OSError as error:
         return unpack_for_now(digest, error)
 
@@ -76,12 +78,28 @@ def cache() -> Path:
 
 
 def is_ours(folder: Path) -> bool:
-    """Tell whether a folder is there, and no other user has made it."""
+    """Tell whether a folder is there, and no other user has made it, has led to it, or can write to it.
+
+    A group may: many systems give each user a group of their own.
+    """
     try:
-        owner = folder.stat().st_uid
+        named, found = folder.lstat(), folder.stat()
     except OSError:
         return False
-    return os.name == "nt" or owner == os.getuid()
+    if os.name == "nt":
+        return True
+    return named.st_uid == found.st_uid == os.getuid() and not found.st_mode & OTHERS_WRITE
+
+
+def foreign(folder: Path) -> Path | None:
+    """Return where another user could put something else in the place of what is kept in ``folder``.
+
+    None where that is nowhere. In a folder such as ``/tmp`` (sticky) only the owner renames a file.
+    """
+    base = folder.parents[1]
+    if os.name != "nt" and base.stat().st_mode & (STICKY | OTHERS_WRITE) == OTHERS_WRITE:
+        return base
+    return next((each for each in (folder.parent, folder) if not is_ours(each)), None)
 
 
 def keep(ready: Path, digest: str) -> Path:
@@ -93,11 +111,16 @@ def keep(ready: Path, digest: str) -> Path:
     import shutil
     import tempfile
     import time
+    from contextlib import suppress
 
-    ready.parent.mkdir(parents=True, exist_ok=True)
+    for each in (ready.parents[2], ready.parents[1], ready.parent):
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if (place := foreign(ready.parent)) is not None:
+        raise PermissionError(f"{place} is of another user, or every user can write to it")
     for left in ready.parent.glob(f"{ready.name}.*"):
-        if time.time() - left.stat().st_mtime > OLD_SECONDS:
-            shutil.rmtree(left, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another start has removed or renamed it
+            if time.time() - left.stat().st_mtime > OLD_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{ready.name}.", dir=ready.parent))
     try:
         unpack(folder, digest, later=ready)

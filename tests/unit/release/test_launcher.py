@@ -119,7 +119,65 @@ def test_a_folder_of_another_user_is_not_used(
     owner = kept.stat().st_uid
     monkeypatch.setattr(os, "getuid", lambda: owner + 1)
     assert start.prepared() != kept
-    assert str(kept) in capsys.readouterr().err
+    said = f"{installation.cache.parent} is of another user, or every user can write to it"
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("below", "mode", "is_used"),
+    [
+        (".", 0o777, False),
+        (".", 0o1777, True),
+        ("winpool", 0o777, False),
+        ("winpool/plugin", 0o1777, False),
+        ("winpool/plugin", 0o775, True),
+    ],
+    ids=["base", "base-like-tmp", "winpool", "plugin", "plugin-of-a-group"],
+)
+def test_a_cache_in_which_another_user_could_replace_it_is_not_used(
+    installation: Installation, tmp_path: Path, below: str, mode: int, is_used: bool
+) -> None:
+    """Before the first start, which would unpack there, and after it."""
+    shared = tmp_path / "shared"
+    (shared / "winpool" / "plugin").mkdir(parents=True)
+    (shared / below).chmod(mode)
+    for _ in range(2):
+        ended = installation.run(XDG_CACHE_HOME=str(shared))
+        assert (ended.code, ended.out.startswith(str(shared))) == (7, is_used)
+        assert (f"{shared / below} is of another user" in ended.err) is not is_used
+
+
+def test_what_a_link_of_another_user_leads_to_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert start.is_ours(tmp_path / "link")
+    own = Path.lstat
+
+    def of_another(path: Path) -> os.stat_result:
+        return os.stat_result([*own(path)[:4], os.getuid() + 1, *own(path)[5:]])
+
+    monkeypatch.setattr(Path, "lstat", of_another)
+    assert not start.is_ours(tmp_path / "link")
+
+
+def test_no_one_else_can_write_to_the_folders_that_it_makes(installation: Installation) -> None:
+    before = os.umask(0)
+    try:
+        assert installation.run().err == ""
+    finally:
+        os.umask(before)
+    made = (*installation.cache.parents[:2], installation.cache, *installation.kept)
+    assert {each.stat().st_mode & 0o777 for each in made} == {0o700}
+
+
+def test_what_another_start_has_left_and_is_gone_again_is_passed_over(installation: Installation) -> None:
+    installation.run()
+    [kept] = installation.kept
+    shutil.rmtree(kept)
+    (installation.cache / f"{kept.name}.gone").symlink_to("nowhere")
+    ended = installation.run()
+    assert (ended.out, ended.err) == (f"{kept}\n", "")
 
 
 def test_without_any_place_it_says_so_in_one_sentence(
