@@ -92,6 +92,7 @@ class MemoryReader:
         self._forwarding = ExitStack()
         self._server = url
         self._token = ""
+        self._is_by_lease = False
 
     def __enter__(self) -> Self:
         """Do nothing: kubectl is started when it is needed."""
@@ -108,7 +109,7 @@ class MemoryReader:
             if self._server is None:
                 self._server = self._found()
             status, body = self._ask(self._server)
-            if status == http.client.UNAUTHORIZED and self._url is None and self._token_file is None:
+            if status == http.client.UNAUTHORIZED and self._may_get_token:
                 self._token = self._new_token()
                 status, body = self._ask(self._server)
             if status != http.client.OK:
@@ -119,11 +120,23 @@ class MemoryReader:
             raise
         return report_in(body)
 
+    @property
+    def _may_get_token(self) -> bool:
+        """Whether a token is got for the server: for a Pod that the API server leads to, if none is given."""
+        return self._url is None and self._token_file is None and not self._is_by_lease
+
     def _found(self) -> str:
         """Return where the operator that leads is asked: on this machine, or through a port to its Pod."""
         lease = lease_object(self.kubectl)
         holder = holder_of(lease)
-        return address_on(lease, holder=holder) or self._forwarded(pod_of(holder))
+        address = address_on(lease, holder=holder)
+        self._is_by_lease = bool(address)
+        if address and (self._ca_file is not None or self._token_file is not None):
+            raise NotAskedError(
+                f"the operator is at {address} by its Lease, and anyone who may write that can name any port "
+                "of this machine: for --token-file and --ca-file name the address with --url"
+            )
+        return address or self._forwarded(pod_of(holder))
 
     def _forwarded(self, pod: str) -> str:
         """Forward a port to the Pod; return its address."""
@@ -152,7 +165,7 @@ class MemoryReader:
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
         if self._token_file is not None:
             headers["Authorization"] = f"Bearer {token_in(self._token_file)}"
-        elif self._token:
+        elif self._token and self._may_get_token:
             headers["Authorization"] = f"Bearer {self._token}"
         connection = self._connection(url.scheme, url.hostname or "", url.port)
         try:
@@ -228,7 +241,8 @@ def address_on(lease: Mapping[str, Any], *, holder: str) -> str:
     """Return the address on the Lease of a holder that runs on this machine; empty where there is none.
 
     It may be that of a holder before, such as of one that ran here until a Pod took over. An address
-    elsewhere counts as none: what is sent there would depend on who may write the Lease.
+    elsewhere counts as none: what is sent there would depend on who may write the Lease. No token is sent
+    here either, where any user of this machine may listen.
     """
     if holder.rpartition("_")[0] != host_in_identity(socket.gethostname()):
         return ""

@@ -406,6 +406,32 @@ async def test_without_a_url_the_operator_is_asked_where_its_lease_says(
             await asyncio.to_thread(reader.read)
 
 
+@pytest.mark.parametrize("given", ["token_file", "ca_file", ""])
+async def test_no_token_goes_where_the_lease_says(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write the Lease names any port of this machine, where any user of it may listen."""
+    seen: list[str | None] = []
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        seen.append(request.headers.get("Authorization"))
+        return web.Response(status=401)
+
+    runner = web.ServerRunner(web.Server(answer))
+    await runner.setup()
+    await web.TCPSite(runner, HOST, 0).start()
+    (tmp_path / "file").write_text(GOOD)
+    reader = MemoryReader(**({given: str(tmp_path / "file")} if given else {}))
+    url = f"http://{HOST}:{runner.addresses[0][1]}"
+    found = {"metadata": {"annotations": {"winpool.dev/address": url}}, "spec": {"holderIdentity": HERE}}
+    reader.kubectl = Lease(msgspec.json.encode(found))
+    monkeypatch.setattr(reader, "_token", GOOD)  # of a Pod that led before
+    with pytest.raises(NotAskedError, match="with --url" if given else "requires a token"):
+        await asyncio.to_thread(reader.read)
+    await runner.cleanup()
+    assert seen == ([] if given else [None])
+
+
 @pytest.mark.parametrize(
     ("text", "url"),
     [
