@@ -9,6 +9,7 @@ something cannot be read, there are no candidates, and not a word: a person is t
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -40,6 +41,10 @@ _KINDS: Final = {
     "NODE": (NODE_RESOURCES, ("nodes", "-l", f"{OS_LABEL}={OS_WINDOWS}")),
 }
 """What arguments that are written so in the help name: before a slash, and how kubectl lists the names."""
+
+_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+"""A name that a pool or a node can have (RFC 1123). A server that is no Kubernetes may send any other: shells
+show it as it is, put it into the command line, and bash runs what is in it at the next completion."""
 
 _OF_FILES: Final = frozenset({"FILE", "SCRIPT"})
 
@@ -191,7 +196,8 @@ def _names(what: Iterable[str], word: str, *, flags: Sequence[str]) -> Iterator[
         for command in wanted
     ]
     for each in asked:
-        yield from (f"{resource}{slash}{line.split()[0]}" for line in each.lines() if line.strip())
+        found = (line.partition(" ")[0] for line in each.lines())
+        yield from (f"{resource}{slash}{name}" for name in found if _NAME.fullmatch(name))
 
 
 def _of_kubectl(*words: str, flags: Sequence[str]) -> Answer:

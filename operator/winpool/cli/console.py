@@ -295,7 +295,7 @@ def write(
     if is_text(output):
         sys.stdout.write(text(_chosen_look(output)))
     elif output == "name":
-        sys.stdout.writelines(f"{each}\n" for each in names())
+        sys.stdout.writelines(f"{printable(each)}\n" for each in names())
     else:
         sys.stdout.write(document(output, content()))
 

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from winpool.api.keys import ADDRESS_ANNOTATION, SHORT_NAME
-from winpool.api.text import printable
 from winpool.cli.console import Look, Screen, dated, is_text, write
 from winpool.cli.kubectl import NotAskedError
 from winpool.cli.memory_pods import WITH_URL, SeenPods, read_pods, render_pods
@@ -175,7 +174,7 @@ def _is_one_node(found: MemoryReport, wanted: Choice | None) -> bool:
 
 def names_of(report: MemoryReport) -> Iterator[str]:
     """Name the nodes as kubectl does."""
-    return (f"node/{printable(each.node)}" for each in report.nodes)
+    return (f"node/{each.node}" for each in report.nodes)
 
 
 def _text(report: MemoryReport, wanted: Choice | None, *, look: Look) -> str:

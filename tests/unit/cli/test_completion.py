@@ -128,6 +128,18 @@ def test_pools_and_nodes_have_the_form_that_was_begun(stub: Callable[[str], Path
     assert names("diagnose", "w") == ["win-2022", "win-2019"], "one is the name of both"
 
 
+def test_a_name_that_no_object_can_have_is_not_offered(stub: Callable[[str], Path]) -> None:
+    """What API servers refuse can come from a server that is none, and bash would run it."""
+    stub(
+        "cat << 'END'\n"
+        "$(touch${IFS}here)   2022\n`touch${IFS}here`   2022\nwin;touch${IFS}here   2022\n"
+        "win\x1b[31m   2022\nwin\u202e   2022\n-o   2022\n--kubeconfig=here   2022\n:0   2022\n  indented\n\n"
+        "win.a-1   2022\nEND"
+    )
+    assert names("status", "") == ["win.a-1"]
+    assert names("why", "node/") == ["node/win.a-1"]
+
+
 def test_no_more_names_are_offered_than_the_verb_takes(stub: Callable[[str], Path]) -> None:
     stub(LISTED)
     assert names("status", "win-2022", "win") == ["win-2019"]

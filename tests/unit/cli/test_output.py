@@ -57,6 +57,11 @@ def test_names_are_a_line_each(written: Callable[[str], str]) -> None:
     assert written("name") == "node/a\nnode/b\n"
 
 
+def test_no_name_writes_to_the_terminal_what_is_not_its_own_line(capsys: pytest.CaptureFixture[str]) -> None:
+    write("name", dict, table, lambda: ["node/a\x1b[2J", "node/b\nnode/c"])
+    assert capsys.readouterr().out == "node/a\\x1b[2J\nnode/b\\nnode/c\n"
+
+
 def test_a_wide_table_leaves_out_no_column(written: Callable[[str], str]) -> None:
     assert written("text") == "NAME\na\n"
     assert written("wide").splitlines() == ["NAME   LONG", f"a      {'x' * 200}"]
