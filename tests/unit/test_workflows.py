@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -17,6 +18,7 @@ from testbed import toolchain
 from testbed.netns import refusal
 from testbed.paths import cache_directory
 from testbed.pins import all_pins
+from winpool import __version__
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").iterdir())
 DEVCONTAINER = ROOT / ".devcontainer" / "devcontainer.json"
@@ -94,6 +96,41 @@ def test_a_release_is_one_tag_and_each_job_may_do_only_what_it_says() -> None:
     }
     built = {each["arch"] for each in found["jobs"]["image"]["strategy"]["matrix"]["include"]}
     assert built == {"amd64", "arm64"}
+
+
+@pytest.mark.parametrize(
+    ("tag", "fits"),
+    [
+        (f"v{__version__}", True),
+        ("v99.0.0", False),
+        (__version__, False),
+        (f"v{__version__};echo${{IFS}}more", False),
+        (f"v{__version__}$(touch${{IFS}}made)", False),
+    ],
+)
+def test_a_release_is_of_the_tag_that_started_it(tag: str, fits: bool) -> None:
+    """A commit may have several tags. Signatures, the release and its notes have the name of the one."""
+    subprocess.run(["git", "check-ref-format", f"refs/tags/{tag}"], check=True)
+    found = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())
+    jobs = found["jobs"]
+    assert [name for name, job in jobs.items() if "needs" not in job] == ["base"], "the others wait for it"
+    step = next(each["run"] for each in jobs["base"]["steps"] if "run" in each)
+    variables = {**os.environ, "GITHUB_REF_NAME": tag}
+    ended = subprocess.run(
+        ["bash", "-ec", step], cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode == 0, ended.stderr == "", (ROOT / "made").exists()) == (fits, fits, False)
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_make_is_given_nothing_that_a_tag_or_a_branch_is_named(workflow: Path) -> None:
+    """Make expands what is in a variable, and a shell runs it: such a name may be any command."""
+    lines = [line for step in steps_of(workflow) for line in step.get("run", "").splitlines()]
+    given = [line for line in lines if re.search(r"\bmake ", line) and re.search(r"REF|github\.", line)]
+    assert given == []
+    assert not [line for line in lines if "${{ github." in line], (
+        "GitHub puts it there before the shell reads it"
+    )
 
 
 def test_every_part_of_the_night_runs_on_github_once() -> None:
