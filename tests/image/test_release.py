@@ -138,6 +138,7 @@ def test_the_checksums_are_signed_and_a_changed_byte_is_noticed(published: Publi
     refused = run(
         *("make", "--no-print-directory", "publish", "LOCAL=1", f"DIST={copy.directory}"),
         *(f"IMAGE={published.registry}/winpool", f"INDEX={published.index}"),
+        f"KEY={published.public.with_suffix('.key')}",
     )
     assert refused.returncode != 0
     assert "install.yaml in" in refused.stdout

@@ -88,7 +88,8 @@ def publish(release: Release, *, local: bool) -> None:
     push_image(release, digest=digest)
     push_chart(release)
     wheel = release.directory / f"winpool-{__version__}-py3-none-any.whl"
-    run([sys.executable, "-m", "uv", "publish", "--publish-url", release.index, str(wheel)])
+    uv = Path(sys.executable).with_name("uv")
+    run([str(uv), "publish", "--publish-url", release.index, str(wheel)])
 
 
 def require_loopback(release: Release) -> None:
@@ -97,6 +98,10 @@ def require_loopback(release: Release) -> None:
         raise ReleaseError(
             "with LOCAL=1, IMAGE and INDEX must be of this machine, such as IMAGE=127.0.0.1:5000/winpool "
             "INDEX=http://127.0.0.1:8080/"
+        )
+    if not release.key:
+        raise ReleaseError(
+            "with LOCAL=1, KEY must name a key of cosign: without one it writes who you are into a public log"
         )
 
 
@@ -147,9 +152,10 @@ def run(command: Sequence[str]) -> str:
     """Run a command and return what it prints.
 
     Raises:
-        ReleaseError: it failed; the text has what it said.
+        ReleaseError: it failed; the text has what it said, and no argument: an address may have a password.
 
     """
+    step = f"{Path(command[0]).name} {command[1]}"
     try:
         done = subprocess.run(
             command,
@@ -161,9 +167,11 @@ def run(command: Sequence[str]) -> str:
         )
     except FileNotFoundError as error:
         raise ReleaseError(f"{command[0]} is missing: install the package") from error
+    except subprocess.TimeoutExpired:
+        raise ReleaseError(f"{step} has not ended after {STEP_SECONDS:.0f} s") from None
     if done.returncode != 0:
-        raise ReleaseError(f"{' '.join(command)} failed:\n{done.stdout.strip()}")
-    sys.stdout.write(f"{Path(command[0]).name} {command[1]}: done\n")
+        raise ReleaseError(f"{step} failed:\n{done.stdout.strip()}")
+    sys.stdout.write(f"{step}: done\n")
     return done.stdout
 
 

@@ -18,7 +18,7 @@ from release.publish import Release, is_loopback, run
 from winpool import __version__
 
 DIGEST: Final = f"sha256:{'ab' * 32}"
-HERE: Final = {"image": "127.0.0.1:5000/winpool", "index": "http://127.0.0.1:8080/"}
+HERE: Final = {"image": "127.0.0.1:5000/winpool", "index": "http://127.0.0.1:8080/", "key": "cosign.key"}
 
 
 @pytest.fixture
@@ -38,10 +38,13 @@ def refused(
 ) -> Callable[..., str]:
     """Publish; it has to end with 1 before any program is run, and what it said is returned."""
 
-    def attempt(*options: str, image: str = HERE["image"], index: str = HERE["index"]) -> str:
+    def attempt(
+        *options: str, image: str = HERE["image"], index: str = HERE["index"], has_key: bool = True
+    ) -> str:
         started: list[object] = []
         monkeypatch.setattr(publish, "run", started.append)
-        assert publish.main([str(dist), "--image", image, "--index", index, *options]) == 1
+        key = ["--key", HERE["key"]] if has_key else []
+        assert publish.main([str(dist), "--image", image, "--index", index, *key, *options]) == 1
         assert started == []
         return capsys.readouterr().err
 
@@ -60,6 +63,10 @@ def test_what_is_no_release_is_not_published(refused: Callable[..., str]) -> Non
 )
 def test_what_is_for_this_machine_stays_on_it(refused: Callable[..., str], other: dict[str, str]) -> None:
     assert "must be of this machine" in refused("--local", **other)
+
+
+def test_on_this_machine_nobody_is_asked_who_signs(refused: Callable[..., str]) -> None:
+    assert "KEY must name a key of cosign" in refused("--local", has_key=False)
 
 
 def test_a_file_that_has_changed_is_not_published(refused: Callable[..., str], dist: Path) -> None:
@@ -107,8 +114,17 @@ def test_only_a_registry_of_this_machine_is_asked_by_http() -> None:
 
 
 def test_a_program_that_fails_is_named_with_what_it_said() -> None:
-    with pytest.raises(ReleaseError, match="failed:\nno such key"):
+    with pytest.raises(ReleaseError, match=" -c failed:\nno such key"):
         run([sys.executable, "-c", "import sys; sys.exit('no such key')"])
+
+
+@pytest.mark.parametrize("program", ["raise SystemExit(1)", "import time; time.sleep(60)"])
+def test_a_password_in_an_address_is_not_shown(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(publish, "STEP_SECONDS", 1.0)
+    with pytest.raises(ReleaseError) as caught:
+        run([sys.executable, "-c", program, "--publish-url", "https://me:hidden@index.example/"])
+    assert "hidden" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
 def test_a_program_that_is_missing_is_named() -> None:
