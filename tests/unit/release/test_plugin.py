@@ -153,6 +153,12 @@ def test_the_manifest_is_one_that_krew_takes() -> None:
     ]
 
 
+def test_on_windows_no_program_is_taken_from_the_current_folder() -> None:
+    lines = plugin.filled(LAUNCHER / "kubectl-winpool.cmd", (12, 13)).decode().split("\r\n")
+    setting = lines.index("set NoDefaultCurrentDirectoryInExePath=1")
+    assert lines.index("setlocal") < setting < next(at for at, each in enumerate(lines) if "%%P" in each)
+
+
 def test_a_package_without_a_licence_is_not_published(wheels: list[Path], tmp_path: Path) -> None:
     bare = wheel(tmp_path, "bare", {"bare-1.dist-info/METADATA": "Name: bare\nVersion: 1\n"})
     with pytest.raises(ReleaseError, match="bare: there is no text of its licence"):
