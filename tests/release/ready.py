@@ -7,11 +7,14 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from release.addresses import Addresses
 from release.notes import has_section
 from winpool import __version__
+
+_STATUS: Final = ("-c", "core.excludesFile=", "status", "--porcelain", "--untracked-files=normal")
+"""Whatever a person has set: a file that only their git does not name becomes a part of the wheel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +32,7 @@ class Checkout:
     def read(cls, root: Path) -> Self:
         """Ask git. Raises CalledProcessError where there is no repository with a commit."""
         return cls(
-            changed=[line[3:] for line in _git(root, "status", "--porcelain").splitlines()],
+            changed=[line[3:] for line in _git(root, *_STATUS).splitlines()],
             tags=_git(root, "tag", "--points-at", "HEAD").split(),
             seconds=int(_git(root, "log", "-1", "--format=%ct")),
         )

@@ -137,6 +137,10 @@ def test_git_says_what_has_changed_which_tags_a_commit_has_and_when_it_was_made(
     (tmp_path / "a").write_text("2")
     (tmp_path / "b").write_text("new")
     assert Checkout.read(tmp_path) == dataclasses.replace(clean, changed=["a", "b"])
+    (tmp_path / ".git" / "ignored").write_text("b\n")
+    for setting in (("status.showUntrackedFiles", "no"), ("core.excludesFile", ".git/ignored")):
+        git("config", *setting)
+        assert Checkout.read(tmp_path).changed == ["a", "b"], setting
 
 
 # The notes.
