@@ -12,6 +12,7 @@ import argparse
 import re
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,9 @@ REQUEST_SECONDS: Final = 2
 
 ANSWER_SECONDS: Final = REQUEST_SECONDS + 1
 """How long kubectl may take in all: an exec plugin may wait for a person to sign in."""
+
+_READ_SECONDS: Final = 0.1
+"""To read what a kubectl has printed that ran beside one that took all of the time."""
 
 FILES: Final = 0
 """The directive by which the shell completes names of files (``ShellCompDirectiveDefault`` of cobra)."""
@@ -215,6 +219,7 @@ class _Kubectl:
 
     def __init__(self, *arguments: str) -> None:
         quiet = subprocess.DEVNULL
+        self._until = time.monotonic() + ANSWER_SECONDS
         try:
             self._process: subprocess.Popen[str] | None = subprocess.Popen(
                 ("kubectl", *arguments), stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, text=True
@@ -228,7 +233,8 @@ class _Kubectl:
             return []
         with self._process as process:
             try:
-                printed, _ = process.communicate(timeout=ANSWER_SECONDS)
+                left = max(self._until - time.monotonic(), _READ_SECONDS)
+                printed, _ = process.communicate(timeout=left)
             except (subprocess.TimeoutExpired, UnicodeDecodeError):
                 process.kill()
                 return []

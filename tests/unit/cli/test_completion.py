@@ -187,6 +187,20 @@ def test_a_kubectl_that_waits_is_given_up(
     assert time.monotonic() - began < 30
 
 
+def test_two_that_run_beside_each_other_have_the_same_time(
+    stub: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub('case "$*" in *nodes*) echo node-1 Ready;; *) exec sleep 600;; esac')
+    monkeypatch.setattr(completion, "ANSWER_SECONDS", 0.0)
+    began = time.monotonic()
+    pools, nodes = completion._Kubectl("get", "pools"), completion._Kubectl("get", "nodes")
+    assert nodes._process is not None
+    nodes._process.wait(60)
+    monkeypatch.setattr(completion, "ANSWER_SECONDS", 60.0)
+    assert (pools.lines(), nodes.lines()) == ([], ["node-1 Ready"])
+    assert time.monotonic() - began < 60
+
+
 def test_it_is_a_program_by_the_name_that_kubectl_looks_for() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts["kubectl_complete-winpool"] == "winpool.cli.completion:main"
