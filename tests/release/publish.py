@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import re
 import subprocess
@@ -69,7 +70,8 @@ def publish(release: Release, *, local: bool) -> None:
     """Sign, then push; nothing is pushed before the checksums are verified and signed.
 
     Raises:
-        ReleaseError: the folder has no release or another one, or a command failed; the text says which.
+        ReleaseError: the folder has no release or another one, the version has another image in the registry,
+            or a command failed; the text says which.
         TestbedError: cosign or helm cannot be built.
 
     """
@@ -83,6 +85,7 @@ def publish(release: Release, *, local: bool) -> None:
         raise ReleaseError(f"{release.directory} has no image: run make image-layout, and make release again")
     if digest not in (release.directory / FILE).read_text():
         raise ReleaseError(f"{FILE} does not have the image in {FOLDER}, {digest}: run make release again")
+    require_not_replaced(release, digest=digest)
     sums = release.directory / SUMS
     cosign(release, "sign-blob", f"--bundle={sums}.sigstore.json", str(sums))
     push_image(release, digest=digest)
@@ -111,6 +114,21 @@ def require_ready(release: Release, *, digest: str) -> None:
     found = faults(Checkout.read(ROOT), addresses=release.addresses, changelog=changelog, digest=digest)
     if found:
         raise ReleaseError("\n  ".join(("nothing was published.", *found)))
+
+
+def require_not_replaced(release: Release, *, digest: str) -> None:
+    """Raise ReleaseError if the registry has another image of this version.
+
+    Two builds of one commit differ, and what is published already names the first by its digest.
+    """
+    plain = ["--tls-verify=false"] if release.plain else []
+    image = f"{release.addresses.image}:{__version__}"
+    try:
+        there = run(["skopeo", "inspect", "--raw", *plain, f"docker://{image}"])
+    except ReleaseError:
+        return  # it has none; or the push says why it cannot be asked
+    if (found := f"sha256:{hashlib.sha256(there.encode()).hexdigest()}") != digest:
+        raise ReleaseError(f"{image} is published already, as {found}: make another version")
 
 
 def push_image(release: Release, *, digest: str) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +16,7 @@ import pytest
 from release import packing, publish
 from release.addresses import Addresses
 from release.install import ReleaseError
-from release.publish import Release, is_loopback, run
+from release.publish import Release, is_loopback, require_not_replaced, run
 from winpool import __version__
 
 DIGEST: Final = f"sha256:{'ab' * 32}"
@@ -90,6 +92,26 @@ def test_an_image_that_was_built_after_the_release_is_not_published(
 def test_a_folder_without_a_release_is_told_how_to_make_one(refused: Callable[..., str], dist: Path) -> None:
     (dist / packing.SUMS).unlink()
     assert "run make release" in refused("--local")
+
+
+@pytest.mark.parametrize(
+    ("registry", "is_refused"),
+    [("printf one", True), ("printf two", False), ("echo manifest unknown; exit 1", False)],
+    ids=["another", "the same", "none"],
+)
+def test_a_version_that_is_published_is_not_replaced_by_another_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: str, is_refused: bool
+) -> None:
+    """As after a second run of the workflow, whose image differs. A program is in the place of skopeo."""
+    (tmp_path / "skopeo").write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/asked\n{registry}\n')
+    (tmp_path / "skopeo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    addresses = dataclasses.replace(Addresses.read(), image=HERE["image"])
+    release = Release(directory=tmp_path, addresses=addresses, index="", key="")
+    with pytest.raises(ReleaseError, match="is published already") if is_refused else nullcontext():
+        require_not_replaced(release, digest=f"sha256:{hashlib.sha256(b'two').hexdigest()}")
+    asked = f"inspect --raw --tls-verify=false docker://{HERE['image']}:{__version__}\n"
+    assert (tmp_path / "asked").read_text() == asked
 
 
 @pytest.mark.parametrize(
