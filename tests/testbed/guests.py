@@ -58,6 +58,11 @@ class Kubectl:
             raise TestbedError(done.stderr.strip() or done.stdout.strip())
         return done.stdout
 
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return the nodes of the cluster. Raises TestbedError as ``run`` does."""
+        found: list[dict[str, Any]] = json.loads(self.run("get", "nodes", "-o", "json"))["items"]
+        return found
+
     def can(self, verb: str, what: str) -> bool:
         """Whether the person may do that."""
         command = [*self._command, "auth", "can-i", "--quiet", verb, what]
@@ -89,7 +94,7 @@ def join(kubectl: Kubectl, *, count: int, prefix: str, labels: Sequence[str], su
     Raises TestbedError where a Node of such a name exists, a right is missing, or the person did not agree.
     """
     names = [f"{prefix}-w{number:02}" for number in range(1, count + 1)]
-    refuse_others(names, json.loads(kubectl.run("get", "nodes", "-o", "json"))["items"])
+    refuse_others(names, kubectl.nodes())
     for whom in ("groups/system:nodes", f"users/system:node:{names[0]}"):
         if not kubectl.can("impersonate", whom):
             raise TestbedError(f"you may not impersonate {whom} in this cluster; cluster-admin may")
@@ -104,6 +109,7 @@ def join(kubectl: Kubectl, *, count: int, prefix: str, labels: Sequence[str], su
     print(said, flush=True)
     if not sure and input("Continue? Type yes: ") != "yes":
         raise TestbedError("nothing was changed")
+    refuse_others(names, kubectl.nodes())  # while the person read, another may have had nodes join
     with kubectl.proxy() as socket:
         command = [
             *bound(sys.executable, "-m", "testbed.winsim", "--server=http://localhost"),
