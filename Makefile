@@ -258,13 +258,13 @@ lint-manifests: $(INSTALLED) $(LINTER)/.installed ## Check deploy and its overla
 	@$(BIN)/python -m release.rendered $(RESULTS)/manifests
 	@$(LINTER)/bin/checkov --directory $(RESULTS)/manifests --framework kubernetes --quiet --compact --skip-download
 
-# DIGEST: of an image that is pushed already, where DIST has none. LOCAL=1: whatever would keep it from being published is only named.
+# IMAGE and DIGEST: of an image that is pushed already. Without DIGEST it is the one in DIST. LOCAL=1: whatever would keep it from being published is only named.
 DIST ?= dist
 DIGEST ?=
 LOCAL ?=
 release: $(INSTALLED) ## Write all of a release that needs no registry into DIST=dist: manifests, chart, wheel, plugin, notes, sums
 	@$(BIN)/python -m testbed build
-	@$(BIN)/python -m release --digest "$(DIGEST)" $(if $(LOCAL),--local) "$(DIST)"
+	@$(BIN)/python -m release --image "$(IMAGE)" --digest "$(DIGEST)" $(if $(LOCAL),--local) "$(DIST)"
 	@$(MAKE) --no-print-directory sbom SBOM="$(DIST)/sbom.cdx.json"
 	@$(BIN)/python -m release.packing "$(DIST)"
 

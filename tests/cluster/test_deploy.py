@@ -40,6 +40,7 @@ from release.install import FILE, images_of, kustomized, render, require_version
 from release.rendered import main as write_rendered
 from testbed.api import ApiError
 from testbed.cluster import Testbed
+from winpool import __version__
 from winpool.api.fence import ALLOW_NO_EXECUTE, PARAMETERS
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.settings import Settings
@@ -230,6 +231,13 @@ def test_a_digest_beside_the_tag_pins_the_image_of_a_release(tmp_path: Path) -> 
     assert images == [f"{image}@{digest}"]
     assert images == images_of(render(digest=digest)), "as a release has it"
     assert images == [each["image"] for read in objects_of(path.parent) for each in containers_of(read)]
+
+
+def test_a_release_can_have_an_image_of_another_name() -> None:
+    digest = f"sha256:{'0' * 64}"
+    assert images_of(render(image="registry.example/mine", digest=digest)) == [
+        f"registry.example/mine:{__version__}@{digest}"
+    ]
 
 
 # The Pods.

@@ -6,6 +6,7 @@ The Makefile adds the bill of materials and the checksums.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import subprocess
 import sys
@@ -28,20 +29,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; return the exit code."""
     parser = argparse.ArgumentParser(prog="make release", description=__doc__)
     parser.add_argument("directory", type=Path)
+    parser.add_argument("--image", default="", help="registry and name; default: IMAGE of deploy/release.env")
     parser.add_argument("--digest", default="", help="of an image that is pushed: sha256:…")
     parser.add_argument(
         "--local", action="store_true", help="for this machine: what is missing is only named"
     )
     given = parser.parse_args(arguments)
     try:
-        write(given.directory, digest=given.digest, local=given.local)
+        write(given.directory, image=given.image, digest=given.digest, local=given.local)
     except (ReleaseError, TestbedError, ValueError) as error:
         sys.stderr.write(f"make release: {error}\n")
         return 1
     return 0
 
 
-def write(directory: Path, *, digest: str, local: bool) -> None:
+def write(directory: Path, *, image: str, digest: str, local: bool) -> None:
     """Write the files into a folder, in place of those of an earlier run.
 
     Raises:
@@ -52,6 +54,7 @@ def write(directory: Path, *, digest: str, local: bool) -> None:
     """
     digest = require_digest(digest) or digest_of(directory / FOLDER, __version__)
     checkout, addresses = Checkout.read(ROOT), Addresses.read()
+    addresses = dataclasses.replace(addresses, image=image or addresses.image)
     changelog = (ROOT / "CHANGELOG.md").read_text()
     missing = faults(checkout, addresses=addresses, changelog=changelog, digest=digest)
     if missing and not local:
@@ -60,10 +63,10 @@ def write(directory: Path, *, digest: str, local: bool) -> None:
         )
     require_replaceable(directory)
     texts = {
-        **manifests(digest=digest),
+        **manifests(image=addresses.image, digest=digest),
         "notes.md": notes(changelog, version=__version__, digest=digest, addresses=addresses),
     }
-    chart = packed(chart_files(digest=digest), seconds=checkout.seconds)
+    chart = packed(chart_files(image=addresses.image, digest=digest), seconds=checkout.seconds)
     with tempfile.TemporaryDirectory() as name:
         made = Path(name)
         for file, text in texts.items():

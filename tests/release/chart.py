@@ -6,6 +6,7 @@ by hand in ``deploy/chart`` restates nothing of them: helpers, notes, and the te
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -60,19 +61,20 @@ def files() -> dict[Path, str]:
     }
 
 
-def chart_files(*, digest: str) -> dict[str, bytes]:
+def chart_files(*, image: str, digest: str) -> dict[str, bytes]:
     """Return the files of the chart as Helm packs them, by their names in the archive, Chart.yaml first.
 
-    ``digest`` is that of the image (``sha256:…``), which the chart then has as the default; it may be empty.
+    The chart then has the image as the default: ``image`` is its registry and name, and ``digest`` its digest
+    (``sha256:…``), which may be empty.
     """
     paths = sorted(
         (path for path in CHART.rglob("*") if path.is_file()),
         key=lambda path: (path.name != "Chart.yaml", path),
     )
     found = {f"winpool/{path.relative_to(CHART)}": path.read_bytes() for path in paths}
-    found["winpool/values.yaml"] = found["winpool/values.yaml"].replace(
-        b"  digest: ''\n", f"  digest: '{digest}'\n".encode()
-    )
+    defaults = found["winpool/values.yaml"].replace(b"  digest: ''\n", f"  digest: '{digest}'\n".encode())
+    named = f"  repository: {image}\n".encode()
+    found["winpool/values.yaml"] = re.sub(rb"(?m)^  repository: \S+\n", named, defaults, count=1)
     return found
 
 

@@ -58,9 +58,9 @@ def kustomized(folder: Path) -> str:
     return done.stdout
 
 
-def manifests(*, digest: str) -> dict[str, str]:
+def manifests(*, image: str, digest: str) -> dict[str, str]:
     """Return all manifests of a release by their names; raises as ``render`` does."""
-    rendered = {file_of(folder): render(folder, digest=digest) for folder in FOLDERS}
+    rendered = {file_of(folder): render(folder, image=image, digest=digest) for folder in FOLDERS}
     return {**rendered, **{name: path.read_text() for name, path in COPIED.items()}}
 
 
@@ -69,11 +69,12 @@ def file_of(folder: Path) -> str:
     return FILE if folder == DEPLOY else f"install-{folder.name}.yaml"
 
 
-def render(folder: Path = DEPLOY, *, digest: str = "") -> str:
+def render(folder: Path = DEPLOY, *, image: str = "", digest: str = "") -> str:
     """Return all of a kustomization, with a line on top that has the version.
 
     Args:
         folder: ``deploy`` or one of its overlays.
+        image: registry and name of the image; empty: as in the kustomization.
         digest: of the image (``sha256:…``); empty: the image is named by its tag alone.
 
     Raises:
@@ -84,8 +85,10 @@ def render(folder: Path = DEPLOY, *, digest: str = "") -> str:
     rendered = kustomized(folder)
     found = images_of(rendered)
     require_version(found)
-    for image in set(found) if digest else ():
-        rendered = rendered.replace(f"image: {image}\n", f"image: {image}@{digest}\n")
+    for each in set(found):
+        named = f"{image}:{__version__}" if image else each
+        pinned = f"{named}@{digest}" if digest else named
+        rendered = rendered.replace(f"image: {each}\n", f"image: {pinned}\n")
     return f"# winpool {__version__}: kubectl apply -f {file_of(folder)}\n{rendered}"
 
 

@@ -192,10 +192,10 @@ def test_an_archive_of_the_same_files_is_the_same() -> None:
 
 
 def test_the_chart_of_a_release_pins_its_image() -> None:
-    files = chart_files(digest=DIGEST)
+    files = chart_files(image=REACHED.image, digest=DIGEST)
     assert next(iter(files)) == "winpool/Chart.yaml"
     values = yaml.safe_load(files["winpool/values.yaml"])
-    assert values["image"]["digest"] == DIGEST
+    assert (values["image"]["repository"], values["image"]["digest"]) == (REACHED.image, DIGEST)
     before = yaml.safe_load((ROOT / "deploy" / "chart" / "values.yaml").read_text())
     assert {**values, "image": before["image"]} == before
     assert "winpool/templates/_helpers.tpl" in files
