@@ -258,14 +258,17 @@ lint-manifests: $(INSTALLED) $(LINTER)/.installed ## Check deploy and its overla
 	@$(BIN)/python -m release.rendered $(RESULTS)/manifests
 	@$(LINTER)/bin/checkov --directory $(RESULTS)/manifests --framework kubernetes --quiet --compact --skip-download
 
-# IMAGE and DIGEST: of an image that is pushed already. Without DIGEST it is the one in DIST. LOCAL=1: whatever would keep it from being published is only named.
+# IMAGE and DIGEST: of an image that is pushed already. Without DIGEST it is the one in DIST.
+# LOCAL=1: whatever would keep it from being published is only named.
 DIST ?= dist
 DIGEST ?=
 LOCAL ?=
 release: $(INSTALLED) ## Write all of a release that needs no registry into DIST=dist: manifests, chart, wheel, plugin, notes, sums
+	@echo "Finding the kubectl that renders the manifests, or building it"
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m release --image "$(IMAGE)" --digest "$(DIGEST)" $(if $(LOCAL),--local) "$(DIST)"
-	@$(MAKE) --no-print-directory sbom SBOM="$(DIST)/sbom.cdx.json"
+	@$(patiently) "Writing the bill of materials" $(MAKE) --no-print-directory sbom SBOM="$(DIST)/sbom.cdx.json"
+	@echo "Writing the checksums"
 	@$(BIN)/python -m release.packing "$(DIST)"
 
 # KEY: a private key of cosign. Without one, cosign asks who you are and signs by that: in a workflow, it knows.

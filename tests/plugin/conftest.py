@@ -19,7 +19,7 @@ REPOSITORY: Final = "https://repository.invalid/winpool"
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the wheel, the archives and the manifest."""
     folder = tmp_path_factory.mktemp("released")
-    write(folder, repository=REPOSITORY)
+    write(folder, repository=REPOSITORY, report=print)
     return folder
 
 

@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from release.addresses import Addresses
@@ -22,6 +23,7 @@ from release.notes import notes
 from release.packing import packed, replace, require_replaceable
 from release.ready import Checkout, faults, require_digest
 from testbed.errors import TestbedError
+from testbed.patience import patiently
 from winpool import __version__
 
 
@@ -62,40 +64,49 @@ def write(directory: Path, *, image: str, digest: str, local: bool) -> None:
             "\n  ".join(("nothing was written.", *missing, "To try it on this machine: make release LOCAL=1"))
         )
     require_replaceable(directory)
-    texts = {
-        **manifests(image=addresses.image, digest=digest),
-        "notes.md": notes(changelog, version=__version__, digest=digest, addresses=addresses),
-    }
-    chart = packed(chart_files(image=addresses.image, digest=digest), seconds=checkout.seconds)
-    with tempfile.TemporaryDirectory() as name:
+    with patiently(partial(print, flush=True)) as voice, tempfile.TemporaryDirectory() as name:
+        voice.say("Rendering the manifests and the chart")
+        texts = {
+            **manifests(image=addresses.image, digest=digest),
+            "notes.md": notes(changelog, version=__version__, digest=digest, addresses=addresses),
+        }
+        chart = packed(chart_files(image=addresses.image, digest=digest), seconds=checkout.seconds)
         made = Path(name)
         for file, text in texts.items():
             (made / file).write_text(text)
         (made / f"winpool-{__version__}.tgz").write_bytes(chart)
-        build_plugin(made, seconds=checkout.seconds)
+        build_plugin(made, seconds=checkout.seconds, report=voice.say)
         replace(directory, made)
     sys.stdout.write("".join(f"{path}\n" for path in sorted(directory.iterdir()) if path.is_file()))
     for sentence in missing:
         sys.stdout.write(f"not for others: {sentence}\n")
 
 
-def build_plugin(directory: Path, *, seconds: int) -> None:
+def build_plugin(directory: Path, *, seconds: int, report: Callable[[str], None]) -> None:
     """Write the wheel, the archives of the plugin and the manifest for krew, with all files of one time.
+
+    ``report`` gets each step.
 
     Raises:
         ReleaseError: they cannot be made; the text has the reason.
 
     """
-    done = subprocess.run(
-        [sys.executable, "-m", "release.plugin", str(directory)],
-        env={**os.environ, "SOURCE_DATE_EPOCH": str(seconds)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise ReleaseError(f"the plugin cannot be made: {done.stderr.strip()}")
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(
+            [sys.executable, "-m", "release.plugin", str(directory)],
+            env={**os.environ, "SOURCE_DATE_EPOCH": str(seconds)},
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            report(line.rstrip())
+        if process.wait() != 0:
+            said.seek(0)
+            raise ReleaseError(f"the plugin cannot be made: {said.read().strip()}")
 
 
 if __name__ == "__main__":

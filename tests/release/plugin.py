@@ -21,8 +21,9 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -252,15 +253,17 @@ def manifest(repository: str, digests: Mapping[Target, str]) -> str:
     )
 
 
-def write(to: Path, *, repository: str) -> list[Path]:
-    """Write the wheel, the archives and the manifest into a folder, and return them.
+def write(to: Path, *, repository: str, report: Callable[[str], None]) -> list[Path]:
+    """Write the wheel, the archives and the manifest into a folder, and return them; ``report`` gets each step.
 
     Raises ReleaseError where a package cannot be had, or brings no licence.
     """
     to.mkdir(parents=True, exist_ok=True)
+    report("Building the wheel")
     own = build_wheel(to)
     digests = {}
     for target in TARGETS:
+        report(f"Downloading the packages of the plugin for {target.os}-{target.arch}")
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             wheels = {minor: [*download(target, minor, folder / str(minor)), own] for minor in target.minors}
@@ -273,17 +276,20 @@ def write(to: Path, *, repository: str) -> list[Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point: write the files and print their paths; return the exit code."""
+    """Entry point: write the files and print each step; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m release.plugin", description=__doc__.partition("\n")[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--repository", metavar="URL", help="default: REPOSITORY of deploy/release.env")
     given = parser.parse_args(arguments)
     try:
-        written = write(given.directory, repository=given.repository or Addresses.read().repository)
+        write(
+            given.directory,
+            repository=given.repository or Addresses.read().repository,
+            report=partial(print, flush=True),
+        )
     except ReleaseError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write("".join(f"{path}\n" for path in written))
     return 0
 
 
