@@ -254,9 +254,9 @@ def manifest(repository: str, digests: Mapping[Target, str]) -> str:
 
 
 def write(to: Path, *, repository: str, report: Callable[[str], None]) -> list[Path]:
-    """Write the wheel, the archives and the manifest into a folder, and return them; ``report`` gets each step.
+    """Write the wheel, the archives and the manifest into a folder, and return them.
 
-    Raises ReleaseError where a package cannot be had, or brings no licence.
+    ``report`` gets each step. Raises ReleaseError where a package cannot be had, or brings no licence.
     """
     to.mkdir(parents=True, exist_ok=True)
     report("Building the wheel")
