@@ -34,7 +34,7 @@ def first_comment(sample: Path) -> str:
 
 
 def excludes_others(sample: Path) -> bool:
-    return "`kubectl delete -f deploy/samples/FILE`" in first_comment(sample)
+    return "`kubectl delete wnp NAME`" in first_comment(sample)
 
 
 def judged(world: World, name: str) -> Any:
