@@ -100,7 +100,7 @@ def require_loopback(release: Release) -> None:
     if not (release.plain and is_loopback(release.index)):
         raise ReleaseError(
             "with LOCAL=1, IMAGE and INDEX must be of this machine, such as IMAGE=127.0.0.1:5000/winpool "
-            "INDEX=http://127.0.0.1:8080/"
+            "INDEX=http://127.0.0.1:8090/"
         )
     if not release.key:
         raise ReleaseError(

@@ -20,7 +20,7 @@ from release.publish import Release, is_loopback, require_not_replaced, run
 from winpool import __version__
 
 DIGEST: Final = f"sha256:{'ab' * 32}"
-HERE: Final = {"image": "127.0.0.1:5000/winpool", "index": "http://127.0.0.1:8080/", "key": "cosign.key"}
+HERE: Final = {"image": "127.0.0.1:5000/winpool", "index": "http://127.0.0.1:8090/", "key": "cosign.key"}
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_a_version_that_is_published_is_not_replaced_by_another_image(
 @pytest.mark.parametrize(
     ("address", "found"),
     [
-        ("http://127.0.0.1:8080/", True),
+        ("http://127.0.0.1:8090/", True),
         ("//[::1]:5000/winpool", True),
         ("//registry.example/winpool", False),
         ("//127.0.0.1.example/winpool", False),
