@@ -275,3 +275,14 @@ def test_two_wheels_of_one_commit_are_equal_to_the_byte(
     first, second = (plugin.build_wheel(tmp_path / name) for name in ("first", "second"))
     assert first.name == f"winpool-{__version__}-py3-none-any.whl"
     assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.slow
+def test_each_step_of_the_plugin_is_said_and_why_it_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    said: list[str] = []
+    with pytest.raises(ReleaseError, match=r"the plugin cannot be made: pip download failed"):
+        making.build_plugin(tmp_path, seconds=1_800_000_000, report=said.append)
+    assert said == ["Building the wheel", "Downloading the packages of the plugin for linux-amd64"]
