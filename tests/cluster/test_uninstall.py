@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from harness.documents import ROOT, UNINSTALL, documents, sections_of
+from harness.documents import ROOT, UNINSTALL, blocks_of, documents, sections_of
 from harness.nodes import carried, is_settled
 from harness.operator import Operator
 from harness.waiting import eventually
 from testbed.cluster import Testbed
 from winpool.api.keys import CRD_NAME, RELEASE_FINALIZER
 
-SECTIONS = sections_of((ROOT / UNINSTALL).read_text())
+PAGE = (ROOT / UNINSTALL).read_text()
+SECTIONS = sections_of(PAGE)
 IN_ORDER = ("1. Delete the pools", "2. Stop the operator", "3. Remove the installation")
 HUNG = "The command that removes the installation does not end"
 BY_HAND = (
@@ -194,3 +195,10 @@ def test_every_command_of_the_page_is_typed() -> None:
     (page,) = (document for document in documents() if document.path == UNINSTALL)
     typed = [command for heading in (*IN_ORDER, HUNG, *BY_HAND) for command in SECTIONS[heading]]
     assert sorted(typed) == sorted(page.commands)
+
+
+@pytest.mark.parametrize("heading", [IN_ORDER[-1], HUNG])
+def test_for_the_files_of_a_release_the_commands_are_the_same(heading: str) -> None:
+    """What their ``install.yaml`` has is what ``-k deploy`` applies: ``test_deploy.py``."""
+    from_files = [command.replace("-k deploy", '-f "$RELEASE/install.yaml"') for command in SECTIONS[heading]]
+    assert [*blocks_of(PAGE, heading)] == from_files

@@ -103,7 +103,7 @@ def blocks_of(text: str, heading: str) -> Iterator[str]:
     """Yield the lines of a section's plain blocks: commands for a place that this page does not run in."""
     section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     assert section, f"no section {heading}"
-    for block in re.findall(r"^```\n(.*?)^```", section, re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^```\n(.*?)^```", _BLOCK.sub("", section), re.MULTILINE | re.DOTALL):
         yield from block.splitlines()
 
 
