@@ -225,7 +225,7 @@ _SAID: Final[Mapping[NodeState, str]] = {
     NodeState.BUILD_UNKNOWN: "with an unknown Windows build",
     NodeState.MEMORY_MISMATCH: "tainted because of reserved memory",
     NodeState.NOT_WRITTEN: "not written to yet",
-    NodeState.NOT_AS_ASKED: "not as the spec asks, see issues",
+    NodeState.NOT_AS_ASKED: "not as the spec asks",
 }
 
 
@@ -275,7 +275,7 @@ def render_pool(
     _issues(paper, pool, now=now)
     _plan(paper, pool)
     _builds(paper, pool)
-    _nodes(paper, node_groups(pool, nodes, now=now), problem=nodes_problem)
+    _nodes(paper, pool, node_groups(pool, nodes, now=now), problem=nodes_problem)
     return paper.text
 
 
@@ -435,7 +435,7 @@ def _revisions(build: Fields) -> str:
     return "-".join(map(str, sorted(found)))
 
 
-def _nodes(paper: Paper, groups: Sequence[NodeGroup], *, problem: str) -> None:
+def _nodes(paper: Paper, pool: PoolView, groups: Sequence[NodeGroup], *, problem: str) -> None:
     if problem:
         paper.heading("Nodes by state: the nodes cannot be listed")
         paper.wrapped(problem, first="    ")
@@ -448,4 +448,6 @@ def _nodes(paper: Paper, groups: Sequence[NodeGroup], *, problem: str) -> None:
         # Which nodes are as they should be, nobody asks.
         shown = group.nodes if group.state is not NodeState.UP_TO_DATE else ()
         names = f": {listed(shown, count=group.count)}" if shown else ""
-        paper.wrapped(f"{_SAID[group.state]}{names}", first=f"  {str(group.count).rjust(width)} ")
+        # While the operator still writes, they have none.
+        why = ", see issues" if group.state is NodeState.NOT_AS_ASKED and pool.issues else ""
+        paper.wrapped(f"{_SAID[group.state]}{why}{names}", first=f"  {str(group.count).rjust(width)} ")

@@ -195,6 +195,15 @@ def test_nodes_are_folded_by_state_and_those_in_trouble_are_named() -> None:
     assert lines == [["4", "up to date"], ["5", "upgrade due: x1, x2, x3 and 2 more"]]
 
 
+def test_nodes_that_are_not_up_to_date_yet_lead_to_issues_only_if_there_are_any() -> None:
+    behind = {"upToDateNodes": 0}
+    (_, line) = section(shown(a_pool(nodes=2, status=behind), members(2)), "Nodes by")
+    assert line == "  2 not as the spec asks: w01, w02"
+    issues = [an_issue("WriteFailing", "w01")]
+    (_, line) = section(shown(a_pool(nodes=2, status=behind, issues=issues), members(2)), "Nodes by")
+    assert line == "  2 not as the spec asks, see issues: w01, w02"
+
+
 def test_where_nodes_cannot_be_listed_the_reason_is_shown_and_the_rest_too() -> None:
     text = shown(a_pool(), [], nodes_problem="the API server refuses: you may not")
     assert "the API server refuses: you may not" in text
