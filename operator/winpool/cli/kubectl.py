@@ -23,7 +23,7 @@ from winpool.api.keys import API_VERSION, KIND, LEASE, MANIFESTS, NAMESPACE, PLU
 from winpool.cli.parsing import EndError, RefusedError
 from winpool.kube.errors import StreamGarbled, parse_permission, rule_text
 from winpool.kube.lease_rules import LeaseRecord, read_record
-from winpool.kube.wire import BROKEN
+from winpool.kube.wire import BROKEN, server_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +49,10 @@ NO_CRD: Final = (
 LEASE_PATH: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
 """Of the Lease that the operator that leads renews."""
 
-GARBLED: Final = "the answer is not from a Kubernetes API server: check the cluster of the kubeconfig"
+GARBLED: Final = (
+    "the answer is not from a Kubernetes API server: check the kubeconfig that KUBECONFIG or --kubeconfig "
+    "names; without one kubectl asks localhost:8080"
+)
 
 _NO_KIND: Final = ("could not find the requested resource", "no matches for kind", "404 page not found")
 _REASON: Final = re.compile(r"Error from server \((\w+)\): ")
@@ -88,7 +91,8 @@ class NotAskedError(EndError):
 class KubectlError(NotAskedError):
     """kubectl failed. ``said`` is its own message, and ``reason`` that of the API server, if it was one.
 
-    ``is_missing_kind`` says that the API server does not know what was asked for: the CRD is not installed.
+    ``is_missing_kind`` says that the server does not know what was asked for. If it is an API server, the CRD
+    is not installed.
     """
 
     def __init__(self, said: str) -> None:
@@ -163,12 +167,30 @@ class Kubectl:
         return self._pool.submit(call)
 
     def run(self, *arguments: str) -> bytes:
-        """Run a command to its end, and return what it prints. Raises KubectlError."""
-        with self._alone:
-            if not self._has_run:
-                self._has_run = True
-                return self._output(arguments, is_first=True)
-        return self._output(arguments, is_first=False)
+        """Run a command to its end, and return what it prints.
+
+        Raises KubectlError, and NotAskedError where what answers is no API server.
+        """
+        try:
+            with self._alone:
+                if not self._has_run:
+                    self._has_run = True
+                    return self._output(arguments, is_first=True)
+            return self._output(arguments, is_first=False)
+        except KubectlError as error:
+            if error.is_missing_kind:
+                self._check_server()
+            raise
+
+    def _check_server(self) -> None:
+        """Raise NotAskedError where what answers is no API server: kubectl says the same of each 404."""
+        try:
+            answer = self._output(("get", "--raw", "/version"), is_first=False)
+        except KubectlError as error:
+            if error.is_missing_kind:
+                raise NotAskedError(GARBLED) from None
+            return  # as without the right: an API server has said so
+        decoded(server_version.decode, answer)
 
     @contextmanager
     def forwarded(self, pod: str, *, namespace: str, port: str) -> Iterator[int]:

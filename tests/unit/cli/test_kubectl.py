@@ -256,6 +256,29 @@ def test_what_kubectl_says_is_followed_by_what_to_do(said: str, reason: str, adv
     assert advice in str(error)
 
 
+NOT_FOUND = (
+    "echo 'Error from server (NotFound): the server could not find the requested resource' >&2; exit 1"
+)
+
+
+@pytest.mark.parametrize(
+    ("of_version", "said"),
+    [
+        ("""echo '{"gitVersion": "v1.34.0"}'""", "this cluster has no WindowsNodePool"),
+        ("echo 'Error from server (Forbidden): no' >&2; exit 1", "this cluster has no WindowsNodePool"),
+        (NOT_FOUND, "not from a Kubernetes API server"),
+        ("echo '<html>'", "not from a Kubernetes API server"),
+    ],
+)
+def test_a_crd_is_missing_only_where_an_api_server_answers(
+    stub: Callable[[str], Path], of_version: str, said: str
+) -> None:
+    """What listens at localhost:8080, which kubectl asks without a kubeconfig, may be any HTTP server."""
+    stub(f'case "$*" in *version*) {of_version};; *) {NOT_FOUND};; esac')
+    with Kubectl() as kubectl, pytest.raises(NotAskedError, match=said):
+        kubectl.get("/apis/winpool.dev/v1alpha1/windowsnodepools")
+
+
 # Lists
 
 
