@@ -23,6 +23,8 @@ PROG: Final = "kubectl winpool"
 CHECK: Final = "check is part of audit: use audit -f FILE with --host-build BUILD or --pool POOL"
 """For people who type the verb of earlier versions."""
 
+VERSION: Final = "--version is a verb here: use kubectl winpool version"
+
 DESCRIPTION: Final = """\
 Show the pools of Windows nodes in a cluster, find why nodes do not work, and
 check manifests and pods before you apply them.
@@ -35,7 +37,7 @@ kubectl: NAME, wnp/NAME or windowsnodepools.winpool.dev/NAME."""
 def parser(verb: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of the command line. Of all verbs but ``verb`` it knows only the names.
 
-    Of a first word that several verbs have, such as rollout, it knows those only.
+    If its first word is one that several verbs have, such as rollout, it knows those only.
     """
     top = argparse.ArgumentParser(
         prog=PROG,
@@ -46,8 +48,9 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add_help(top)
+    top.set_defaults(refuse=top.error)
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for name, summary in (of_group(verb or "") or VERBS).items():
+    for name, summary in (of_group((verb or "").partition(" ")[0]) or VERBS).items():
         if name == verb:
             add_verb(verbs, name, summary, loaded(name))
         else:
@@ -58,10 +61,12 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
 def _with_verb(others: list[str]) -> list[str]:
     """Return arguments whose first is a verb or ``--help``.
 
-    Raises SystemExit for a verb that is gone.
+    Raises SystemExit for a verb that is gone, and for the flag that many programs have.
     """
     if others[:1] == ["check"]:
         parser().error(CHECK)
+    if "--version" in others:
+        parser().error(VERSION)
     if not others:
         return ["--help"]
     if others[0] == HELP:
@@ -72,8 +77,14 @@ def _with_verb(others: list[str]) -> list[str]:
 def _parsed(others: list[str]) -> argparse.Namespace:
     """Return what the command line says, without the flags of kubectl. Raises SystemExit as argparse does."""
     words = _with_verb(others)
-    is_about_group = of_group(words[0]) and {*words[1:]} <= {"-h", "--help"}
-    return parser(words[0]).parse_args(["--help"] if is_about_group else words)
+    if of_group(words[0]):
+        if {*words[1:]} <= {"-h", "--help"}:
+            parser(words[0]).parse_args(["--help"])
+        words = [" ".join(words[:2]), *words[2:]]  # so that what was typed is named
+    given, unknown = parser(words[0]).parse_known_args(words)
+    if unknown:
+        given.refuse(f"unrecognized arguments: {' '.join(unknown)}")
+    return given
 
 
 def _reopen_closed() -> bool:

@@ -118,7 +118,7 @@ def add_verb(subparsers: Subparsers, name: str, summary: str, verb: Verb) -> Non
     )
     add_help(parser)
     verb.add_arguments(parser)
-    parser.set_defaults(verb=name, run=verb.run)
+    parser.set_defaults(verb=name, run=verb.run, refuse=parser.error)
 
 
 def _exit_codes(exits: Mapping[Exit, str]) -> str:

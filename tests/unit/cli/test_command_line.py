@@ -130,8 +130,10 @@ def test_what_has_a_format_for_programs_has_both(plugin: Plugin, verb: str) -> N
     ("arguments", "word"),
     [
         (("help", "judge"), "invalid choice: 'judge'"),
-        (("rollout", "stop"), "invalid choice: 'rollout' (choose from 'rollout abort', 'rollout pause', "),
-        (("--version",), "VERB"),
+        (("rollout", "stop", "a"), "invalid choice: 'rollout stop' (choose from 'rollout abort', "),
+        (("--version",), "use kubectl winpool version"),
+        (("status", "--version"), "use kubectl winpool version"),
+        (("--verbose", "status"), "unrecognized arguments: --verbose"),
         (("judge",), "invalid choice: 'judge'"),
         (("validate",), "-f/--filename"),
         (("validate", "pool.yaml"), "-f/--filename"),
@@ -160,6 +162,13 @@ def test_a_command_line_without_sense_ends_with_2(
     ended = plugin(*arguments)
     assert (ended.code, ended.out) == (2, [])
     assert word in ended.err[-1]
+
+
+def test_an_unknown_flag_shows_the_usage_of_its_verb(plugin: Plugin) -> None:
+    for verb in ("status", "rollout pause"):
+        ended = plugin(*verb.split(), "a", "--al")
+        assert ended.err[0].startswith(f"usage: kubectl winpool {verb} [-h]")
+        assert ended.err[-1] == f"kubectl winpool {verb}: error: unrecognized arguments: --al"
 
 
 def test_kubectl_finds_it_by_its_name() -> None:
