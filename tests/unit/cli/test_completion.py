@@ -84,6 +84,7 @@ def test_flags_are_those_of_the_verb_and_of_kubectl() -> None:
     assert names("matrix", "--con") == ["--context"]
     assert names("--req") == ["--request-timeout"]
     assert {"-o", "-w", "-l", "--help", "--kubeconfig", "-n"} <= {*names("status", "-")}
+    assert names("--vers") == names("status", "--vers") == [], "version is a verb"
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "help"])
