@@ -137,7 +137,7 @@ async def test_a_person_with_a_certificate_reads_with_the_role_and_without_sendi
                 assert (code, [each["node"] for each in json.loads(out)["nodes"]]) == (0, ["akswin000001"])
                 code, out, err = await person.winpool("memory", "other")
                 assert (code, out) == (1, "")
-                assert 'no node, and no node of a pool, "other"' in err
+                assert 'no watched node or pool is named "other"' in err
             finally:
                 await asyncio.to_thread(person.unbind)
     assert set(access.results) == {"Permitted"}

@@ -70,7 +70,9 @@ EXAMPLES: Final = (
     ("kubectl winpool memory --url https://winpool.example --token-file t", "without kubectl port-forward"),
 )
 
-NO_NODES: Final = "the operator watches the memory of no node: it does so for pools with spec.memoryPressure"
+NO_NODES: Final = (
+    "the operator watches the memory of no node: add spec.memoryPressure to a pool whose nodes it is to watch"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -264,10 +266,11 @@ def chosen(report: MemoryReport, wanted: Choice | None) -> MemoryReport:
             f"node/{wanted.name}"
         )
     if not of_pool and not named:
-        what = {"pool": "node of a pool", "node": "node", "": "node, and no node of a pool,"}[wanted.kind]
+        what = {"pool": "watched pool", "node": "watched node", "": "watched node or pool"}[wanted.kind]
         raise NothingChosenError(
-            f'the operator watches the memory of no {what} "{wanted.name}": it watches the nodes of pools '
-            f"with spec.memoryPressure; list them with kubectl winpool memory"
+            f'no {what} is named "{wanted.name}": list them with kubectl winpool memory'
+            if report.nodes
+            else NO_NODES
         )
     return msgspec.structs.replace(report, nodes=of_pool or named, left_out=0 if named else report.left_out)
 

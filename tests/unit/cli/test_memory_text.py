@@ -209,13 +209,18 @@ def test_a_name_chooses_the_nodes_of_a_pool_or_a_node(wanted: Choice | None, nam
 
 
 @pytest.mark.parametrize(
-    "wanted", [Choice("other"), Choice("akswin000001", "pool"), Choice("win-2022", "node")]
+    ("wanted", "said"),
+    [
+        (Choice("other"), 'no watched node or pool is named "other": list them with'),
+        (Choice("akswin000001", "pool"), 'no watched pool is named "akswin000001": list them with'),
+        (Choice("win-2022", "node"), 'no watched node is named "win-2022": list them with'),
+    ],
 )
-def test_a_name_of_nothing_is_told_with_what_is_watched(wanted: Choice) -> None:
-    with pytest.raises(
-        NothingChosenError, match=r'"[\w-]+": it watches the nodes of pools with spec\.memory'
-    ):
+def test_a_name_of_nothing_is_told_as_what_it_was_looked_for(wanted: Choice, said: str) -> None:
+    with pytest.raises(NothingChosenError, match=said):
         chosen(REPORT, wanted)
+    with pytest.raises(NothingChosenError, match=NO_NODES):
+        chosen(Known(()).report(), wanted)
 
 
 def test_a_name_of_both_has_to_say_of_which() -> None:
