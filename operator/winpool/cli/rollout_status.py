@@ -166,7 +166,12 @@ def rollout_of(cluster: Cluster, found: Judged) -> Rollout:
     """Return how far the upgrades of a pool are. Raises EndError where its spec has none."""
     if found.overview is None or found.plan is None:
         name = found.pool.name
-        why = "is being deleted" if found.pool.deleting else "has no spec.upgrade that can be read"
+        if found.pool.deleting:
+            why = "is being deleted"
+        elif found.pool.spec is not None and not found.is_gated:
+            why = "has no spec.upgrade"
+        else:
+            why = "has a spec that cannot be read"
         raise EndError(f"the pool {name} {why}: see kubectl winpool status {name}")
     claimed = [each for node in found.nodes if (each := _of_claim(cluster, found, node)) is not None]
     claimed.sort(key=lambda each: (_PLACES[each.state], each.node))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from harness.builders import NOON
+from harness.builders import NOON, a_pool
 from harness.evicting import a_pod
 from unit.cli.upgrades import TARGET, a_cluster, a_machine, upgrade_pool
 from winpool.api.keys import UPGRADE_ANNOTATION, UPGRADE_STATE_LABEL
@@ -29,6 +29,7 @@ from winpool.model.budgets import BudgetHealth, BudgetRoom
 from winpool.model.node import Node
 from winpool.model.node_pods import NodePods
 from winpool.model.pods import Pod
+from winpool.model.pool import Pool
 from winpool.model.rollout import Attachments, Controller, KnownRollout, Workloads, mark_of
 
 SINCE: Final = NOON - timedelta(minutes=10)
@@ -335,10 +336,17 @@ def test_a_wide_table_has_all_nodes_and_all_that_they_wait_for() -> None:
         assert (said in narrow, said in wide) == (False, True)
 
 
-def test_a_pool_without_the_block_or_one_that_is_deleted_has_no_rollout() -> None:
-    cluster = a_cluster(replace(upgrade_pool(), spec=None, refusal="It cannot be read."))
-    with pytest.raises(EndError, match=r"has no spec\.upgrade that can be read"):
-        seen(cluster)
+@pytest.mark.parametrize(
+    ("pool", "said"),
+    [
+        (a_pool(), r"the pool \S+ has no spec\.upgrade: see"),
+        (replace(upgrade_pool(), spec=None, refusal="It cannot be read."), "has a spec that cannot be read"),
+        (replace(upgrade_pool(), deleting=True), "is being deleted"),
+    ],
+)
+def test_a_pool_without_a_rollout_says_why(pool: Pool, said: str) -> None:
+    with pytest.raises(EndError, match=said):
+        seen(a_cluster(pool))
 
 
 def test_the_plan_says_what_the_operator_does_and_permits_no_one_anything() -> None:
