@@ -24,7 +24,7 @@ from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS
 Object = dict[str, Any]
 
 PLAN: Final = ("kubectl", "winpool", "uninstall", "--plan")
-ABOUT_THE_OPERATOR: Final = {"OperatorUnknown", "OperatorDown"}
+ABOUT_THE_OPERATOR: Final = {"OperatorUnknown", "OperatorDown", "OperatorElsewhere"}
 """Warnings of a cluster whose operator runs beside it, with or without a Deployment that nothing runs."""
 TEAM: Final = "example.com/team"
 SPEC: Final[Object] = {

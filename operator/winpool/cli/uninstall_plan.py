@@ -6,6 +6,7 @@ forged. Then the operator, with guard and fence. The CRD last: its deletion dele
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -141,7 +142,12 @@ class Facts:
     def operator_runs(self) -> bool:
         """Whether an operator is known to run: by a ready replica, or by a Lease that is renewed."""
         is_ready = any(each.ready_replicas for each in self.deployments or ())
-        return is_ready or any(each.live for each in self.leases or ())
+        return is_ready or bool(self.leaders)
+
+    @property
+    def leaders(self) -> tuple[LeaseFact, ...]:
+        """The Leases that are renewed."""
+        return tuple(each for each in self.leases or () if each.live)
 
     @property
     def is_installed(self) -> bool:
@@ -394,10 +400,35 @@ def _alike(found: Iterable[NodeFinding], what: str) -> Iterable[tuple[Keys, list
 def _of_installation(facts: Facts, *, is_needed: bool) -> Iterator[Caution]:
     for part, why in facts.unread.items():
         yield Caution("Unread", f"It is unknown whether {part} is there: {why}")
-    if not is_needed or facts.deployments is None or facts.operator_runs:
-        return
-    if facts.deployments:
-        names = ", ".join(each.name for each in facts.deployments)
+    names = ", ".join(each.name for each in facts.deployments or ())
+    for each in facts.leaders:
+        if names and not _is_pod_of(each.holder, facts.deployments or ()):
+            yield Caution(
+                "OperatorElsewhere",
+                f"{each.holder} renews the Lease {NAMESPACE}/{each.name}, and is no Pod of the Deployment "
+                f"{names}: it continues when the Deployment is scaled to 0. {_STOP_OUTSIDE}.",
+            )
+    if is_needed and facts.deployments is not None and not facts.leaders:
+        yield from _of_no_leader(facts, names)
+
+
+def _is_pod_of(holder: str, deployments: Iterable[DeploymentFact]) -> bool:
+    """Whether a holder, which is called after its host, has the name of a Pod of one of ``deployments``."""
+    host = holder.rpartition("_")[0]
+    return any(re.fullmatch(rf"{re.escape(each.name)}-\w+-\w+", host) for each in deployments)
+
+
+def _of_no_leader(facts: Facts, names: str) -> Iterator[Caution]:
+    """Say that no operator runs, or that none leads. ``names`` are those of the Deployments."""
+    if facts.operator_runs:
+        if facts.leases:  # without leader election there may be none
+            yield Caution(
+                "OperatorSilent",
+                f"The Deployment {names} in the namespace {NAMESPACE} has a ready replica, and no one renews "
+                "the Lease. Only an operator that leads releases nodes. Check its log, unless it runs "
+                "without --leader-elect.",
+            )
+    elif names:
         yield Caution(
             "OperatorDown",
             f"The Deployment {names} in the namespace {NAMESPACE} has no ready replica. Only a running "

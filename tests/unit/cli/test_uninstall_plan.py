@@ -59,7 +59,7 @@ ROLES_GO = (
     "kubectl delete clusterroles,clusterrolebindings,flowschemas,validatingadmissionpolicies,"
     "validatingadmissionpolicybindings -l app.kubernetes.io/name=winpool"
 )
-LEASE = LeaseFact(name="winpool", holder="a", live=True)
+LEASE = LeaseFact(name="winpool", holder="winpool-7d9cbb6f4-abcde_1a2b3c4d", live=True)
 
 
 def facts(*nodes: Node, pools: tuple[Pool, ...] = (POOL,), **more: Any) -> Facts:
@@ -349,6 +349,8 @@ def test_all_kinds_of_keys_have_their_command() -> None:
         ),
         ("RecordUnguarded", {"guard": replace(IN_FORCE, identity="new")}, "not written under"),
         ("OperatorUnknown", {"deployments": (), "leases": ()}, "no Deployment of winpool"),
+        ("OperatorSilent", {"leases": (replace(LEASE, live=False),)}, "no one renews the Lease"),
+        ("OperatorElsewhere", {"leases": (replace(LEASE, holder="laptop_1a2b3c4d"),)}, "Ctrl-C in its"),
     ],
 )
 def test_a_caution_is_there_where_it_applies_and_nowhere_else(
