@@ -159,7 +159,8 @@ class _Reader:
             shared = self._with_kubelet(shared, one)
         unknown = {} if one else {Source.CONFIGZ: ONE_NODE}
         if scope:
-            unknown |= dict.fromkeys((Source.PODS, Source.EVENTS), f"those of {scope} alone were read")
+            why = f"those of {scope} alone were read; -A reads those of all namespaces"
+            unknown |= dict.fromkeys((Source.PODS, Source.EVENTS), why)
         unknown |= {Source(each): why for why, found in self._asking.problems.items() for each in found}
         names = chosen if chosen is not None else [one] if one else sorted({each.node for each in pods})
         if not one and any(not each.node for each in pods):

@@ -233,6 +233,7 @@ def test_a_namespace_that_is_named_is_read_alone(diagnose: Callable[..., Ended])
     ended = diagnose("-n", "shop", answers={NODES: [a_node()], OF_SHOP[0]: [a_pod()]})
     assert ended.code == 0
     assert not {PODS, EVENTS, CONFIG} & set(Server.asked)
+    assert words(ended).endswith("those of shop alone were read; -A reads those of all namespaces")
     assert "those of shop alone were read" in words(ended)
 
 
