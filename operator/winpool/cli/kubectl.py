@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote, urlencode
 import msgspec
 
 from winpool.api.keys import API_VERSION, KIND, LEASE, MANIFESTS, NAMESPACE, PLURAL, SHORT_NAME
-from winpool.cli.parsing import EndError, RefusedError
+from winpool.cli.parsing import POOL_RESOURCES, EndError, RefusedError
 from winpool.kube.errors import StreamGarbled, parse_permission, rule_text
 from winpool.kube.lease_rules import LeaseRecord, read_record
 from winpool.kube.wire import BROKEN, server_version
@@ -103,16 +103,17 @@ class KubectlError(NotAskedError):
         super().__init__(f"{said}: {NO_CRD}" if self.is_missing_kind else _with_advice(said, self.reason))
 
 
+def _advice(name: str) -> str:
+    if name.lower() in POOL_RESOURCES:  # as behind kubectl get
+        return f"write the name of a pool behind a slash, as {SHORT_NAME}/NAME, or alone"
+    return f"list the pools with kubectl get {SHORT_NAME}"
+
+
 class NoSuchPoolError(RefusedError):
     """The cluster has no pools of these names; the text says so of each."""
 
     def __init__(self, *names: str) -> None:
-        super().__init__(
-            *(
-                f'there is no {KIND} "{name}" in this cluster: list the pools with kubectl get {SHORT_NAME}'
-                for name in names
-            )
-        )
+        super().__init__(*(f'there is no {KIND} "{name}" in this cluster: {_advice(name)}' for name in names))
 
 
 class Kubectl:

@@ -15,7 +15,15 @@ import msgspec
 import pytest
 
 from winpool.cli import kubectl as module
-from winpool.cli.kubectl import AT_ONCE, Kubectl, KubectlError, NotAskedError, complete, decoded
+from winpool.cli.kubectl import (
+    AT_ONCE,
+    Kubectl,
+    KubectlError,
+    NoSuchPoolError,
+    NotAskedError,
+    complete,
+    decoded,
+)
 from winpool.cli.kubectl_flags import FlagError, shown, split
 
 GUARD_SECONDS = 60.0
@@ -277,6 +285,12 @@ def test_a_crd_is_missing_only_where_an_api_server_answers(
     stub(f'case "$*" in *version*) {of_version};; *) {NOT_FOUND};; esac')
     with Kubectl() as kubectl, pytest.raises(NotAskedError, match=said):
         kubectl.get("/apis/winpool.dev/v1alpha1/windowsnodepools")
+
+
+def test_a_pool_that_is_called_as_its_resource_is_a_slash_that_is_missing() -> None:
+    named = NoSuchPoolError("win-2022", "wnp")
+    assert "list the pools with kubectl get wnp" in named.lines[0]
+    assert "as wnp/NAME, or alone" in named.lines[1]
 
 
 # Lists
