@@ -96,7 +96,7 @@ def test_where_nothing_is_known_no_rule_about_the_cluster_finds_anything(rule: A
 
 
 def test_pods_of_which_nothing_says_the_os_land_on_nodes_whose_taints_they_tolerate() -> None:
-    cluster = a_cluster(a_host("w1"), a_host("w2", "10.0.20348.4052", TAINT))
+    cluster = a_cluster(a_host("w2", "10.0.20348.4052", TAINT), a_host("w1"))
     found = only("P1", in_a_deployment(plain()), cluster)
     assert (found.severity, found.field) == (Severity.WARNING, "spec.template.spec.nodeSelector")
     assert found.says.endswith("Windows nodes that take them: w1.")

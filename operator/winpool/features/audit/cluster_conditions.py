@@ -336,7 +336,7 @@ def _class_name(workload: Workload) -> str:
 
 
 def _hosts(hosts: Sequence[Host]) -> str:
-    return named([name for each in hosts for name in each.names])
+    return named(sorted(name for each in hosts for name in each.names))
 
 
 def _taints(hosts: Sequence[Host], selection: Selection) -> str:
