@@ -21,10 +21,12 @@ from winpool.api.keys import GUARD_MANIFEST, READER_MANIFEST
 ROOT: Final = Path(__file__).parents[2]
 DEPLOY: Final = ROOT / "deploy"
 FILE: Final = "install.yaml"
+RIGHTS: Final = "rbac.yaml"
+"""The operator's own, without those of a variant."""
 FOLDERS: Final = (DEPLOY, *sorted(path.parent for path in DEPLOY.glob("overlays/*/kustomization.yaml")))
 COPIED: Final = {
     "crds.yaml": ROOT / "crds" / "windowsnodepools.winpool.dev.yaml",
-    **{name: DEPLOY / "operator" / name for name in (GUARD_MANIFEST, READER_MANIFEST)},
+    **{name: DEPLOY / "operator" / name for name in (GUARD_MANIFEST, READER_MANIFEST, RIGHTS)},
     "win-2022.yaml": DEPLOY / "samples" / "win-2022.yaml",
     **{name: ALERTS_FOLDER / name for name, _ in ALERTS.values()},
 }
