@@ -30,7 +30,7 @@ def world(without_crd: World) -> World:
 
 def is_unready(world: World) -> bool:
     code, text = world.operator.get("/readyz")
-    return code == 503 and "is not installed. Apply the manifests" in text
+    return code == 503 and "is not installed. Apply the CRD" in text
 
 
 @pytest.mark.nightly
