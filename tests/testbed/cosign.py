@@ -7,29 +7,23 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from testbed.gobuild import Program, ensure_program, print_path
-from testbed.helm import required_version
+from testbed.gobuild import Program, ensure_program, print_path, tool
 from testbed.progress import Report, say
 
-MODULE_DIRECTORY: Final = Path(__file__).parent / "cosign"
-GO_MOD: Final = MODULE_DIRECTORY / "go.mod"
+GO_MOD: Final = Path(__file__).parent / "cosign" / "go.mod"
 MODULE: Final = "github.com/sigstore/cosign/v3"
 PACKAGE: Final = f"{MODULE}/cmd/cosign"
 
 
 def program() -> Program:
     """Return what to build."""
-    return Program(
-        name="cosign",
-        title="cosign",
-        full_title=f"cosign {required_version(MODULE, go_mod=GO_MOD)}",
+    return tool(
+        "cosign",
+        go_mod=GO_MOD,
+        module=MODULE,
+        package=PACKAGE,
         minutes="five",
         space_gib=3,
-        module=MODULE_DIRECTORY,
-        sources={name: MODULE_DIRECTORY / name for name in ("go.mod", "go.sum")},
-        package=PACKAGE,
-        main=PACKAGE,
-        linker_flags="-s -w",
     )
 
 

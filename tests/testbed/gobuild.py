@@ -81,6 +81,44 @@ class Program:
         return cache / self.name / self.key / self.name
 
 
+def required_version(module: str, *, go_mod: Path) -> str:
+    """Return the version of a module that the go.mod requires, such as ``v3.22.0``.
+
+    Raises:
+        TestbedError: it requires no such module.
+
+    """
+    found = re.search(rf"^\s*{re.escape(module)} (v\S+)", go_mod.read_text(), re.MULTILINE)
+    if found is None:
+        raise TestbedError(f"{go_mod} does not require {module}")
+    return found[1]
+
+
+def tool(
+    name: str,
+    *,
+    go_mod: Path,
+    module: str,
+    package: str,
+    minutes: str,
+    space_gib: int,
+    linker_flags: str = "-s -w",
+) -> Program:
+    """Return a program that a go.mod names as its tool, in the version of ``module`` that it requires."""
+    return Program(
+        name=name,
+        title=name,
+        full_title=f"{name} {required_version(module, go_mod=go_mod)}",
+        minutes=minutes,
+        space_gib=space_gib,
+        module=go_mod.parent,
+        sources={path.name: path for path in (go_mod, go_mod.with_suffix(".sum"))},
+        package=package,
+        main=package,
+        linker_flags=linker_flags,
+    )
+
+
 def ensure_program(program: Program, *, cache: Path | None = None, report: Report = say) -> Path:
     """Return the binary; build it where it is not there yet.
 

@@ -6,41 +6,25 @@ assume: without that they assume 1.20. The Kubernetes client is that of the cont
 newer than Helm's own, for which the Go cache has much of what it needs.
 """
 
-import re
 import sys
 from pathlib import Path
 from typing import Final
 
-from testbed.errors import TestbedError
-from testbed.gobuild import Program, ensure_program, print_path
+from testbed.gobuild import Program, ensure_program, print_path, required_version, tool
 from testbed.progress import Report, say
 
-MODULE_DIRECTORY: Final = Path(__file__).parent / "helm"
-GO_MOD: Final = MODULE_DIRECTORY / "go.mod"
+GO_MOD: Final = Path(__file__).parent / "helm" / "go.mod"
 MODULE: Final = "helm.sh/helm/v3"
 PACKAGE: Final = f"{MODULE}/cmd/helm"
 CLIENT: Final = "k8s.io/client-go"
 """Its version v0.N.P belongs to Kubernetes 1.N."""
 
 
-def required_version(module: str, *, go_mod: Path = GO_MOD) -> str:
-    """Return the version of a module that the go.mod requires, such as ``v3.22.0``.
-
-    Raises:
-        TestbedError: it requires no such module.
-
-    """
-    found = re.search(rf"^\s*{re.escape(module)} (v\S+)", go_mod.read_text(), re.MULTILINE)
-    if found is None:
-        raise TestbedError(f"{go_mod} does not require {module}")
-    return found[1]
-
-
 def linker_flags() -> str:
     """Return what the linker writes into the binary: its version, and the Kubernetes it assumes."""
-    minor = required_version(CLIENT).split(".")[1]
+    minor = required_version(CLIENT, go_mod=GO_MOD).split(".")[1]
     written = {
-        "internal/version.version": required_version(MODULE),
+        "internal/version.version": required_version(MODULE, go_mod=GO_MOD),
         **{
             f"pkg/{package}.k8sVersion{part}": value
             for package in ("chartutil", "lint/rules")
@@ -52,16 +36,13 @@ def linker_flags() -> str:
 
 def program() -> Program:
     """Return what to build."""
-    return Program(
-        name="helm",
-        title="helm",
-        full_title=f"helm {required_version(MODULE)}",
+    return tool(
+        "helm",
+        go_mod=GO_MOD,
+        module=MODULE,
+        package=PACKAGE,
         minutes="two",
         space_gib=2,
-        module=MODULE_DIRECTORY,
-        sources={name: MODULE_DIRECTORY / name for name in ("go.mod", "go.sum")},
-        package=PACKAGE,
-        main=PACKAGE,
         linker_flags=linker_flags(),
     )
 

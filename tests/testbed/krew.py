@@ -7,29 +7,23 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from testbed.gobuild import Program, ensure_program, print_path
-from testbed.helm import required_version
+from testbed.gobuild import Program, ensure_program, print_path, tool
 from testbed.progress import Report, say
 
-MODULE_DIRECTORY: Final = Path(__file__).parent / "krew"
-GO_MOD: Final = MODULE_DIRECTORY / "go.mod"
+GO_MOD: Final = Path(__file__).parent / "krew" / "go.mod"
 MODULE: Final = "sigs.k8s.io/krew"
 PACKAGE: Final = f"{MODULE}/cmd/krew"
 
 
 def program() -> Program:
     """Return what to build."""
-    return Program(
-        name="krew",
-        title="krew",
-        full_title=f"krew {required_version(MODULE, go_mod=GO_MOD)}",
+    return tool(
+        "krew",
+        go_mod=GO_MOD,
+        module=MODULE,
+        package=PACKAGE,
         minutes="one",
         space_gib=1,
-        module=MODULE_DIRECTORY,
-        sources={name: MODULE_DIRECTORY / name for name in ("go.mod", "go.sum")},
-        package=PACKAGE,
-        main=PACKAGE,
-        linker_flags="-s -w",
     )
 
 
