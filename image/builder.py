@@ -112,24 +112,19 @@ def probe(tool: str) -> str | None:
     return said[-1]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Build; return the exit code of the tool, or 1 where there is none."""
-    parser = argparse.ArgumentParser(prog="make image", description=__doc__)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what decides which image is built."""
     parser.add_argument("--name", required=True, help="name of the image, with its tag")
     parser.add_argument("--version", required=True, help="version, for the label")
     parser.add_argument("--revision", required=True, help="commit, for the label")
     parser.add_argument("--source", required=True, help="address of the repository, for the label")
     parser.add_argument("--base", default="", help="image to build on; default: that of the Dockerfile")
     parser.add_argument("--platform", default="", help="as in linux/arm64; default: that of this machine")
-    given = parser.parse_args(arguments)
-    try:
-        tool = choose(probe)
-    except NoBuilderError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    sys.stdout.write(f"building {given.name} with {tool}\n")
-    sys.stdout.flush()
-    chosen = command(
+
+
+def asked(tool: str, given: argparse.Namespace) -> list[str]:
+    """Return the command for these options, with the settings of pip in the environment."""
+    return command(
         tool,
         name=given.name,
         version=given.version,
@@ -139,6 +134,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         platform=given.platform,
         environment=os.environ,
     )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build; return the exit code of the tool, or 1 where there is none."""
+    parser = argparse.ArgumentParser(prog="make image", description=__doc__)
+    add_options(parser)
+    given = parser.parse_args(arguments)
+    try:
+        tool = choose(probe)
+    except NoBuilderError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"building {given.name} with {tool}\n")
+    sys.stdout.flush()
+    chosen = asked(tool, given)
     return subprocess.run(chosen, cwd=ROOT, check=False).returncode
 
 

@@ -7,14 +7,13 @@ digest in the layout is the one that a registry gives it. It needs only the stan
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from builder import ROOT, command
+from builder import ROOT, add_options, asked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,12 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the layout in place of an earlier one; return the exit code of the command that failed, or 0."""
     parser = argparse.ArgumentParser(prog="make image-layout", description=__doc__)
     parser.add_argument("layout", type=Path)
-    parser.add_argument("--name", required=True, help="name of the image, with its tag")
-    parser.add_argument("--version", required=True, help="version, for the label and the name in the layout")
-    parser.add_argument("--revision", required=True, help="commit, for the label")
-    parser.add_argument("--source", required=True, help="address of the repository, for the label")
-    parser.add_argument("--base", default="", help="image to build on; default: that of the Dockerfile")
-    parser.add_argument("--platform", default="", help="as in linux/arm64; default: that of this machine")
+    add_options(parser)
     parser.add_argument(
         "--join", type=Path, nargs="*", default=[], help="layouts to put together: build none"
     )
@@ -58,17 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.join:
         commands = joined([each.resolve() for each in given.join], layout=layout, version=given.version)
     else:
-        build = command(
-            "buildah",
-            name=given.name,
-            version=given.version,
-            revision=given.revision,
-            source=given.source,
-            base=given.base,
-            platform=given.platform,
-            environment=os.environ,
-        )
-        commands = [build, pushed(given.name, layout=layout, version=given.version)]
+        commands = [asked("buildah", given), pushed(given.name, layout=layout, version=given.version)]
     shutil.rmtree(layout, ignore_errors=True)
     layout.parent.mkdir(parents=True, exist_ok=True)
     for each in commands:
