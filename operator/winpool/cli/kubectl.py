@@ -26,7 +26,7 @@ from winpool.kube.lease_rules import LeaseRecord, read_record
 from winpool.kube.wire import BROKEN, server_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 AT_ONCE: Final = 4
 """Calls of kubectl at the same time."""
@@ -353,7 +353,12 @@ def _with_advice(said: str, reason: str) -> str:
 
 def read_lease(kubectl: Kubectl) -> LeaseRecord:
     """Return what the Lease says that the operator that leads renews. Raises NotAskedError."""
-    spec = lease_object(kubectl).get("spec")
+    return record_in(lease_object(kubectl))
+
+
+def record_in(lease: Mapping[str, Any]) -> LeaseRecord:
+    """Return what a Lease says, as far as it can be read."""
+    spec = lease.get("spec")
     return read_record(spec if isinstance(spec, dict) else {})
 
 

@@ -21,10 +21,10 @@ import msgspec
 
 from winpool.api.keys import ADDRESS_ANNOTATION, LEASE, NAMESPACE, READER_MANIFEST
 from winpool.api.text import printable
-from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, lease_object
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, lease_object, record_in
 from winpool.cli.parsing import Exit
 from winpool.kube.errors import Forbidden, NotFound, Unauthorized, error_of
-from winpool.kube.lease_rules import host_in_identity, read_record
+from winpool.kube.lease_rules import host_in_identity
 from winpool.kube.wire import BROKEN
 from winpool.model.memory_report import VERSION, MemoryReport
 
@@ -128,7 +128,7 @@ class MemoryReader:
     def _found(self) -> str:
         """Return where the operator that leads is asked: on this machine, or through a port to its Pod."""
         lease = lease_object(self.kubectl)
-        holder = holder_of(lease)
+        holder = record_in(lease).holder
         address = address_on(lease, holder=holder)
         self._is_by_lease = bool(address)
         if address and (self._ca_file is not None or self._token_file is not None):
@@ -255,12 +255,6 @@ def address_on(lease: Mapping[str, Any], *, holder: str) -> str:
     except ValueError:
         return ""
     return f"http://{url.netloc}" if is_here and "@" not in url.netloc else ""
-
-
-def holder_of(lease: Mapping[str, Any]) -> str:
-    """Return who holds the Lease; empty where no one does."""
-    spec = lease.get("spec")
-    return read_record(spec if isinstance(spec, dict) else {}).holder
 
 
 def pod_of(holder: str) -> str:

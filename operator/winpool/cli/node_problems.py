@@ -236,10 +236,10 @@ _KEEPS_FROM_WRITING: Final = {IssueReason.WRITE_REFUSED, IssueReason.INTOLERANT_
 
 
 def _drift(why: Why) -> Iterator[Problem]:
-    spec = None if why.judged is None else why.judged.pool.spec
-    if spec is None or (why.judged is not None and why.judged.pool.deleting):
+    pool = None if why.judged is None else why.judged.pool
+    if pool is None or pool.spec is None or pool.deleting:
         return
-    node, standing = why.node, {each.identity: each.value or "" for each in why.node.taints}
+    spec, node, standing = pool.spec, why.node, {each.identity: each.value or "" for each in why.node.taints}
     lacking = [key for key, value in spec.labels.items() if node.labels.get(key) != value]
     missing = [each for each in spec.taints if standing.get(each.identity) != (each.value or "")]
     lacking += [f"{each.key}:{each.effect}" for each in missing]

@@ -22,9 +22,9 @@ from harness.every import every
 from harness.served import HOST, serving
 from harness.watched_memory import Known, healthy
 from winpool.cli import memory_report
-from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, lease_object
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, lease_object, record_in
 from winpool.cli.memory import REFRESH_SECONDS, Seen, server_url, watch
-from winpool.cli.memory_report import MemoryReader, address_on, holder_of, pod_of, report_in, speaks_tls
+from winpool.cli.memory_report import MemoryReader, address_on, pod_of, report_in, speaks_tls
 from winpool.kube.lease_rules import host_in_identity
 from winpool.model.memory_report import MemoryReport
 from winpool.serve.access import Access, Result
@@ -361,7 +361,7 @@ class Lease(Kubectl):
 )
 def test_a_lease_that_names_no_pod_is_told(answer: bytes | KubectlError, said: str) -> None:
     with pytest.raises(NotAskedError, match=said):
-        pod_of(holder_of(lease_object(Lease(answer))))
+        pod_of(record_in(lease_object(Lease(answer))).holder)
 
 
 HERE = f"{host_in_identity(socket.gethostname())}_1a2b3c4d"
