@@ -279,12 +279,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point: write the files and print each step; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m release.plugin", description=__doc__.partition("\n")[0])
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--repository", metavar="URL", help="default: REPOSITORY of deploy/release.env")
     given = parser.parse_args(arguments)
     try:
         write(
             given.directory,
-            repository=given.repository or Addresses.read().repository,
+            repository=Addresses.read().repository,
             report=partial(print, flush=True),
         )
     except ReleaseError as error:
