@@ -68,11 +68,11 @@ def test_a_plain_deployment_is_named_until_it_selects_an_os_and_its_pods_cost_no
     start = world.now()
     world.kubectl("apply", "-f", "-", stdin=json.dumps(a_deployment(namespace, replicas=6)))
     eventually(lambda: is_counted(6), what="six pods that a Windows node may take")
-    status = world.status(pool)
-    [issue] = issues(status, "UnselectedWorkloads")
+    # A metric is of the pass that decides; the status is there when the API server has answered it.
+    [issue] = eventually(lambda: issues(world.status(pool), "UnselectedWorkloads"), what="the issue")
     assert issue["message"].endswith(f"Those with the most pods: Deployment {namespace}/nginx.")
     assert (issue["nodeCount"], issue["nodes"]) == (0, [])
-    assert issues(status, "MemoryLimitsMissing") == []
+    assert issues(world.status(pool), "MemoryLimitsMissing") == []
     expect(world, pool, Ready=("True", "UpToDate"))
     for replicas in (9, 2, 6):
         world.kubectl("scale", "deployment", "nginx", "-n", namespace, f"--replicas={replicas}")
@@ -109,7 +109,7 @@ def test_a_plain_deployment_is_named_until_it_selects_an_os_and_its_pods_cost_no
     }
     world.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
     eventually(lambda: counted("unlimited_containers") == 1, what="a container without a limit")
-    told = words(issues(world.status(pool), "MemoryLimitsMissing"))
+    told = words(eventually(lambda: issues(world.status(pool), "MemoryLimitsMissing"), what="the issue"))
     assert f"The workloads with the most of them: Pod {namespace}/greedy." in told
     assert counted("memory_limit_excess_bytes") == 0
     world.kubectl("delete", "pod", "greedy", "-n", namespace, "--now", "--timeout=50s")
