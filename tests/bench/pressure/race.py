@@ -6,14 +6,17 @@ of its own. So a healthy machine is simulated once, however many watch it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from heapq import heapify, heapreplace
 from math import nan
 from typing import Final
 
 from bench.pressure.actors import Actor, KubeletHard, KubeletSoft, NoOne, RamLine
 from bench.pressure.operator_node import VARIANTS, OperatorNode, Told
 from bench.pressure.scene import Family, Guest, Scene, scene_of
+from bench.pressure.virtual import MAX_PODS
 from bench.pressure.world import Evicted, Harm, World
 
 BESIDE = " + kubelet"
@@ -53,6 +56,10 @@ class Result:
         return self.thrashing + self.denied
 
 
+Rules = Callable[[], AbstractContextManager[object]]
+"""What is in force while a contender thinks, and at no other time: the sweep changes numbers so."""
+
+
 @dataclass
 class _Team:
     """A contender: those who act together on one node."""
@@ -62,6 +69,7 @@ class _Team:
     world: World
     told: Told | None = None
     stale: int = 0
+    rules: Rules = nullcontext
 
 
 def _teams(scene: Scene, world: World, *, max_pods: int) -> Iterator[_Team]:
@@ -80,28 +88,45 @@ def _teams(scene: Scene, world: World, *, max_pods: int) -> Iterator[_Team]:
 def race(family: Family, seed: int, *, max_pods: int = 3, only: Sequence[str] = ()) -> list[Result]:
     """Return how each contender does on this machine; ``only`` names those that are wanted."""
     scene = scene_of(family, seed)
-    shared = World(scene)
+    world = World(scene)
     wanted = {*only, NO_ONE}  # the oracle has to know when harm comes
-    teams = [each for each in _teams(scene, shared, max_pods=max_pods) if not only or each.name in wanted]
-    end = float(scene.seconds)
+    teams = [each for each in _teams(scene, world, max_pods=max_pods) if not only or each.name in wanted]
+    _run(teams, world)
+    idle = next(each.world for each in teams if each.name == NO_ONE)
+    results = [_result(each, idle.harmed_at) for each in teams if not only or each.name in only]
+    if not only or ORACLE in only:
+        results.append(_result(_Team(ORACLE, (), _oracle(idle)), idle.harmed_at))
+    return results
+
+
+def race_by(rules: Sequence[Rules], family: Family, seed: int, *, only: Sequence[str]) -> list[list[Result]]:
+    """Return how these contenders do by each of the rules, all on this machine at once."""
+    scene = scene_of(family, seed)
+    world = World(scene)
+    found: list[list[_Team]] = []
+    for each in rules:
+        with each():
+            teams = [team for team in _teams(scene, world, max_pods=MAX_PODS) if team.name in only]
+        found.append([replace(team, rules=each) for team in teams])
+    _run([team for teams in found for team in teams], world)
+    return [[_result(team, None) for team in teams] for teams in found]
+
+
+def _run(teams: Sequence[_Team], shared: World) -> None:
+    """Let all act, each when it is due, from the start of their shared world to its end."""
+    end = float(shared.scene.seconds)
     worlds: dict[Hashable, World] = {shared.past: shared}
-    while (now := min((actor.due for team in teams for actor in team.actors), default=end)) < end:
-        for team in teams:
-            for actor in team.actors:
-                if actor.due <= now:
-                    _act(team, actor, now, worlds)
+    everybody = [(team, actor) for team in teams for actor in team.actors]
+    queue = [(actor.due, number) for number, (_, actor) in enumerate(everybody)]
+    heapify(queue)
+    while queue and queue[0][0] < end:
+        now, number = queue[0]
+        team, actor = everybody[number]
+        with team.rules():
+            _act(team, actor, now, worlds)
+        heapreplace(queue, (actor.due, number))
     for team in teams:
         team.world.step(end)
-    idle = next(each.world for each in teams if each.name == NO_ONE)
-    harmed_at = idle.harmed_at
-    results = [
-        replace(_result(scene, team.name, team.world, harmed_at, team.told), stale=team.stale)
-        for team in teams
-        if not only or team.name in only
-    ]
-    if not only or ORACLE in only:
-        results.append(_result(scene, ORACLE, _oracle(idle, harmed_at), harmed_at))
-    return results
 
 
 def _act(team: _Team, actor: Actor, now: float, worlds: dict[Hashable, World]) -> None:
@@ -118,15 +143,15 @@ def _act(team: _Team, actor: Actor, now: float, worlds: dict[Hashable, World]) -
         actor.answered(wish, done=done, world=team.world)
 
 
-def _result(
-    scene: Scene, name: str, world: World, harmed_at: float | None, told: Told | None = None
-) -> Result:
-    harm, evicted = world.harm, world.evicted
+def _result(team: _Team, harmed_at: float | None) -> Result:
+    """Return how the team has done; ``harmed_at`` is when harm comes where no one acts, if that is known."""
+    scene, told = team.world.scene, team.told
+    harm, evicted = team.world.harm, team.world.evicted
     has_lead = bool(evicted) and harmed_at is not None
     is_outside = scene.windows is not None or any(each.outside for each in scene.guests)
     return Result(
         family=scene.family.name,
-        contender=name,
+        contender=team.name,
         seed=scene.seed,
         seconds=scene.seconds,
         thrashing=harm.thrashing,
@@ -137,6 +162,7 @@ def _result(
         flips=told.flips if told else 0,
         unattributed=told.unattributed_seconds if told and not is_outside else 0.0,
         violations=sum(each.violates for each in evicted),
+        stale=team.stale,
         evicted=tuple(evicted),
     )
 
@@ -148,13 +174,13 @@ _ORACLE_LEAD_SECONDS: Final = 120.0
 _STEP_SECONDS: Final = 30.0
 
 
-def _oracle(idle: World, harmed_at: float | None) -> World:
+def _oracle(idle: World) -> World:
     """Return the world with the least harm that evictions of culprits leave; with the fewest of these.
 
     ``idle`` is the world in which no one acts. The culprits that want most memory at any time go first: no
     others would free more. Each goes two minutes before the harm begins, or as soon as it is there.
     """
-    scene, best = idle.scene, idle
+    scene, best, harmed_at = idle.scene, idle, idle.harmed_at
     culprits = [each for each in scene.guests if each.is_culprit and each.owner != "DaemonSet"]
     culprits.sort(key=lambda each: -_most_of(scene, each))
     for count in range(1, len(culprits) + 1):

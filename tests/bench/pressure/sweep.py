@@ -15,15 +15,17 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean
+from types import ModuleType
 from typing import Any, Final
 
 from bench.errors import BenchError
 from bench.pressure.operator_node import VARIANTS
-from bench.pressure.race import Result, race
+from bench.pressure.race import Result, race_by
 from bench.pressure.run import PressureOptions, chosen
 from bench.pressure.scene import FAMILIES, Family
 from bench.report import Report
@@ -59,10 +61,12 @@ class Number:
     def scaled(self, factor: float) -> Iterator[None]:
         """Have it be so many times as large, wherever it is used."""
         before = getattr(sys.modules[self.module], self.name)
-        after = _scaled(self.field, self.value, factor)
-        users = [each for each in _product_modules() if vars(each).get(self.name) is before]
+        after: Any = _scaled(self.field, self.value, factor)
+        if self.field:
+            after = before.model_copy(update={self.field: after})
+        users = _users(self.name, id(before))
         for each in users:
-            setattr(each, self.name, before.model_copy(update={self.field: after}) if self.field else after)
+            setattr(each, self.name, after)
         try:
             yield
         finally:
@@ -70,8 +74,11 @@ class Number:
                 setattr(each, self.name, before)
 
 
-def _product_modules() -> list[Any]:
-    return [module for name, module in sys.modules.items() if name.startswith("winpool.")]
+@cache
+def _users(name: str, value: int) -> list[ModuleType]:
+    """Return the modules of the product that have this value by this name; ``value`` is its id."""
+    product = [module for each, module in sys.modules.items() if each.startswith("winpool.")]
+    return [each for each in product if id(vars(each).get(name)) == value]
 
 
 def _scaled(field: str, value: Any, factor: float) -> Any:
@@ -119,12 +126,9 @@ class Change:
         values = value.values() if isinstance(value, Mapping) else [value]
         return ", ".join(f"{each:.10g}" for each in values)
 
-    def race(self, family: Family, seed: int, contenders: Sequence[str]) -> list[Result]:
-        """Race with that number."""
-        if self.number is None:
-            return race(family, seed, only=contenders)
-        with self.number.scaled(FACTORS[self.way]):
-            return race(family, seed, only=contenders)
+    def in_force(self) -> AbstractContextManager[None]:
+        """Have the number changed for a while."""
+        return self.number.scaled(FACTORS[self.way]) if self.number else nullcontext()
 
 
 FIGURES: Final = ("false_evictions", "harm_seconds", "innocent")
@@ -186,17 +190,22 @@ def _races(
 ) -> Mapping[Change, Sequence[Result]]:
     found: dict[Change, list[Result]] = defaultdict(list)
     with ProcessPoolExecutor(max_workers=PROCESSES) as pool:
-        racing = {
-            pool.submit(change.race, family, seed, options.contenders): change
-            for change in changes
-            for family in families
+        racing = [
+            pool.submit(_race, changes, family, seed, options.contenders)
             for seed in options.seeds
-        }
+            for family in sorted(families, key=lambda each: not each.healthy)
+        ]
         for number, each in enumerate(as_completed(racing), start=1):
-            found[racing[each]] += each.result()
-            if number % max(1, len(racing) // 20) == 0:
-                report.say(f"{number} of {len(racing)} races")
+            for change, results in zip(changes, each.result(), strict=True):
+                found[change] += results
+            report.say(f"{number} of {len(racing)} machines raced with {len(changes)} sets of numbers")
     return found
+
+
+def _race(
+    changes: Sequence[Change], family: Family, seed: int, contenders: Sequence[str]
+) -> list[list[Result]]:
+    return race_by([each.in_force for each in changes], family, seed, only=contenders)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
+from bench.pressure.race import Result, race, race_by
 from bench.pressure.sweep import FACTORS, Change, Number, figures_of, numbers
-from unit.bench.test_pressure import a_result
+from unit.bench.test_pressure import a_family, a_result
 from winpool.api.memory_pressure import MemoryPressure
 from winpool.features.memory import detector, levels
 from winpool.features.memory.settings import settings_of
@@ -55,6 +57,21 @@ def test_a_constant_is_changed_in_each_module_that_imports_it() -> None:
     before = levels.FLIP_SECONDS
     with the_number("FLIP_SECONDS").scaled(2):
         assert vars(detector)["FLIP_SECONDS"] == levels.FLIP_SECONDS == 2 * before
+
+
+def told(results: list[Result]) -> list[dict[str, Any]]:
+    """Return all but the lead, which a race of no one has to know."""
+    return [asdict(each) | {"lead": None} for each in results]
+
+
+def test_sets_of_numbers_that_race_at_once_do_as_each_does_alone() -> None:
+    changes = [Change(), Change(the_number("commit_hard_headroom"), "higher")]
+    rules, family = [each.in_force for each in changes], a_family()
+    together = [told(each) for each in race_by(rules, family, 3, only=["kubelets"])]
+    for change, results in zip(changes, together, strict=True):
+        with change.in_force():
+            assert results == told(race(family, 3, only=["kubelets"]))
+    assert together[0] != together[1]
 
 
 def test_evictions_are_false_in_healthy_families_and_harm_is_that_of_the_others() -> None:
