@@ -60,8 +60,9 @@ def a_policy(world: World, *, reason: str) -> Iterator[None]:
     for each in (policy, binding):
         world.kubectl("create", "-f", "-", stdin=json.dumps(each))
     try:
+        # By its name: that of the test before says the same, and may be in force for a moment still.
         eventually(
-            lambda: "not on Fridays" in evict_nothing(world.testbed), what="the policy is in force", every=0.2
+            lambda: f"'{name}'" in evict_nothing(world.testbed), what="the policy is in force", every=0.2
         )
         yield
     finally:

@@ -169,6 +169,8 @@ def wait_for_rights(ground: Ground) -> None:
     eventually(lambda: holder.patch(f"{NODES}/{ground.full}", asked)[0] == 200, what="the holder may hold")
     back = {"metadata": {"annotations": {HOLD_ANNOTATION: "there"}}}
     assert holder.patch(f"{NODES}/{ground.full}", back)[0] == 200
+    agent, tried = ground.callers[AGENT], f"{NODES}/{ground.bare}?dryRun=All"
+    eventually(lambda: is_refused_by_the_guard(agent.patch(tried, asked)), what="the guard is enforced")
 
 
 def is_refused_by_the_guard(answer: tuple[int, Object]) -> bool:

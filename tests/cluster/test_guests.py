@@ -87,7 +87,9 @@ def test_who_may_not_impersonate_is_told(testbed: Testbed, world: World) -> None
     world.kubectl("create", "clusterrolebinding", user, "--clusterrole=view", f"--user={user}")
     world.kubectl("create", "clusterrole", user, "--verb=list", "--resource=nodes")
     world.kubectl("create", "clusterrolebinding", f"{user}-nodes", f"--clusterrole={user}", f"--user={user}")
+    asked = ("auth", "can-i", "list", "nodes", "--as", user)
     try:
+        eventually(lambda: world.kubectl(*asked, check=False).startswith("yes"), what="the rights are known")
         joining = run(testbed.user_kubeconfig(user), "join", "--yes")
         said = joining.communicate(timeout=60)[0]
     finally:
