@@ -480,7 +480,8 @@ def test_the_prometheus_operator_reads_by_tls_with_a_token_that_may_do_nothing_e
         return base64.b64decode(secret.get("data", {}).get("token", "")).decode()
 
     given = eventually(token, what="its token")
-    assert status_of(installed, "/metrics", token=given) == 200
+    # The API server learns of a binding a moment after its answer.
+    eventually(lambda: status_of(installed, "/metrics", token=given) == 200, what="the right to read metrics")
     assert status_of(installed, "/api/v1/pods", token=given) == 403
     assert status_of(installed, f"/api/v1/namespaces/{NAMESPACE}/secrets", token=given) == 403
 
@@ -669,11 +670,15 @@ def own_kustomization() -> str:
 def test_requests_of_the_operator_have_their_level(
     installed: Testbed, method: str, path: str, schema: str
 ) -> None:
-    wanted = read(installed, "flowschema", schema)
-    uid = wanted["metadata"]["uid"]
+    uid = read(installed, "flowschema", schema)["metadata"]["uid"]
     eventually(lambda: flow_of(installed, method, path) == uid, what=f"{path} to belong to {schema}")
-    dangling = [each for each in wanted["status"]["conditions"] if each["type"] == "Dangling"]
-    assert [each["status"] for each in dangling] == ["False"]
+
+    def has_its_level() -> bool:
+        """The API server goes by a FlowSchema, and writes its status, each at its own time."""
+        conditions = read(installed, "flowschema", schema).get("status", {}).get("conditions", [])
+        return [each["status"] for each in conditions if each["type"] == "Dangling"] == ["False"]
+
+    eventually(has_its_level, what=f"the level of {schema}")
 
 
 def test_the_requests_of_a_running_operator_have_their_levels(installed: Testbed, tmp_path: Path) -> None:
