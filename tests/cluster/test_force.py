@@ -51,7 +51,8 @@ def a_blocked_drain(world: World, *, allowed: bool) -> Iterator[tuple[Ground, st
         ground = Ground(world, pods)
         try:
             ground.wait_settled()
-            pods.daemon_set("agent", tolerations=[{"operator": "Exists"}])
+            agent = pods.daemon_set("agent", tolerations=[{"operator": "Exists"}])
+            eventually(lambda: ground.first in pods.of(agent), what="the agent on the node")
             name = ground.fill("web", build=BUILD, pods=2, cpu="100m")
             budget = {
                 "apiVersion": "policy/v1",
@@ -78,6 +79,11 @@ def on_node(world: World, node: str) -> dict[str, str]:
         for each in found
         if "deletionTimestamp" not in each["metadata"]
     }
+
+
+def forced(world: World, node: str) -> list[Object]:
+    """Return the events that pods of a node were deleted by force."""
+    return [each for each in world.events(kind="Node", name=node) if each["reason"] == "PodsForced"]
 
 
 def reach_deadline(world: World, node: str) -> bool:
@@ -116,9 +122,8 @@ def test_a_pod_behind_a_closed_budget_is_deleted_after_the_deadline_and_no_other
         assert [each.name for each in asked if each.code == 200] == [victim]
         assert {each.name for each in asked} == {victim}
         assert world.operator.metric(counted, result="Forced") == 1
-        [event] = [
-            each for each in world.events(kind="Node", name=ground.first) if each["reason"] == "PodsForced"
-        ]
+        # Events are sent beside the passes that hand the node over.
+        [event] = eventually(lambda: forced(world, ground.first), what="the event PodsForced")
         assert f"(onTimeout: Force): {NAMESPACE}/{victim}. What had kept them: Budget." in event["message"]
         actor = actor_of(ground)
 
