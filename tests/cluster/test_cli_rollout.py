@@ -55,11 +55,13 @@ def half_drained(world: World) -> Iterator[tuple[Ground, str, str]]:
         world.kubectl("create", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(manifest))
         pool = world.apply(rolling(world))
         world.operator.start()
-        eventually(
-            lambda: why(world, ground.first).get("rollout", {}).get("blockers"),
-            what="a budget in mid-drain",
-            seconds=WAITS,
-        )
+
+        def is_blocked() -> bool:
+            """The budget is closed once one pod is let go, and that pod is on the node until it has ended."""
+            rollout = why(world, ground.first).get("rollout", {})
+            return bool(rollout.get("blockers")) and rollout["waitsFor"].startswith("1 pod to leave")
+
+        eventually(is_blocked, what="a budget in mid-drain", seconds=WAITS)
         yield ground, pool, budget
 
 
