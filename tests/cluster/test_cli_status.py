@@ -133,6 +133,8 @@ def test_pools_are_chosen_by_names_and_labels_and_shown_in_the_format_that_is_as
     world.kubectl("label", "wnp", one, two, f"example.com/run={world.suffix}")
     world.operator.start()
     world.wait_up_to_date(one, nodes=2)
+    for other in (two, three):  # each call below reads all pools anew
+        world.wait_up_to_date(other)
     chosen = ("-l", f"example.com/run={world.suffix}")
 
     def names(*arguments: str) -> list[str]:
