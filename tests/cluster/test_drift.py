@@ -82,6 +82,10 @@ def test_a_fight_over_a_label_slows_down_repairs_but_not_the_deletion(world: Wor
     repairs = [each for each in world.node_patches(since=start) if each.code == 200]
     assert 2 <= len(repairs) <= 3, f"{len(repairs)} repairs after {removals} removals in 7 s"
     assert (repairs[1].received - repairs[0].received).total_seconds() >= 1.5
+    # Events of nodes wait for others, so they come seconds after the repairs.
+    eventually(
+        lambda: "DriftRepaired" in world.reasons(kind="Node", name=name), what="the event DriftRepaired"
+    )
     told = [each["reason"] for each in world.own_events(kind="Node", name=name)]
     assert told.count("DriftRepaired") == 1
     assert set(told) <= {"DriftRepaired", "ForeignTaintConflict"}, "of the third repair somebody has to hear"
