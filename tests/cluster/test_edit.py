@@ -61,7 +61,6 @@ def test_an_edit_adds_changes_and_removes_labels_and_taints_in_one_patch_per_nod
     assert set(witness.changes("metadata", "labels").values()) == {1}
     assert set(witness.changes_of(wanted_spec).values()) == {1}
     assert set(witness.changes("metadata", "annotations").values()) == {1}
-    assert [each for name in nodes for each in world.own_events(kind="Node", name=name)] == []
 
     # What stood there before the first spec is what comes back, not what the first spec wrote.
     world.apply(world.pool())
@@ -71,6 +70,8 @@ def test_an_edit_adds_changes_and_removes_labels_and_taints_in_one_patch_per_nod
         assert carried(node)["taints"] == before[name]["taints"]
     world.delete(pool)
     assert world.carried() == before
+    assert world.operator.stop() == 0  # at its end it sends the events of nodes, which wait for others
+    assert [each for name in nodes for each in world.own_events(kind="Node", name=name)] == []
 
 
 def test_an_edit_is_told_as_one_rollout_that_started_and_completed(world: World) -> None:
@@ -84,6 +85,7 @@ def test_an_edit_is_told_as_one_rollout_that_started_and_completed(world: World)
     world.wait_up_to_date(pool, nodes=2)
     eventually(lambda: times(world, pool, "RolloutStarted") == 1, what="RolloutStarted", seconds=15)
     eventually(lambda: times(world, pool, "RolloutCompleted") == 2, what="RolloutCompleted", seconds=15)
+    assert world.operator.stop() == 0  # at its end it sends the events of nodes, which wait for others
     assert [each for name in names for each in world.own_events(kind="Node", name=name)] == []
 
 

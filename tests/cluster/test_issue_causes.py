@@ -372,6 +372,7 @@ def test_a_refusal_of_40_kb_with_newlines_and_escape_sequences_is_one_short_issu
             assert "no changes" in found["message"]
             assert_short(world, pool)
             assert_issues(world.status(pool), names=names)
+            eventually(lambda: events_about(world, pool=pool, reason="WriteRefused"), what="the event")
             notes = [each["message"] for each in world.own_events(kind="WindowsNodePool", name=pool)]
             assert [note for note in notes if not note.isprintable() or len(note) > 1024] == []
         expect_state(world, pool, "UpToDate")
