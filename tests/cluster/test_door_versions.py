@@ -95,16 +95,16 @@ async def test_a_contact_that_came_to_nothing_is_made_again_with_the_next_watch(
         reflected.reflector.ask_for_list()
         await until(lambda: reflected.contacts == 3, what="contact with the second watch")
         reflected.reflector.ask_for_list()
-        await until(lambda: reflected.reflector.stats.lists == 3, what="a third list")
-        assert reflected.contacts == 3
+        await until(lambda: reflected.reflector.stats.watches == 3, what="a third list, and a watch")
+        assert (reflected.reflector.stats.lists, reflected.contacts) == (3, 3)
 
 
 @pytest.mark.nightly
 async def test_a_list_that_is_due_is_no_new_contact(transport: Transport) -> None:
     async with a_reflector(transport) as reflected:
         reflected.reflector.ask_for_list()
-        await until(lambda: reflected.reflector.stats.lists == 2, what="a second list")
-        assert reflected.contacts == 1
+        await until(lambda: reflected.reflector.stats.watches == 2, what="a second list, and a watch")
+        assert (reflected.reflector.stats.lists, reflected.contacts) == (2, 1)
 
 
 async def test_an_upgraded_api_server_is_noticed(proxy: FaultProxy, transport: Transport) -> None:
