@@ -13,7 +13,7 @@ from cluster.forging import commands_in
 from cluster.pods import NAMESPACE, Pods, pods_in, tainted
 from cluster.told import expect, issues, stood_first
 from harness.nodes import annotations_of, labels_of, taints_of
-from harness.waiting import eventually
+from harness.waiting import eventually, holds
 from harness.world import RUN_LABEL, World
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 
@@ -73,8 +73,9 @@ def test_a_damaged_record_is_told_with_its_keys_until_the_fix_was_run(world: Wor
     world.operator.start()
     world.kubectl("label", "node", spoilt, "example.com/other=x")
     world.wait_up_to_date(pool, nodes=2)
+    # It stays while the keys do, also after a restart.
+    holds(lambda: names_the_keys(world.status(pool)), seconds=2)
     [issue] = issues(world.status(pool), UNREADABLE)
-    assert names_the_keys(world.status(pool)), "it stays while the keys do, also after a restart"
 
     world.kubectl("label", "node", spoilt, "example.com/other-")
     run(world, issue["fix"])
