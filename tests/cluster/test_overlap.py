@@ -50,6 +50,11 @@ def test_the_older_pool_owns_shared_nodes_and_its_deletion_hands_them_to_the_you
         lambda: "PoolOverlap" in world.reasons(kind="WindowsNodePool", name=younger),
         what="the event PoolOverlap",
     )
+    # Which comes after the status that says that its nodes are up to date, and is a write too.
+    eventually(
+        lambda: "RolloutCompleted" in world.reasons(kind="WindowsNodePool", name=older),
+        what="the event RolloutCompleted",
+    )
     uid = world.get("wnp", older)["metadata"]["uid"]
     for node in world.nodes().values():
         assert labels_of(node)[POOL_LABEL] == older

@@ -67,7 +67,7 @@ def test_a_policy_that_denies_one_node_is_said_in_status_and_event_and_nobody_wa
             lambda: [each.name for each in world.node_patches(since=start)].count(denied) > 1,
             what="it is tried again",
         )
-        told = world.own_events(kind="Node", name=denied)
+        told = eventually(lambda: world.own_events(kind="Node", name=denied), what="the event of the node")
         assert [each["reason"] for each in told] == ["WriteRefused"], "said once, not at each try"
         assert WHY in told[0]["message"]
     world.wait_up_to_date(pool, nodes=3)
