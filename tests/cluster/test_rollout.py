@@ -219,12 +219,13 @@ def test_without_its_rights_no_node_is_cordoned_and_the_rule_is_named(world: Wor
             eventually(is_said, what="the missing permission", seconds=90)
             eventually(lambda: states(world)[ground.first] == "Gated", what="the claim ended", seconds=90)
             holds(is_said, seconds=SILENT_SECONDS, every=1)
+            witness.catch_up(world.nodes().values())
+            # Soon after the operator has the rights it cordons the node.
+            assert not any(each["spec"].get("unschedulable") for each in witness.states[ground.first])
             testbed.kubectl("apply", "-f", RIGHTS)
             eventually(
                 lambda: world.condition(pool, "Accepted").get("status") == "True",
                 what="the rights count",
                 seconds=90,
             )
-            witness.catch_up(world.nodes().values())
-        assert not any(each["spec"].get("unschedulable") for each in witness.states[ground.first])
         world.delete(pool)
