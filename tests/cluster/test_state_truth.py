@@ -274,9 +274,15 @@ def test_every_state_is_the_reason_of_ready_and_a_gate_goes_by_it(world: World, 
             what=f"kstatus: {GATES.get(wanted, Status.CURRENT)}",
         )
         assert columns(world, pool)["STATE"] == wanted
-        wide = columns(world, pool, "-o", "wide")
-        assert wide["SUPPORTED"] == facts(world.status(pool))["OSSupported"][0]
-        assert wide["ISSUES"] == str(world.status(pool)["issueCount"])
+
+        def shown() -> dict[str, str]:
+            # What pods are like is known later than the state: an issue may come between the two reads.
+            wide, status = columns(world, pool, "-o", "wide"), world.status(pool)
+            told = (facts(status)["OSSupported"][0], str(status["issueCount"]))
+            assert (wide["SUPPORTED"], wide["ISSUES"]) == told
+            return wide
+
+        wide = eventually(shown, what="the columns as the status")
         lines = world.kubectl("get", "wnp", pool).splitlines()
         assert [line for line in lines if len(line) > WIDTH] == []
         if wanted in OS_UNSUPPORTED:
