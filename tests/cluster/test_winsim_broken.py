@@ -48,9 +48,13 @@ def get(testbed: Testbed, *what: str) -> Object:
     return found
 
 
+def pods_on(testbed: Testbed, node: str) -> list[Object]:
+    return list(get(testbed, "pods", "-l", "app=shop", f"--field-selector=spec.nodeName={node}")["items"])
+
+
 def pod_on(testbed: Testbed, node: str) -> Object:
-    (pod,) = get(testbed, "pods", "-l", "app=shop", f"--field-selector=spec.nodeName={node}")["items"]
-    return dict(pod)
+    (pod,) = pods_on(testbed, node)
+    return pod
 
 
 def state(pod: Object) -> Object:
@@ -117,6 +121,11 @@ def test_pods_get_no_sandbox_from_a_pause_image_for_another_build_until_it_is_th
     fleet.fleet.restart(PAUSE, pause_image="registry.k8s.io/pause:3.5")
     assert "running" in state(pod_on(fleet, PAUSE))
     fleet.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=true")
+    wait_until(
+        lambda: pods_on(fleet, PAUSE) != [],
+        what="the next pod of the DaemonSet",
+        timeout_seconds=GUARD_SECONDS,
+    )
     pod = pod_on(fleet, PAUSE)
     assert "no match for platform in manifest" in await_message(fleet, pod, "FailedCreatePodSandBox")
 
