@@ -196,7 +196,8 @@ def test_what_a_token_is_worth_is_found_out_and_what_it_can_do_is_not_refused(sc
     testbed.kubectl("create", "clusterrolebinding", name, *bound)
     try:
         token = testbed.kubectl("create", "token", name).stdout.strip()
-        assert worth(testbed, token) == {(verb, what) for verb in ("get", "create") for what in rights}
+        wanted = {(verb, what) for verb in ("get", "create") for what in rights}
+        eventually(lambda: worth(testbed, token) == wanted, what="the rights of the token")
         assert [*tried(testbed, token, node=scene.node, pod=pod).values()] == [201]
     finally:
         for kind in ("clusterrolebinding", "clusterrole", "serviceaccount"):

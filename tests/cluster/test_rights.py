@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from harness.operator import USER
+from harness.waiting import eventually
 from testbed.cluster import Testbed
 
 WAYS_TO_A_POD = [
@@ -61,7 +62,8 @@ def test_there_is_no_way_to_a_pod(testbed: Testbed) -> None:
 
 @pytest.mark.parametrize(("verb", "resource"), OTHERS, ids=lambda text: text.replace("/", "."))
 def test_it_may_not(testbed: Testbed, verb: str, resource: str) -> None:
-    assert allowed(testbed, verb, resource) == "no"
+    # Another test may have taken back the right a moment ago.
+    eventually(lambda: allowed(testbed, verb, resource) == "no", what="no such right", seconds=30)
 
 
 def test_it_may_do_what_it_does(testbed: Testbed) -> None:
