@@ -362,7 +362,7 @@ endif
 
 # The seeds are not those of the page, which would meet the same machines again.
 bench-pressure-nightly: ## The same on 300 machines of each family, for hours, and whether the plots are fresh
-	@$(MAKE) --no-print-directory bench-pressure SEEDS=300 FIRST_SEED=101
+	@$(MAKE) --no-print-directory bench-pressure SEEDS=300 FIRST_SEED=131
 	@$(MAKE) --no-print-directory bench-pressure-plots
 
 bench-pressure-plots: $(INSTALLED) ## The plots of docs/reference/memory-benchmark-figures.md: are they what the code draws? WRITE=1 writes them
