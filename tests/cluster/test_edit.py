@@ -70,7 +70,7 @@ def test_an_edit_adds_changes_and_removes_labels_and_taints_in_one_patch_per_nod
         assert carried(node)["taints"] == before[name]["taints"]
     world.delete(pool)
     assert world.carried() == before
-    assert world.operator.stop() == 0  # at its end it sends the events of nodes, which wait for others
+    world.end_operator()
     assert [each for name in nodes for each in world.own_events(kind="Node", name=name)] == []
 
 
@@ -85,7 +85,7 @@ def test_an_edit_is_told_as_one_rollout_that_started_and_completed(world: World)
     world.wait_up_to_date(pool, nodes=2)
     eventually(lambda: times(world, pool, "RolloutStarted") == 1, what="RolloutStarted", seconds=15)
     eventually(lambda: times(world, pool, "RolloutCompleted") == 2, what="RolloutCompleted", seconds=15)
-    assert world.operator.stop() == 0  # at its end it sends the events of nodes, which wait for others
+    world.end_operator()
     assert [each for name in names for each in world.own_events(kind="Node", name=name)] == []
 
 

@@ -150,7 +150,7 @@ def test_a_forged_record_puts_no_words_into_a_command_for_people(unguarded: Worl
     assert "reboot-evil" not in json.dumps(unguarded.status(pool))
     assert not told(unguarded, pool, node=name, key="kubernetes.io/os")
     assert not told(unguarded, pool, node=name, key="node.kubernetes.io/unreachable")
-    assert unguarded.operator.stop() == 0  # events come after the status, at its end at the latest
+    unguarded.end_operator()
     assert "reboot-evil" not in json.dumps(unguarded.own_events(kind="WindowsNodePool", name=pool))
     assert "reboot-evil" not in json.dumps(unguarded.own_events(kind="Node", name=name))
 

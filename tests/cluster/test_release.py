@@ -39,7 +39,7 @@ def test_kubectl_delete_returns_when_every_node_is_as_it_was(world: World) -> No
         lambda: "NodesReleased" in world.reasons(kind="WindowsNodePool", name=pool),
         what="the event NodesReleased",
     )
-    assert world.operator.stop() == 0  # it sends the events of nodes that still wait
+    world.end_operator()
     assert [each for name in nodes for each in world.own_events(kind="Node", name=name)] == []
 
 

@@ -278,6 +278,10 @@ class World:
         """Return the reasons of the events about an object that the operator emitted, sorted."""
         return sorted(event["reason"] for event in self.own_events(kind=kind, name=name))
 
+    def end_operator(self) -> None:
+        """End the operator, which then sends the events that it still has: those of nodes wait for others."""
+        assert self.operator.stop() == 0
+
     # The cluster
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
