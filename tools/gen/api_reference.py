@@ -15,10 +15,10 @@ import yaml
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.conditions import STATES
 from winpool.api.crd import COLUMNS, SELECTABLE_FIELDS, Schema, schema
-from winpool.api.events import EVENTS, NODES_WITH_OWN_EVENTS, Regarding
-from winpool.api.issues import ISSUES, NORMAL
+from winpool.api.events import NODES_WITH_OWN_EVENTS, EventReason, Regarding
+from winpool.api.issues import NORMAL, IssueReason
 from winpool.api.keys import API_VERSION, CATEGORY, KIND, SHORT_NAME
-from winpool.api.model import VALIDATIONS
+from winpool.api.model import VALIDATIONS, docstrings
 from winpool.api.text import table
 
 FILE: Final = "docs/reference/api.md"
@@ -148,13 +148,25 @@ def _conditions() -> str:
     )
 
 
+def _issues() -> str:
+    meanings = docstrings(IssueReason)
+    return table(
+        ("Reason", "Type", "Meaning"),
+        (
+            (f"`{reason}`", "Normal" if reason in NORMAL else "Warning", meanings[reason.name])
+            for reason in IssueReason
+        ),
+    )
+
+
 def _events(regarding: Regarding) -> str:
+    meanings = docstrings(EventReason)
     return table(
         ("Reason", "Type", "Action", "Meaning"),
         (
-            (f"`{kind.reason}`", kind.type, f"`{kind.action}`", kind.meaning)
-            for kind in EVENTS.values()
-            if kind.regarding is regarding
+            (f"`{reason}`", reason.type, f"`{reason.action}`", meanings[reason.name])
+            for reason in EventReason
+            if reason.regarding is regarding
         ),
     )
 
@@ -179,13 +191,7 @@ def render() -> str:
         _field_table(status, path="status"),
         "## Reasons of issues\n",
         "The worst first, as in `status.issues`: one entry per reason and cause.\n",
-        table(
-            ("Reason", "Type", "Meaning"),
-            (
-                (f"`{reason}`", "Normal" if reason in NORMAL else "Warning", meaning)
-                for reason, meaning in ISSUES.items()
-            ),
-        ),
+        _issues(),
         "## kubectl get\n",
         f"Field selectors: {selectable}.\n",
         "STATE is the worst that is true of the pool, in this order, with the meanings in the table of "

@@ -194,28 +194,39 @@ def descriptions(model: type[ApiModel]) -> Mapping[str, str]:
     read it at each start of the operator.
     """
     inherited = [descriptions(base) for base in model.__bases__ if issubclass(base, ApiModel)]
-    own = _docstrings(model.__module__)[model.__name__]
     return {name: text for texts in inherited for name, text in texts.items()} | {
-        name: text for name, text in own.items() if name in model.model_fields
+        name: text for name, text in docstrings(model).items() if name in model.model_fields
     }
+
+
+def docstrings(described: type) -> Mapping[str, str]:
+    """Return the docstrings of what stands in a class, such as the members of an enum, each as one line."""
+    return _docstrings(described.__module__)[described.__name__]
 
 
 @cache
 def _docstrings(module: str) -> Mapping[str, Mapping[str, str]]:
-    """Return the docstrings in the classes of a module, by class and field. Each module is parsed once."""
+    """Return the docstrings in the classes of a module, by class and name. Each module is parsed once."""
     return {
         described.name: {
-            field.target.id: " ".join(text.value.value.split())
-            for field, text in pairwise(described.body)
-            if isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(text, ast.Expr)
+            target.id: " ".join(text.value.value.split())
+            for each, text in pairwise(described.body)
+            if isinstance(text, ast.Expr)
             and isinstance(text.value, ast.Constant)
             and isinstance(text.value.value, str)
+            for target in _targets(each)
+            if isinstance(target, ast.Name)
         }
         for described in ast.parse(inspect.getsource(sys.modules[module])).body
         if isinstance(described, ast.ClassDef)
     }
+
+
+def _targets(statement: ast.stmt) -> Sequence[ast.expr]:
+    """Return what a statement assigns to: fields have a type, members of an enum have none."""
+    if isinstance(statement, ast.AnnAssign):
+        return [statement.target]
+    return statement.targets if isinstance(statement, ast.Assign) else []
 
 
 @dataclass(frozen=True, slots=True)

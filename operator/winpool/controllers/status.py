@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from winpool.api.crd import without_fields
-from winpool.api.events import EVENTS, EventReason
+from winpool.api.events import EventReason
 from winpool.api.keys import API_VERSION
 from winpool.api.status import WindowsNodePoolStatus
 from winpool.api.v1alpha1 import status_and_problem
@@ -68,8 +68,8 @@ class Announcer:
     def announce(self, announcements: Iterable[Announcement], *, are_warnings: bool = False) -> None:
         """Emit an event for each. Those that ``are_warnings`` no other event takes the room of."""
         for announcement in announcements:
-            kind = EVENTS[announcement.reason]
-            assert announcement.regarding in kind.objects, announcement
+            reason = announcement.reason
+            assert announcement.regarding in reason.objects, announcement
             self.recorder.record(
                 EventRecord(
                     api_version=API_VERSIONS[announcement.regarding],
@@ -77,10 +77,10 @@ class Announcer:
                     namespace=announcement.namespace,
                     name=announcement.name,
                     uid=announcement.uid,
-                    reason=kind.reason,
-                    action=kind.action,
+                    reason=reason,
+                    action=reason.action,
                     note=announcement.note,
-                    type=kind.type.value,
+                    type=reason.type.value,
                 ),
                 budget=self.pool_name,
                 is_warning=are_warnings,

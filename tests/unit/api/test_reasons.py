@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 
 from harness.every import every
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.conditions import ConditionKind, ConditionType, Reason, referred_by, see_condition
-from winpool.api.events import EVENTS, EventKind, EventReason, EventType, Regarding
-from winpool.api.issues import ISSUES, NORMAL, IssueReason
+from winpool.api.events import EventReason, EventType, Regarding
+from winpool.api.issues import NORMAL, IssueReason
+from winpool.api.model import docstrings
 
 CAMEL_CASE = re.compile("[A-Z][A-Za-z]*")
 
@@ -48,31 +50,31 @@ def test_reasons_fit_into_the_column() -> None:
     assert max(len(meaning.reason) for meaning in ready.meanings) <= 19
 
 
-def test_every_reason_of_an_issue_has_a_meaning() -> None:
-    assert list(ISSUES) == list(IssueReason)
+@every("reasons", [IssueReason, EventReason], ids=lambda reasons: reasons.__name__)
+def test_every_reason_has_a_meaning(reasons: type[StrEnum]) -> None:
+    meanings = docstrings(reasons)
+    assert list(meanings) == list(reasons.__members__)
+    assert all(meaning.endswith(".") for meaning in meanings.values())
 
 
 def test_an_event_of_the_reason_of_an_issue_has_its_type() -> None:
-    shared = [each for each in EVENTS.values() if each.reason.value in [*IssueReason]]
-    assert {each.reason.value for each in shared if each.type is EventType.NORMAL} == {
+    shared = [each for each in EventReason if each.value in [*IssueReason]]
+    assert {each.value for each in shared if each.type is EventType.NORMAL} == {
         each for each in NORMAL if each in [*EventReason]
     }
     assert len(shared) > len(NORMAL)
 
 
-def test_every_event_reason_is_in_the_table() -> None:
-    assert list(EVENTS) == list(EventReason)
-
-
-@every("kind", EVENTS.values(), ids=lambda kind: kind.reason)
-def test_events_are_within_the_limits_of_the_api_server(kind: EventKind) -> None:
-    for text in (kind.reason, kind.action):
+@every("reason", EventReason)
+def test_events_are_within_the_limits_of_the_api_server(reason: EventReason) -> None:
+    for text in (reason, reason.action):
         assert CAMEL_CASE.fullmatch(text)
         assert len(text) <= 128
-    assert kind.meaning.endswith(".")
 
 
-@every("kind", EVENTS.values(), ids=lambda kind: kind.reason)
-def test_an_event_of_nodes_may_stand_on_their_pool_and_one_of_a_pool_nowhere_else(kind: EventKind) -> None:
-    assert kind.objects[0] is kind.regarding
-    assert Regarding.POOL in kind.objects
+@every("reason", EventReason)
+def test_an_event_of_nodes_may_stand_on_their_pool_and_one_of_a_pool_nowhere_else(
+    reason: EventReason,
+) -> None:
+    assert reason.objects[0] is reason.regarding
+    assert Regarding.POOL in reason.objects

@@ -28,7 +28,7 @@ from harness.builders import (
 )
 from harness.strategies import fleets, haunted_nodes, pools
 from harness.writes import acted, relabelled, retainted
-from winpool.api.events import EVENTS, EventReason, Regarding
+from winpool.api.events import EventReason, Regarding
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL, RELEASE_FINALIZER
 from winpool.api.spec import Mode
 from winpool.api.status import WindowsNodePoolStatus
@@ -353,7 +353,7 @@ def test_every_event_is_in_the_table_and_within_its_limits(
         decision, said = story.run()
         assert all(name == event.name for name, event in decision.node_events.items())
         for event in (*said, *announced(decision.node_events.values())):
-            assert event.regarding in EVENTS[event.reason].objects
+            assert event.regarding in event.reason.objects
             assert 0 < len(event.note.encode()) <= NOTE_BYTES
             assert "{" not in event.note
 
