@@ -35,12 +35,13 @@ from cluster.truth import (
     read,
     ready_status,
 )
+from gen.condition_table import rows_of
 from harness.faulty import through_proxy
 from harness.operator import USER
 from harness.waiting import eventually
 from harness.world import World
 from testbed.faults import answer, on
-from winpool.api.condition_table import CONDITIONS
+from winpool.api.conditions import ConditionType
 
 Object = dict[str, Any]
 Scene = Callable[[World], AbstractContextManager[str]]
@@ -421,8 +422,7 @@ def test_the_reference_prints_the_states_in_their_order() -> None:
 
 def test_the_states_are_those_that_the_table_of_conditions_has_for_ready() -> None:
     """To be shown: "Alerts, runbooks and reference use the same names"."""
-    [ready] = [each for each in CONDITIONS if each.type == "Ready"]
-    listed = {str(each.reason): each.status for each in ready.meanings}
+    listed = {str(reason): status for status, reason, _ in rows_of(ConditionType.READY)}
     assert set(listed) == set(STATES)
     assert {name: ready_status(name) for name in STATES} == listed
 

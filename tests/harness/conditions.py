@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from winpool.api.condition_table import CONDITIONS
+from gen.condition_table import rows_of
+from winpool.api.conditions import ConditionType
 
 
 def is_listed(kind: str, status: str, reason: str) -> bool:
     """Whether the table has this status and reason for this type: what is reported must be documented."""
-    return any(
-        condition.type == kind and meaning.status == status and meaning.reason == reason
-        for condition in CONDITIONS
-        for meaning in condition.meanings
-    )
+    return (status, reason) in [row[:2] for row in rows_of(ConditionType(kind))]

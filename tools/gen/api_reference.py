@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import yaml
 
-from winpool.api.condition_table import CONDITIONS
-from winpool.api.conditions import STATES
+from gen.condition_table import rows_of
+from winpool.api.conditions import STATES, ConditionType
 from winpool.api.crd import COLUMNS, SELECTABLE_FIELDS, Schema, schema
 from winpool.api.events import NODES_WITH_OWN_EVENTS, EventReason, Regarding
 from winpool.api.issues import NORMAL, IssueReason
@@ -138,13 +138,14 @@ def _column_table() -> str:
 
 
 def _conditions() -> str:
+    true_means = docstrings(ConditionType)
     return "\n".join(
-        f"### {kind.type}\n\n{kind.true_means} ({kind.polarity}.)\n\n"
+        f"### {each}\n\n{true_means[each.name]} ({each.polarity}.)\n\n"
         + table(
             ("Status", "Reason", "When"),
-            ((meaning.status, f"`{meaning.reason}`", meaning.when) for meaning in kind.meanings),
+            ((status, f"`{reason}`", when) for status, reason, when in rows_of(each)),
         )
-        for kind in CONDITIONS
+        for each in ConditionType
     )
 
 
@@ -195,7 +196,7 @@ def render() -> str:
         "## kubectl get\n",
         f"Field selectors: {selectable}.\n",
         "STATE is the worst that is true of the pool, in this order, with the meanings in the table of "
-        f"[Ready](#ready): {', '.join(each.reason for each in STATES)}.\n",
+        f"[Ready](#ready): {', '.join(STATES)}.\n",
         _column_table(),
         "## Conditions\n",
         _conditions(),

@@ -11,93 +11,139 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
+
+
+class Polarity(StrEnum):
+    """What True says about the pool."""
+
+    GOOD = "True is good"
+    BAD = "True is bad"
+    BUSY = "True means work in progress"
+    NEUTRAL = "True is neither good nor bad"
 
 
 class ConditionType(StrEnum):
-    """The types of condition of a pool. It has all of them from the first look on, but for two.
+    """The types of condition of a pool, and what True means. A pool has all from the first look on, but two.
 
     UpgradeAllowed is there where the spec has ``upgrade``, MemoryHealthy where it has ``memoryPressure``.
     """
 
+    polarity: Polarity
+
+    def __new__(cls, value: str, polarity: Polarity = Polarity.GOOD) -> Self:
+        """Return the member of that value. True is good where nothing else is said."""
+        condition = str.__new__(cls, value)
+        condition._value_ = value
+        condition.polarity = polarity
+        return condition
+
     READY = "Ready"
+    """The spec is accepted, the operator can change the pool's nodes, and enough of them are available. Stays
+    True during a rollout, and while nodes wait for an upgrade. `kubectl get` shows its reason as STATE: the
+    first of this table that is true."""
     ACCEPTED = "Accepted"
+    """The operator can act on this spec. Depends on the spec, the operator's settings and permissions, never
+    on single nodes."""
     AVAILABLE = "Available"
+    """All nodes but at most `upgrade.maxUnavailable` are Ready and not cordoned, and at least one is. Without
+    `upgrade`, a tenth of them may be missing. One may always be missing."""
     NODES_UP_TO_DATE = "NodesUpToDate"
+    """Every node of the pool is as this generation of the spec asks: its labels and taints, its release and
+    revision of Windows. Where several reasons are true, it has the first in the order of STATE."""
     OS_SUPPORTED = "OSSupported"
+    """Every node runs a Windows that the support matrix allows under this version of Kubernetes, at a
+    revision and with a kubelet and a runtime that are supported. Where nodes differ, the worst one counts."""
     UPGRADE_ALLOWED = "UpgradeAllowed"
+    """A node that is due may be upgraded now: nothing stops the pool, its gates are open, and at least one
+    node that is due is not blocked by a gate of its own. The label `winpool.dev/upgrade-state=Required` says
+    which nodes these are. Also True where no node is due. Where several reasons are true, it has the first of
+    this table, and the message lists every closed gate with what opens it. The pool has this condition only
+    while its spec has `upgrade`."""
     MEMORY_HEALTHY = "MemoryHealthy"
-    RECONCILING = "Reconciling"
-    STALLED = "Stalled"
-    PAUSED = "Paused"
-    DELETING = "Deleting"
+    """No node of the pool is under memory pressure. The pool has this condition only while its spec has
+    `memoryPressure`."""
+    RECONCILING = "Reconciling", Polarity.BUSY
+    """The operator is working on the pool and needs no person to continue."""
+    STALLED = "Stalled", Polarity.BAD
+    """The operator cannot continue until a person does something, or cannot with a node whose upgrade it has
+    begun, while it may continue with others. `status.issues` says where and what."""
+    PAUSED = "Paused", Polarity.NEUTRAL
+    """A person has paused the pool."""
+    DELETING = "Deleting", Polarity.NEUTRAL
+    """The pool is being deleted and waits until its nodes are released."""
 
 
 class Reason(StrEnum):
-    """Why a condition has the status it has. What each means under which condition: ``condition_table``."""
+    """Why a condition has the status it has. What each means: ``gen.condition_table``.
 
-    ACCEPTED = "Accepted"
-    DRAIN_BLOCKED = "DrainBlocked"
+    The reasons of Ready stand first, the worst before the others: their order is that of STATE.
+    """
+
+    # With these Ready is False,
+    DELETING = "Deleting"
+    SPEC_REJECTED = "SpecRejected"
+    MISSING_PERMISSION = "MissingPermission"
+    POOL_OVERLAP = "PoolOverlap"
+    OWNER_UNKNOWN = "OwnerUnknown"
+    TOO_FEW_AVAILABLE = "TooFewAvailable"
+    WRITE_REFUSED = "WriteRefused"
+    # and with these it is True.
+    PAUSED = "Paused"
     DRY_RUN = "DryRun"
-    BUDGET = "Budget"
-    BUILD_UNKNOWN = "BuildUnknown"
+    SYSTEMIC_PRESSURE = "SystemicPressure"
+    TAINTS_HELD = "TaintsHeld"
+    VALIDATION_TIMED_OUT = "ValidationTimedOut"
+    UPGRADE_FAILED = "UpgradeFailed"
+    DRAIN_BLOCKED = "DrainBlocked"
+    NODES_UNHEALTHY = "NodesUnhealthy"
+    SETTLE_TIMED_OUT = "SettleTimedOut"
+    POD_LIST_FAILING = "PodListFailing"
+    UPGRADE_IN_PROGRESS = "UpgradeInProgress"
+    ROLLOUT_IN_PROGRESS = "RolloutInProgress"
+    VALIDATING_NODES = "ValidatingNodes"
+    NODES_UNDER_PRESSURE = "NodesUnderPressure"
+    NODES_HELD = "NodesHeld"
     BUILD_UNSUPPORTED = "BuildUnsupported"
+    SUPPORT_ENDED = "SupportEnded"
+    REVISION_BELOW_FLOOR = "RevisionBelowFloor"
+    VERSION_SKEW = "VersionSkew"
+    RUNTIME_TOO_OLD = "RuntimeTooOld"
+    PODS_UNREADABLE = "PodsUnreadable"
+    MEMORY_MISMATCH = "MemoryMismatch"
+    UPGRADE_DUE = "UpgradeDue"
+    BUILD_UNKNOWN = "BuildUnknown"
+    NO_NODES_SELECTED = "NoNodesSelected"
+    UP_TO_DATE = "UpToDate"
+    # The others are no STATE.
+    ACCEPTED = "Accepted"
+    BUDGET = "Budget"
     BUILD_WARNED = "BuildWarned"
     CONTROL_PLANE = "ControlPlane"
     END_OF_SUPPORT = "EndOfSupport"
     MAINTENANCE_WINDOW = "MaintenanceWindow"
-    MEMORY_MISMATCH = "MemoryMismatch"
     GUARD_MISSING = "GuardMissing"
-    MISSING_PERMISSION = "MissingPermission"
     NODES_AVAILABLE = "NodesAvailable"
     NODES_GATED = "NodesGated"
-    NODES_HELD = "NodesHeld"
     NODES_SUPPORTED = "NodesSupported"
-    NODES_UNHEALTHY = "NodesUnhealthy"
-    NODES_UNDER_PRESSURE = "NodesUnderPressure"
-    NO_NODES_SELECTED = "NoNodesSelected"
     NO_PRESSURE = "NoPressure"
     NOTHING_DUE = "NothingDue"
     NOT_DELETING = "NotDeleting"
     NOT_PAUSED = "NotPaused"
     NOT_STALLED = "NotStalled"
-    OWNER_UNKNOWN = "OwnerUnknown"
-    PAUSED = "Paused"
     PAUSED_BY_SPEC = "PausedBySpec"
     PAUSE_REQUESTED = "PauseRequested"
-    PODS_UNREADABLE = "PodsUnreadable"
-    POD_LIST_FAILING = "PodListFailing"
     POOL_HEALTH = "PoolHealth"
-    POOL_OVERLAP = "PoolOverlap"
     RELEASING_NODES = "ReleasingNodes"
     RESERVED_MEMORY_TOO_LARGE = "ReservedMemoryTooLarge"
-    REVISION_BELOW_FLOOR = "RevisionBelowFloor"
     REVISION_FLOOR = "RevisionFloor"
-    ROLLOUT_IN_PROGRESS = "RolloutInProgress"
-    RUNTIME_TOO_OLD = "RuntimeTooOld"
     SAMPLES_MISSING = "SamplesMissing"
     SETTLED = "Settled"
-    SETTLE_TIMED_OUT = "SettleTimedOut"
-    SPEC_REJECTED = "SpecRejected"
-    SUPPORT_ENDED = "SupportEnded"
     SUPPORT_ENDING = "SupportEnding"
     SUPPORT_MATRIX = "SupportMatrix"
-    SYSTEMIC_PRESSURE = "SystemicPressure"
-    TAINTS_HELD = "TaintsHeld"
-    TOO_FEW_AVAILABLE = "TooFewAvailable"
     UPGRADE_ALLOWED = "UpgradeAllowed"
-    UPGRADE_DUE = "UpgradeDue"
-    UPGRADE_FAILED = "UpgradeFailed"
-    UPGRADE_IN_PROGRESS = "UpgradeInProgress"
-    UP_TO_DATE = "UpToDate"
-    VALIDATING_NODES = "ValidatingNodes"
-    VALIDATION_TIMED_OUT = "ValidationTimedOut"
-    VERSION_SKEW = "VersionSkew"
     WAITING_FOR_ACTOR = "WaitingForActor"
-    WRITE_REFUSED = "WriteRefused"
-    DELETING = "Deleting"
 
 
 def see_condition(type_: ConditionType) -> str:
@@ -114,103 +160,11 @@ def referred_by(message: str) -> ConditionType | None:
     return ConditionType(found[1]) if found else None
 
 
-class Polarity(StrEnum):
-    """What True says about the pool."""
+_REASONS: Final = tuple(Reason)
+_NOT_READY: Final = _REASONS[: _REASONS.index(Reason.WRITE_REFUSED) + 1]
 
-    GOOD = "True is good"
-    BAD = "True is bad"
-    BUSY = "True means work in progress"
-    NEUTRAL = "True is neither good nor bad"
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """When a condition has this status for this reason."""
-
-    status: str
-    reason: Reason
-    when: str
-
-
-@dataclass(frozen=True, slots=True)
-class ConditionKind:
-    """A type of condition: what True means, and every status and reason it can have."""
-
-    type: ConditionType
-    polarity: Polarity
-    true_means: str
-    table: Mapping[str, Mapping[Reason, str]]
-    """When it has which reason, by its status."""
-
-    @property
-    def meanings(self) -> tuple[Meaning, ...]:
-        """The rows of the table."""
-        return meanings(self.table)
-
-
-def meanings(table: Mapping[str, Mapping[Reason, str]]) -> tuple[Meaning, ...]:
-    """Return the rows of a condition, from when it has which reason, by its status."""
-    return tuple(
-        Meaning(status, reason, when) for status, rows in table.items() for reason, when in rows.items()
-    )
-
-
-STATE_TABLE: Final[Mapping[str, Mapping[Reason, str]]] = {
-    "False": {
-        Reason.DELETING: "The pool is being deleted.",
-        Reason.SPEC_REJECTED: "The operator cannot act on the spec. See the condition Accepted.",
-        Reason.MISSING_PERMISSION: "The operator lacks a permission. See the condition Accepted.",
-        Reason.POOL_OVERLAP: "Other pools own nodes that match; this pool owns none.",
-        Reason.OWNER_UNKNOWN: "The ownership record on nodes that match names a pool that the operator "
-        "does not know.",
-        Reason.TOO_FEW_AVAILABLE: "More nodes are missing than may be, or the only one is. See the "
-        "condition Available.",
-        Reason.WRITE_REFUSED: "The API server, a policy or a webhook refuses to change some nodes. See "
-        "the issue WriteRefused.",
-    },
-    "True": {
-        Reason.PAUSED: "`mode` is Paused.",
-        Reason.DRY_RUN: "`mode` is DryRun. `status.plan` has what the operator would write.",
-        Reason.SYSTEMIC_PRESSURE: "More nodes are under memory pressure, or give no samples, than "
-        "`maxPressuredNodes` allows. See the issue SystemicPressure.",
-        Reason.TAINTS_HELD: "The operator does not add a NoExecute taint to some nodes, because it would "
-        "delete pods there. See the issue IntolerantPods.",
-        Reason.VALIDATION_TIMED_OUT: "Some nodes did not pass `validation` in time. See the issue "
-        "ValidationTimedOut.",
-        Reason.UPGRADE_FAILED: "The upgrade of some nodes failed. They stay cordoned. See the issue "
-        "UpgradeFailed.",
-        Reason.DRAIN_BLOCKED: "Some nodes could not be drained in time. See the issue DrainBlocked.",
-        Reason.NODES_UNHEALTHY: "Two or more nodes are not Ready after their upgrade, so the operator begins "
-        "with no other.",
-        Reason.SETTLE_TIMED_OUT: "Nodes are upgraded, and what was evicted from them is not Ready elsewhere "
-        "in time. See the issue SettleTimedOut.",
-        Reason.POD_LIST_FAILING: "The operator cannot list pods, and some nodes wait for that. See the "
-        "issue PodListFailing.",
-        Reason.UPGRADE_IN_PROGRESS: "The operator upgrades nodes itself, or is about to. The condition "
-        "UpgradeAllowed says which, and how far they are.",
-        Reason.ROLLOUT_IN_PROGRESS: "The operator still has to write to some nodes.",
-        Reason.VALIDATING_NODES: "Some nodes keep their startup taints until they pass `validation`.",
-        Reason.NODES_UNDER_PRESSURE: "Some nodes are under memory pressure. See the issue MemoryPressure.",
-        Reason.NODES_HELD: "The operator has to write to some nodes, and someone holds them with the "
-        "annotation winpool.dev/hold. See the issue NodesHeld.",
-        Reason.BUILD_UNSUPPORTED: "OSSupported is False for this reason. See the condition OSSupported.",
-        Reason.SUPPORT_ENDED: "OSSupported is False for this reason. See the condition OSSupported.",
-        Reason.REVISION_BELOW_FLOOR: "OSSupported is False for this reason. See the condition OSSupported.",
-        Reason.VERSION_SKEW: "OSSupported is False for this reason. See the condition OSSupported.",
-        Reason.RUNTIME_TOO_OLD: "OSSupported is False for this reason. See the condition OSSupported.",
-        Reason.PODS_UNREADABLE: "The operator cannot read some pods. See the issue PodsUnreadable.",
-        Reason.MEMORY_MISMATCH: "Some nodes do not reserve the memory that `reservedMemory` declares, "
-        "and have a taint for it. See the issue ReservedMemoryMismatch.",
-        Reason.UPGRADE_DUE: "Some nodes run another release, or an older revision, than `os` asks for. A "
-        "person has to replace or patch them, unless the strategy of `upgrade` lets the operator upgrade "
-        "them. See the issues OSVersionMismatch and OSRevisionBehind, and with `upgrade` the condition "
-        "UpgradeAllowed, which says whether that may be done now.",
-        Reason.BUILD_UNKNOWN: "It is not known what some nodes run, or whether that is supported. See "
-        "the issue BuildUnknown.",
-        Reason.NO_NODES_SELECTED: "`nodeSelector` matches no Windows node, as in a pool that starts from "
-        "zero.",
-        Reason.UP_TO_DATE: "All nodes are as the spec asks, and enough are available.",
-    },
+STATES: Final[Mapping[Reason, str]] = {
+    reason: "False" if reason in _NOT_READY else "True"
+    for reason in _REASONS[: _REASONS.index(Reason.UP_TO_DATE) + 1]
 }
-STATES: Final = meanings(STATE_TABLE)
 """Every STATE with the status of Ready that goes with it, the worst first."""

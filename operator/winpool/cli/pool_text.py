@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from winpool.api.condition_table import CONDITIONS
 from winpool.api.conditions import ConditionType, Polarity, Reason, referred_by
 from winpool.api.issues import NORMAL
 from winpool.api.keys import (
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-
-_POLARITY: Final[Mapping[str, Polarity]] = {kind.type: kind.polarity for kind in CONDITIONS}
-"""In the order in which conditions are shown."""
 
 COUNTS: Final[Mapping[str, tuple[str, bool]]] = {
     "readyNodes": ("Ready", True),
@@ -75,7 +71,7 @@ class PoolView:
         supported = conditions.get(ConditionType.OS_SUPPORTED)
         self.supported = "" if supported is None else supported.text("status")
         self.notable = tuple(
-            each for kind in _POLARITY if (each := conditions.get(kind)) is not None and _is_notable(each)
+            each for kind in ConditionType if (each := conditions.get(kind)) is not None and _is_notable(each)
         )
 
     @property
@@ -90,7 +86,7 @@ class PoolView:
 
 
 def _is_notable(condition: Fields) -> bool:
-    is_good = _POLARITY[condition.text("type")] is Polarity.GOOD
+    is_good = ConditionType(condition.text("type")).polarity is Polarity.GOOD
     return condition.text("status") != ("True" if is_good else "False")
 
 
@@ -330,7 +326,7 @@ def _conditions(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     for each in pool.notable:
         kind, reason, message = each.text("type"), each.text("reason"), each.text("message")
         since = age(each.moment("lastTransitionTime"), now=now)
-        ink = Ink.BAD if _POLARITY.get(kind) in (Polarity.GOOD, Polarity.BAD) else Ink.BUSY
+        ink = Ink.BAD if ConditionType(kind).polarity in (Polarity.GOOD, Polarity.BAD) else Ink.BUSY
         paper.marked(f"{kind}={each.text('status')}, {reason}, for {since}", ink=ink)
         is_said = message in told or referred_by(message) is ConditionType.READY
         if message and not is_said and not _is_issue(pool, reason):

@@ -38,7 +38,6 @@ from winpool.status.view import (
 _IDLE_MODES: Final = {Mode.PAUSED: Reason.PAUSED, Mode.DRY_RUN: Reason.DRY_RUN}
 """The modes in which nothing is written, and what Ready says of them."""
 
-_READY: Final = {each.reason: each.status for each in STATES}
 _SEE_ALLOWED: Final = see_condition(ConditionType.UPGRADE_ALLOWED)
 _SEE_DELETING: Final = see_condition(ConditionType.DELETING)
 
@@ -50,7 +49,7 @@ def conditions(view: View, *, now: datetime) -> tuple[Condition, ...]:
     ready = worst(_true_of(view, available, up_to_date, supported, memory))
     reason = STATE_OF.get(ready.reason, ready.reason)
     values = {
-        ConditionType.READY: ready._replace(status=_READY[reason], reason=reason),
+        ConditionType.READY: ready._replace(status=STATES[reason], reason=reason),
         ConditionType.ACCEPTED: _accepted(view),
         ConditionType.AVAILABLE: available,
         ConditionType.NODES_UP_TO_DATE: up_to_date,

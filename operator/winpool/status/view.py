@@ -25,7 +25,7 @@ STATE_OF: Final = {
 }
 """The STATE that a reason of NodesUpToDate stands for, where it has another name."""
 
-_RANKS: Final = {each.reason: rank for rank, each in enumerate(STATES)}
+_RANKS: Final = {reason: rank for rank, reason in enumerate(STATES)}
 
 SEE_ACCEPTED: Final = see_condition(ConditionType.ACCEPTED)
 

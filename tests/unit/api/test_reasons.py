@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
+from gen.condition_table import CONDITIONS, rows_of
 from harness.every import every
-from winpool.api.condition_table import CONDITIONS
-from winpool.api.conditions import ConditionKind, ConditionType, Reason, referred_by, see_condition
+from winpool.api.conditions import STATES, ConditionType, Reason, referred_by, see_condition
 from winpool.api.events import EventReason, EventType, Regarding
 from winpool.api.issues import NORMAL, IssueReason
 from winpool.api.model import docstrings
@@ -16,16 +16,20 @@ CAMEL_CASE = re.compile("[A-Z][A-Za-z]*")
 
 
 def test_every_type_and_every_reason_has_a_meaning() -> None:
-    assert [kind.type for kind in CONDITIONS] == list(ConditionType)
-    assert {meaning.reason for kind in CONDITIONS for meaning in kind.meanings} == set(Reason)
+    assert list(CONDITIONS) == list(ConditionType)
+    assert {reason for type_ in ConditionType for _, reason, _ in rows_of(type_)} == set(Reason)
 
 
-@every("kind", CONDITIONS, ids=lambda kind: kind.type)
-def test_a_condition_can_be_true_and_false_and_says_each_thing_once(kind: ConditionKind) -> None:
-    assert {meaning.status for meaning in kind.meanings} - {"Unknown"} == {"True", "False"}
-    reasons = [meaning.reason for meaning in kind.meanings]
+@every("type_", ConditionType)
+def test_a_condition_can_be_true_and_false_and_says_each_thing_once(type_: ConditionType) -> None:
+    assert CONDITIONS[type_].keys() - {"Unknown"} == {"True", "False"}
+    reasons = [reason for _, reason, _ in rows_of(type_)]
     assert len(reasons) == len(set(reasons))
     assert all(CAMEL_CASE.fullmatch(reason) for reason in reasons)
+
+
+def test_the_reasons_of_ready_are_the_states_in_their_order() -> None:
+    assert [(reason, status) for status, reason, _ in rows_of(ConditionType.READY)] == [*STATES.items()]
 
 
 @every("type_", ConditionType)
@@ -46,12 +50,11 @@ def test_a_reference_to_a_condition_is_found_at_the_end_of_a_message_only(type_:
 
 def test_reasons_fit_into_the_column() -> None:
     """80 columns for kubectl get leave 19 to the column STATE."""
-    [ready] = [kind for kind in CONDITIONS if kind.type is ConditionType.READY]
-    assert max(len(meaning.reason) for meaning in ready.meanings) <= 19
+    assert max(map(len, STATES)) <= 19
 
 
-@every("reasons", [IssueReason, EventReason], ids=lambda reasons: reasons.__name__)
-def test_every_reason_has_a_meaning(reasons: type[StrEnum]) -> None:
+@every("reasons", [ConditionType, IssueReason, EventReason], ids=lambda reasons: reasons.__name__)
+def test_every_member_has_a_meaning(reasons: type[StrEnum]) -> None:
     meanings = docstrings(reasons)
     assert list(meanings) == list(reasons.__members__)
     assert all(meaning.endswith(".") for meaning in meanings.values())

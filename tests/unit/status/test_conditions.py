@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gen.condition_table import rows_of
 from harness.builders import (
     MINUTE,
     NOON,
@@ -32,7 +33,7 @@ from harness.rollout_scenes import SCENES, seen_in
 from harness.sentences import faults_of, faults_of_texts
 from harness.upgrade_views import UPGRADE_WORLDS, decided
 from harness.writes import acted, relabelled, retainted, settled
-from winpool.api.condition_table import CONDITIONS
+from winpool.api.conditions import ConditionType
 from winpool.api.keys import HOLD_ANNOTATION as HOLD
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.spec import Mode
@@ -469,7 +470,7 @@ def test_a_rejected_spec_is_quoted_with_the_reason() -> None:
 def test_the_worlds_above_show_every_meaning_of_the_table() -> None:
     decisions = [*(decide(world()) for world in WORLDS.values()), *map(decided, UPGRADE_WORLDS)]
     seen = {(each.type, each.status, each.reason) for found in decisions for each in found.status.conditions}
-    table = {(kind.type, meaning.status, meaning.reason) for kind in CONDITIONS for meaning in kind.meanings}
+    table = {(kind, status, reason) for kind in ConditionType for status, reason, _ in rows_of(kind)}
     assert table - seen == set()
 
 
