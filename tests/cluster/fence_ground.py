@@ -29,8 +29,15 @@ from harness.operator import USER
 from harness.waiting import eventually
 from testbed.cluster import Testbed
 from winpool.api.fence import SERVED_ANNOTATIONS
-from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL, RESERVED_MEMORY_TAINT
-from winpool.api.node_keys import BORROWED_ANNOTATIONS, CONDITIONS
+from winpool.api.keys import (
+    APPLIED_ANNOTATION,
+    BORROWED_ANNOTATIONS,
+    CONDITIONS,
+    OS_LABEL,
+    OS_WINDOWS,
+    POOL_LABEL,
+    RESERVED_MEMORY_TAINT,
+)
 
 NODES: Final = "/api/v1/nodes"
 POOLS: Final = "/apis/winpool.dev/v1alpha1/windowsnodepools"

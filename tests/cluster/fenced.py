@@ -9,13 +9,15 @@ from typing import Any, Final
 from winpool.api.fence import SERVED_ANNOTATIONS
 from winpool.api.keys import (
     APPLIED_ANNOTATION,
+    BORROWED_ANNOTATIONS,
+    CONDITIONS,
     HOLD_ANNOTATION,
+    OWN_TAINTS,
     POOL_LABEL,
     RELEASE_FINALIZER,
     RESERVED_MEMORY_TAINT,
     UPGRADE_REQUESTED_ANNOTATION,
 )
-from winpool.api.node_keys import BORROWED_ANNOTATIONS, CONDITIONS, OWN_TAINTS
 
 Object = dict[str, Any]
 Change = Callable[[Object], None]

@@ -22,6 +22,7 @@ from cluster.admission import tables
 from cluster.admission.server import Server
 from winpool.api.matrix import Verdict
 from winpool.api.model import InvalidSpecError
+from winpool.api.spec import WindowsNodePool
 from winpool.api.status import (
     MAX_BUILDS,
     MAX_GATES,
@@ -40,7 +41,6 @@ from winpool.api.status import (
     PlanUpgrade,
     WindowsNodePoolStatus,
 )
-from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.__main__ import main
 
 if TYPE_CHECKING:

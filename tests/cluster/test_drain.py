@@ -16,7 +16,7 @@ from cluster.pods import NAMESPACE, Pods
 from harness.builders import a_body, a_pool
 from harness.waiting import GUARD_SECONDS, eventually
 from harness.world import World
-from winpool.api.drain import Drain
+from winpool.api.upgrade import Drain
 from winpool.controllers.evictions import Answers, Evictor, eviction_answers
 from winpool.controllers.node_pods import NodePodLists
 from winpool.controllers.pools import Absences, Pools

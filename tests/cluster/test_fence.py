@@ -48,8 +48,7 @@ from winpool.api.fence import (
     POOL_FENCE,
     SERVED_ANNOTATIONS,
 )
-from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
-from winpool.api.node_keys import BORROWED_ANNOTATIONS, CONDITIONS
+from winpool.api.keys import APPLIED_ANNOTATION, BORROWED_ANNOTATIONS, CONDITIONS, POOL_LABEL
 
 CLAIMS: Final = (
     *("a label of the spec", "a label of ours", "the record", "a taint of the spec", "a NoExecute taint"),

@@ -20,8 +20,7 @@ from harness.waiting import eventually
 from testbed.cluster import Testbed
 from winpool.api.admission import GUARD_NAME, NODE_NAME_EXTRA
 from winpool.api.fence import SERVED_ANNOTATIONS
-from winpool.api.keys import HOLD_ANNOTATION
-from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, REQUEST_ANNOTATIONS
+from winpool.api.keys import HOLD_ANNOTATION, OWN_ANNOTATIONS, OWN_LABELS, REQUEST_ANNOTATIONS
 
 Object = dict[str, Any]
 

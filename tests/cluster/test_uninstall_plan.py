@@ -18,8 +18,14 @@ from harness.operator import Operator
 from harness.waiting import eventually
 from harness.world import World
 from testbed.cluster import Testbed
-from winpool.api.keys import APPLIED_ANNOTATION, OS_VERSION_LABEL, POOL_LABEL
-from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS
+from winpool.api.keys import (
+    APPLIED_ANNOTATION,
+    OS_VERSION_LABEL,
+    OWN_ANNOTATIONS,
+    OWN_LABELS,
+    OWN_TAINTS,
+    POOL_LABEL,
+)
 
 Object = dict[str, Any]
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from harness.builders import NOON, a_node, a_spec
 from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.api.maintenance import Gate
-from winpool.api.upgrade import DEFAULT_TOPOLOGY_KEY, Trigger, Upgrade
+from winpool.api.upgrade import DEFAULT_TOPOLOGY_KEY, Gate, Trigger, Upgrade
 from winpool.features.upgrade.records import DueReason, GateFinding, NodeUpgrade, Stand, Stop
 from winpool.model.pods import NO_WORKLOAD, PodShape, Requests, Workload
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 from harness.builders import NOON
 from harness.upgrade_feature import BEHIND, settled_node, settled_nodes, upgrade_pool, upgrade_snapshot
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.api.maintenance import Gate
 from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.upgrade import Gate
 from winpool.model.node import Node
 from winpool.model.pods import Block, BlockedBy, DeclaredBuild, PodShape, Requests, Workload
 from winpool.model.snapshot import Snapshot

@@ -26,8 +26,7 @@ from harness.builders import (
 )
 from harness.others import Key, Others, is_windows, owned_on, owner_of
 from harness.writes import carries_ours, patched, relabelled, retainted
-from winpool.api.fields import NO_EXECUTE
-from winpool.api.keys import POOL_LABEL
+from winpool.api.keys import NO_EXECUTE, POOL_LABEL
 from winpool.api.spec import Mode, WindowsNodePoolSpec
 from winpool.decide import Decision, decide
 from winpool.model.node import Keys, Node, NodePatch, Taint

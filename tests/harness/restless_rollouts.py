@@ -20,8 +20,13 @@ from harness.evicting import a_pod
 from harness.rollout_world import CONDITIONS, THEIRS, goes, replace_pod, rolling_pool
 from harness.upgrade_feature import DAY, HOUR, settled_node
 from harness.writes import patched
-from winpool.api.keys import AKS_UPGRADE_STATUS_LABEL, PREFIX, UPGRADE_DONE_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.api.node_keys import BORROWED_ANNOTATIONS
+from winpool.api.keys import (
+    AKS_UPGRADE_STATUS_LABEL,
+    BORROWED_ANNOTATIONS,
+    PREFIX,
+    UPGRADE_DONE_ANNOTATION,
+    UPGRADE_STATE_LABEL,
+)
 from winpool.api.spec import Mode
 from winpool.controllers.backoff import WriteBackoff
 from winpool.controllers.observe import Interruptions

@@ -19,10 +19,10 @@ import msgspec
 
 from winpool import logs, start
 from winpool.api.conditions import Reason
-from winpool.api.fields import NO_SCHEDULE
 from winpool.api.issues import IssueReason
 from winpool.api.keys import (
     MEMORY_PRESSURE_TAINT,
+    NO_SCHEDULE,
     UPGRADE_ANNOTATION,
     UPGRADE_REQUESTED_ANNOTATION,
     UPGRADE_STATE_LABEL,

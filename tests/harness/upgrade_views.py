@@ -25,9 +25,8 @@ from harness.builders import (
 )
 from harness.writes import settled
 from winpool.api.keys import RELEASE_FINALIZER
-from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate, Override
 from winpool.api.status import Slot, SlotState
-from winpool.api.upgrade import Trigger
+from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate, Override, Trigger
 from winpool.decide import Decision, decide
 from winpool.features.contract.feature import contract
 from winpool.features.feature import AllowedActions, Feature, Finding

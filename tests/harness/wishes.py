@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.builders import GUARDED
-from winpool.api.node_keys import MISMATCH_TAINT
+from winpool.api.keys import MISMATCH_TAINT
 from winpool.features.contract.taints import NOTHING_HELD, Held
 from winpool.model.node import Node
 from winpool.ownership.desired import KEEP, NONE, Desired, DesiredValue, merged

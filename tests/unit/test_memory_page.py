@@ -20,7 +20,7 @@ from winpool.api.memory_pressure import (
     SourceType,
 )
 from winpool.api.model import descriptions
-from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.api.spec import WindowsNodePool
 from winpool.cli.manifests import faults_of
 from winpool.features.memory.settings import DetectorSettings
 

@@ -13,14 +13,20 @@ import yaml
 
 from harness.documents import ROOT, links_of
 from winpool.api.conditions import Reason
-from winpool.api.drain import OnTimeout
 from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
+from winpool.api.spec import WindowsNodePool
 from winpool.api.status import SlotState
-from winpool.api.upgrade import DEFAULT_TRIGGERS, Strategy, Trigger, UpgradeState
-from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.api.upgrade import (
+    DEFAULT_TRIGGERS,
+    NEVER_OVERRIDDEN,
+    Gate,
+    OnTimeout,
+    Strategy,
+    Trigger,
+    UpgradeState,
+)
 from winpool.features.upgrade.gates.table import GATES
 
 FOLDER: Final = ROOT / "docs" / "upgrades"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from winpool.api.maintenance import NEVER_OVERRIDDEN
 from winpool.api.text import table
+from winpool.api.upgrade import NEVER_OVERRIDDEN
 from winpool.features.upgrade.gates.table import GATES, PoolGate
 from winpool.features.upgrade.records import OPEN_WHEN_UNKNOWN
 

@@ -24,8 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from winpool.api.keys import GROUP, OPERATOR_USER, PREFIX
-from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, REQUEST_ANNOTATIONS
+from winpool.api.keys import GROUP, OPERATOR_USER, OWN_ANNOTATIONS, OWN_LABELS, PREFIX, REQUEST_ANNOTATIONS
 
 API_GROUP: Final = "admissionregistration.k8s.io"
 API_VERSION: Final = "v1"

@@ -44,7 +44,7 @@ from winpool.api.keys import (
 )
 from winpool.api.model import MAX_INT32, VALIDATIONS
 from winpool.api.quantity import INT_OR_STRING
-from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.api.spec import WindowsNodePool
 
 Schema = dict[str, Any]
 

@@ -57,10 +57,15 @@ from winpool.api.fields import (
 )
 from winpool.api.keys import (
     APPLIED_ANNOTATION,
+    BORROWED_ANNOTATIONS,
+    CONDITIONS,
     GROUP,
     NAMESPACE,
     OPERATOR_USER,
     OS_LABEL,
+    OWN_ANNOTATIONS,
+    OWN_LABELS,
+    OWN_TAINTS,
     PLURAL,
     POOL_LABEL,
     READER_ACCOUNT,
@@ -73,13 +78,6 @@ from winpool.api.keys import (
     VERSION,
 )
 from winpool.api.model import cel_list
-from winpool.api.node_keys import (
-    BORROWED_ANNOTATIONS,
-    CONDITIONS,
-    OWN_ANNOTATIONS,
-    OWN_LABELS,
-    OWN_TAINTS,
-)
 
 
 def make_fence(

@@ -53,16 +53,6 @@ MOMENT_PATTERN: Final = (
 """The form of a time of RFC 3339 that a spec may name. Beyond these years it is a slip, and at the ends of
 what Go and Python can write the two differ."""
 
-NO_SCHEDULE: Final = "NoSchedule"
-NO_EXECUTE: Final = "NoExecute"
-"""The effect for which Kubernetes deletes pods that run already, without asking PodDisruptionBudgets.
-https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"""
-HARD_EFFECTS: Final = (NO_SCHEDULE, NO_EXECUTE)
-"""Effects that keep a pod from a node; PreferNoSchedule does not."""
-
-STARTUP_TAINT_EFFECTS: Final = (NO_SCHEDULE, "PreferNoSchedule")
-TAINT_EFFECTS: Final = (*STARTUP_TAINT_EFFECTS, NO_EXECUTE)
-
 RESERVED_TAINT_KEYS: Final = (
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",

@@ -1,10 +1,8 @@
-"""What users write: the spec of a WindowsNodePool, each rule beside the field it guards.
+"""The WindowsNodePool as users write it: its spec, each rule beside the field it guards, and how it is read.
 
-How much memory the kubelets of a pool must reserve, in the kubelet's own names.
-
-On Windows a reservation only makes a node's Allocatable smaller, so that fewer pods are scheduled there;
-nothing holds the memory free. It is a kubelet's setting, and the operator never sets it: it compares what
-is declared here with what the nodes report.
+On Windows a reservation of memory only makes a node's Allocatable smaller, so that fewer pods are scheduled
+there; nothing holds the memory free. It is a kubelet's setting, and the operator never sets it: it compares
+what is declared here with what the nodes report.
 https://kubernetes.io/docs/concepts/configuration/windows-resource-management/#resource-reservation
 """
 
@@ -12,30 +10,133 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from winpool.api.fields import (
     ALLOWED_LABEL_KEYS,
     EACH_KEY_SYNTAX,
     NODE_RESTRICTION_DOMAIN,
     NODE_ROLE_DOMAIN,
+    POOL_NAME_PATTERN,
     RESERVED_LABEL_DOMAINS,
+    RESERVED_TAINT_DOMAINS,
+    RESERVED_TAINT_KEYS,
+    LabelKey,
     LabelValue,
     Revision,
     WindowsRelease,
     is_key,
     is_label_key_allowed,
+    is_pool_name,
+    is_taint_key_allowed,
     under,
 )
+from winpool.api.keys import NO_EXECUTE, STARTUP_TAINT_EFFECTS, TAINT_EFFECTS
 from winpool.api.matrix import MAX_ROWS, MatrixRow, RowVerdict
 from winpool.api.memory_pressure import MemoryPressure, OnUnattributed
-from winpool.api.model import ATOMIC, ApiModel, KeyRule, Rule, Validation, cel_list, list_map
+from winpool.api.model import (
+    ATOMIC,
+    ApiModel,
+    InvalidSpecError,
+    KeyRule,
+    Rule,
+    Timestamp,
+    Validation,
+    cel_list,
+    describe,
+    list_map,
+)
 from winpool.api.quantity import Memory, bytes_of, exact
 from winpool.api.selector import NodeSelector, NodeValidation
-from winpool.api.taints import PoolTaint, StartupTaint
+from winpool.api.status import WindowsNodePoolStatus
 from winpool.api.upgrade import Trigger, Upgrade
+
+
+class OnIntolerantPods(StrEnum):
+    """What is done with a NoExecute taint where pods run that do not tolerate it."""
+
+    HOLD = "Hold"
+    """The taint is not put on that node: nothing is deleted."""
+    DELETE = "Delete"
+    """It is put there, and Kubernetes deletes those pods without asking any PodDisruptionBudget."""
+
+
+TaintKey = Annotated[
+    LabelKey,
+    Rule(
+        f"!(self in {cel_list(RESERVED_TAINT_KEYS)}) && !self.matches('{under(RESERVED_TAINT_DOMAINS)}')",
+        "must not be a reserved key, such as 'node.kubernetes.io/not-ready', nor be under 'winpool.dev' or "
+        "'karpenter.sh'; keys such as 'os' or 'node.kubernetes.io/os' are allowed",
+        # What is not a key at all is the other rule's to refuse.
+        lambda key: is_taint_key_allowed(key) or not is_key(key),
+    ),
+]
+
+
+class _Taint(ApiModel):
+    key: TaintKey
+    """Key of the taint, such as os. A string, required."""
+    value: LabelValue = Field(default_factory=str)
+    """Value of the taint, such as windows. A string, empty if absent."""
+    effect: str
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Key and effect: what the API server requires to be unique within a pool and within a node."""
+        return (self.key, self.effect)
+
+
+class PoolTaint(_Taint):
+    """A taint that every node of the pool has."""
+
+    effect: Annotated[
+        str,
+        Field(max_length=64),
+        Rule(
+            f"self in {cel_list(TAINT_EFFECTS)}",
+            "must be 'NoSchedule', 'PreferNoSchedule' or 'NoExecute'",
+            lambda effect: effect in TAINT_EFFECTS,
+        ),
+    ]
+    """What the taint does to pods that do not tolerate it: NoSchedule keeps new pods away, PreferNoSchedule
+    tries to, NoExecute also deletes running pods. A string, required."""
+    on_intolerant_pods: OnIntolerantPods | None = None
+    """What to do with a NoExecute taint if the node runs pods that do not tolerate it. Hold: the operator
+    does not add the taint, and reports the pods. Delete: the operator adds the taint, and Kubernetes
+    deletes the pods without asking any PodDisruptionBudget. A string, Hold if absent."""
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "!has(self.onIntolerantPods) || self.onIntolerantPods == 'Hold' || self.effect == 'NoExecute'",
+            "must be 'Hold' unless `effect` is 'NoExecute': no other taint deletes pods",
+            lambda self: not self.deletes_pods or self.effect == NO_EXECUTE,
+            at=".onIntolerantPods",
+        ),
+    )
+
+    @property
+    def deletes_pods(self) -> bool:
+        """Whether the admin has chosen that pods are deleted that do not tolerate it."""
+        return self.on_intolerant_pods is OnIntolerantPods.DELETE
+
+
+class StartupTaint(_Taint):
+    """A taint that a node of the pool has from when it joins until it passes validation."""
+
+    effect: Annotated[
+        str,
+        Field(max_length=64),
+        Rule(
+            f"self in {cel_list(STARTUP_TAINT_EFFECTS)}",
+            "must be 'NoSchedule' or 'PreferNoSchedule': a node that joins has no pods to delete",
+            lambda effect: effect in STARTUP_TAINT_EFFECTS,
+        ),
+    ]
+    """What the taint does to pods that do not tolerate it: NoSchedule keeps them away, PreferNoSchedule tries
+    to. A string, required."""
+
 
 DEFAULT_SYSTEM_RESERVED: Final = "2Gi"
 """What Kubernetes' page on Windows nodes calls good practice."""
@@ -278,3 +379,82 @@ class WindowsNodePoolSpec(ApiModel):
     def own_row(self) -> MatrixRow | None:
         """The row of ``supportMatrix`` about the release that the nodes are to run, if there is one."""
         return next((row for row in self.support_matrix if row.os_version == self.os.version), None)
+
+
+_M = TypeVar("_M", bound=ApiModel)
+
+_MAX_NAME: Final = 253
+"""The API server's own limit for names of objects; ours is the rule beside it."""
+
+
+class ObjectMeta(ApiModel):
+    """The metadata of a pool that the operator goes by."""
+
+    name: str = Field(max_length=_MAX_NAME)
+    """Name of the pool: at most 63 lowercase letters, digits and '-', since it becomes the value of the node
+    label winpool.dev/pool. A string, required."""
+    uid: str = Field(default_factory=str)
+    resource_version: str = Field(default_factory=str)
+    generation: int = Field(default_factory=int)
+    creation_timestamp: Timestamp | None = None
+    deletion_timestamp: Timestamp | None = None
+    finalizers: tuple[str, ...] = Field(default_factory=tuple)
+
+    @classmethod
+    def from_object(cls, obj: Mapping[str, Any]) -> Self:
+        """Read the metadata of ``obj``, also where its spec cannot be read: such a pool must be released too.
+
+        Raises InvalidSpecError where that is impossible, which no object of an API server is.
+        """
+        return _read(cls, obj.get("metadata", {}), at="metadata")
+
+
+class WindowsNodePool(ApiModel):
+    """A pool of Windows nodes: which nodes belong to it, what they must have, and their state."""
+
+    metadata: ObjectMeta
+    spec: WindowsNodePoolSpec
+    """What the nodes of the pool must be. Required."""
+    status: WindowsNodePoolStatus = WindowsNodePoolStatus()
+    """What the operator last saw. Only the operator writes it."""
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            f"self.metadata.name.matches('{POOL_NAME_PATTERN}')",
+            "must be at most 63 lowercase letters, digits and '-', beginning and ending with a letter or "
+            "digit, since it becomes the value of a node label",
+            lambda self: is_pool_name(self.metadata.name),
+            at=".metadata.name",
+        ),
+    )
+
+    @classmethod
+    def from_object(cls, obj: Mapping[str, Any]) -> Self:
+        """Read a pool as the API server sends it.
+
+        Raises InvalidSpecError where the spec is one that this operator cannot act on: stored before a rule
+        was tightened, or under a CRD that is not ours. A status that cannot be read (of another version, say)
+        counts as not yet written: it is ours, and computed anew.
+        """
+        pool = {"metadata": obj.get("metadata", {}), "spec": obj.get("spec", {})}
+        return _read(cls, pool | {"status": read_status(obj)})
+
+
+def read_status(obj: Mapping[str, Any]) -> WindowsNodePoolStatus:
+    """Read the status of ``obj``; one that cannot be read counts as not yet written."""
+    return status_and_problem(obj)[0]
+
+
+def status_and_problem(obj: Mapping[str, Any]) -> tuple[WindowsNodePoolStatus, str]:
+    """Read the status of ``obj``; where it cannot be read, return an empty one and say why, for people."""
+    try:
+        return WindowsNodePoolStatus.model_validate(obj.get("status") or {}), ""
+    except ValidationError as error:
+        return WindowsNodePoolStatus(), "; ".join(describe(error, at="status"))
+
+
+def _read(model: type[_M], content: Any, *, at: str = "") -> _M:
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise InvalidSpecError(describe(error, at=at)) from error

@@ -3,39 +3,349 @@
 Under the strategy Manual the operator decides, explains and labels the nodes, and others act. Under the other
 strategies it drains a node, hands it over to an actor that patches its machine, and takes it back.
 
+What the API server can check of a maintenance window it checks. Whether the time zone exists and the schedule
+ever begins is the operator's to find out (``upgrade.windows``): both need data that changes without the API.
+
 Limits have schema defaults, tuned numbers have not: a default is stored in the object and stays as it was.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from winpool.api.drain import Drain, OnTimeout
 from winpool.api.fields import (
     DNS_SUBDOMAIN_PATTERN,
     KEY_SYNTAX,
     MAX_NODES,
     MAX_PREFIX_LENGTH,
+    NAME_PATTERN,
+    POOL_NAME_PATTERN,
+    SpecTime,
     has_form,
     is_key,
     is_object_name,
+    is_spec_time,
+    of_form,
 )
-from winpool.api.maintenance import (
-    MAX_EXCLUSIONS,
-    MAX_OVERRIDES,
-    MAX_PAUSE_REQUESTS,
-    MAX_WINDOWS,
-    MaintenanceExclusion,
-    MaintenanceWindow,
-    Override,
-    PauseRequest,
-)
-from winpool.api.model import ATOMIC, ApiModel, Rule, Validation, list_map
+from winpool.api.model import ATOMIC, ApiModel, Rule, Validation, cel_list, list_map
 from winpool.api.quantity import IntOrString
-from winpool.api.selector import NodeSelector
+from winpool.api.selector import NamespaceName, NodeSelector, PodSelector
+
+MAX_RULES: Final = 16
+
+LEAST_SECONDS_TO_FORCE: Final = 600
+"""Windows pods take minutes to end: what is forced sooner was never given the time to leave."""
+
+MAX_ORDER: Final = 1000
+
+
+class OnTimeout(StrEnum):
+    """What becomes of a node that is not drained in time."""
+
+    WAIT = "Wait"
+    RESTORE = "Restore"
+    QUARANTINE = "Quarantine"
+    FORCE = "Force"
+
+
+class EmptyDirPods(StrEnum):
+    """What becomes of pods whose data is lost with the node: those with an emptyDir volume."""
+
+    EVICT = "Evict"
+    BLOCK = "Block"
+
+
+class UnmanagedPods(StrEnum):
+    """What becomes of pods that no controller creates again."""
+
+    BLOCK = "Block"
+    EVICT = "Evict"
+
+
+class DrainBehavior(StrEnum):
+    """What a rule says of the pods that it matches."""
+
+    DRAIN = "Drain"
+    SKIP = "Skip"
+    WAIT_COMPLETED = "WaitCompleted"
+
+
+class DrainRule(ApiModel):
+    """How some pods are drained. The first rule that matches a pod decides."""
+
+    name: Annotated[
+        str,
+        Field(max_length=253),
+        of_form(
+            POOL_NAME_PATTERN,
+            "must be at most 63 lowercase letters, digits and '-', beginning and ending with a letter or "
+            "digit, such as 'db'",
+        ),
+    ]
+    """Name of the rule, for messages about pods that it matches. A string, required."""
+    namespaces: Annotated[tuple[NamespaceName, ...], ATOMIC] = Field(default_factory=tuple, max_length=16)
+    """Namespaces of the pods. A list of at most 16 strings, all namespaces if absent."""
+    pod_selector: PodSelector | None = None
+    """Labels of the pods. All pods of the namespaces if absent."""
+    behavior: DrainBehavior = Field(default_factory=lambda: DrainBehavior.DRAIN)
+    """Drain: the operator evicts these pods. Skip: it leaves them on the node. WaitCompleted: it evicts none
+    of them and waits until they end by themselves. A string, Drain if absent."""
+    order: Annotated[int, Field(strict=True, ge=-MAX_ORDER, le=MAX_ORDER)] = Field(default_factory=int)
+    """Pods with a lower number leave the node before those with a higher one. Only with the behavior Drain.
+    An integer, 0 if absent."""
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "(has(self.namespaces) && self.namespaces.size() > 0) || has(self.podSelector)",
+            "must have `namespaces`, `podSelector` or both",
+            lambda self: bool(self.namespaces) or self.pod_selector is not None,
+        ),
+        Rule(
+            "!has(self.order) || self.order == 0 || !has(self.behavior) || self.behavior == 'Drain'",
+            "must be absent unless `behavior` is Drain: other pods are not evicted in an order",
+            lambda self: self.order == 0 or self.behavior is DrainBehavior.DRAIN,
+            at=".order",
+        ),
+    )
+
+
+class Drain(ApiModel):
+    """How a node is drained before its upgrade."""
+
+    timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(default_factory=lambda: 3600)
+    """How long the drain of a node may take before `onTimeout` applies. Under the strategy Manual only the
+    plan uses it. Seconds, an integer, 3600 if absent."""
+    on_timeout: OnTimeout = Field(default_factory=lambda: OnTimeout.WAIT)
+    """What to do if a node is not drained in time. Wait: continue to evict. Restore: uncordon the node and
+    retry later. Quarantine: leave it cordoned and count it in `maxFailedNodes`. Force: delete the pods that
+    are left, whatever PodDisruptionBudgets allow, each with its own grace period; `timeoutSeconds` is at
+    least 600, and the operator needs the flag --allow-force and the rights of the overlay `force`. Has no
+    effect under the strategy Manual. A string, Wait if absent."""
+    empty_dir_pods: EmptyDirPods = Field(default_factory=lambda: EmptyDirPods.EVICT)
+    """Pods with an emptyDir volume, which lose its data. Evict: they are evicted like others. Block: they
+    keep the node from being drained, until its time is over where `onTimeout` is Force. Has no effect under
+    the strategy Manual. A string, Evict if absent."""
+    unmanaged_pods: UnmanagedPods = Field(default_factory=lambda: UnmanagedPods.BLOCK)
+    """Pods without a controller, which nothing creates again. Block: they keep the node from being drained,
+    until its time is over where `onTimeout` is Force. Evict: they are evicted like others. Has no effect
+    under the strategy Manual. A string, Block if absent."""
+    volume_detach_timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
+        default_factory=lambda: 600
+    )
+    """How long the volumes of drained pods may take to detach from the node before its drain counts as
+    blocked. Under the strategy Manual only the plan uses it. Seconds, an integer, 600 if absent."""
+    pod_rules: Annotated[
+        tuple[DrainRule, ...],
+        ATOMIC,
+        Rule(
+            "self.all(a, self.exists_one(b, a.name == b.name))",
+            "must have each `name` only once",
+            lambda rules: len({each.name for each in rules}) == len(rules),
+        ),
+    ] = Field(default_factory=tuple, alias="rules", max_length=MAX_RULES)
+    """Pods that are drained in another way or order. The first rule that matches a pod decides. Has no effect
+    under the strategy Manual. A list of at most 16."""
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "!has(self.onTimeout) || self.onTimeout != 'Force' || !has(self.timeoutSeconds) || "
+            f"self.timeoutSeconds >= {LEAST_SECONDS_TO_FORCE}",
+            f"must be at least {LEAST_SECONDS_TO_FORCE} if `onTimeout` is Force: pods on Windows need "
+            "minutes to end",
+            lambda self: (
+                self.on_timeout is not OnTimeout.FORCE or self.timeout_seconds >= LEAST_SECONDS_TO_FORCE
+            ),
+            at=".timeoutSeconds",
+        ),
+    )
+
+
+MAX_REASON: Final = 256
+"""Characters of a reason that people write: a sentence, and the number of a ticket."""
+
+
+class Gate(StrEnum):
+    """What has to be open before a node may be upgraded, in the order in which it is reported."""
+
+    SUPPORT_MATRIX = "SupportMatrix"
+    END_OF_SUPPORT = "EndOfSupport"
+    REVISION_FLOOR = "RevisionFloor"
+    RELEASE_CHANGE = "ReleaseChange"
+    VERSION_SKEW = "VersionSkew"
+    CONTROL_PLANE = "ControlPlane"
+    MAINTENANCE_WINDOW = "MaintenanceWindow"
+    POOL_HEALTH = "PoolHealth"
+    CAPACITY = "Capacity"
+    IMAGES = "Images"
+    BUDGET = "Budget"
+    DISRUPTION_BUDGETS = "PodDisruptionBudgets"
+
+
+NEVER_OVERRIDDEN: Final = (Gate.BUDGET, Gate.DISRUPTION_BUDGETS)
+"""The gates that no override opens: they keep workloads available, which no upgrade is urgent enough for."""
+
+MAX_OVERRIDES: Final = len(Gate) - len(NEVER_OVERRIDDEN)
+"""One for each gate that can be overridden."""
+
+
+class Override(ApiModel):
+    """A gate that counts as open until a time, and why."""
+
+    gate: Annotated[
+        Gate,
+        Rule(
+            f"!(self in {cel_list(NEVER_OVERRIDDEN)})",
+            "must not be Budget or PodDisruptionBudgets: no override opens these gates; to permit more nodes "
+            "at a time, set `maxUnavailable`, and to let pods move, change their PodDisruptionBudget",
+            lambda gate: gate not in NEVER_OVERRIDDEN,
+        ),
+    ]
+    """The gate: SupportMatrix, EndOfSupport, RevisionFloor, ReleaseChange, VersionSkew, ControlPlane,
+    MaintenanceWindow, PoolHealth, Capacity or Images. Budget and PodDisruptionBudgets cannot be
+    overridden. A string, required, once per list."""
+    until: SpecTime
+    """When the override ends. From then on it has no effect, and the operator reports it as an issue until it
+    is removed. An RFC 3339 time such as 2026-12-01T00:00:00Z, required."""
+    reason: Annotated[
+        str,
+        Field(max_length=MAX_REASON),
+        Rule(
+            "self.matches('[^ ]')",
+            "must say why the gate may be ignored, such as 'incident 4711'",
+            lambda reason: bool(reason.strip(" ")),
+        ),
+    ]
+    """Why the gate may be ignored. The operator reports it as long as the override is in force. A string of
+    at most 256 characters, required."""
+
+    def is_in_force(self, now: datetime) -> bool:
+        """Whether it still opens its gate at ``now``."""
+        return now < self.until
+
+
+MAX_PAUSE_REQUESTS: Final = 16
+"""Owners of a request: teams and programs that watch one pool."""
+
+
+class NodesInWork(StrEnum):
+    """What becomes of nodes that the operator drains while someone requests a pause."""
+
+    FINISH = "Finish"
+    RESTORE = "Restore"
+
+
+class PauseRequest(ApiModel):
+    """A request of one owner that no upgrade begins."""
+
+    owner: Annotated[
+        str,
+        Field(max_length=512),
+        of_form(
+            f"^{NAME_PATTERN}$",
+            "must be at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or "
+            "digit, such as 'sre'",
+        ),
+    ]
+    """Who requests it: a team or a program. A string, required, once per list."""
+    reason: str = Field(default_factory=str, max_length=MAX_REASON)
+    """Why no upgrade may begin. A string of at most 256 characters, empty if absent."""
+    nodes_in_work: NodesInWork = Field(default_factory=lambda: NodesInWork.FINISH)
+    """What becomes of nodes that the operator drains. Finish: their upgrade continues. Restore: they are
+    uncordoned, unless they are handed over already. A string, Finish if absent."""
+
+
+MAX_WINDOWS: Final = 16
+"""Two for each day of the week, and some that come once a month. Each is judged in every pass."""
+
+MAX_EXCLUSIONS: Final = 32
+"""The public holidays of two years in most countries."""
+
+LEAST_SECONDS: Final = 60
+"""The least duration of a window: schedules have minutes."""
+
+MOST_SECONDS: Final = 7 * 24 * 3600
+"""A week. What is open for longer begins again before it ends, under nearly every schedule."""
+
+MAX_SCHEDULE_LENGTH: Final = 128
+"""Characters: each field fits as a list of several ranges, and to parse it costs nothing."""
+
+SCHEDULE_PATTERN: Final = "^[0-9A-Za-z*/,#-]+( +[0-9A-Za-z*/,#-]+){4}$"
+"""Five fields of the characters that schedules of cron are made of."""
+
+TIME_ZONE_PATTERN: Final = "^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9][A-Za-z0-9_+-]*){0,3}$"
+"""The form of names in the IANA database (https://data.iana.org/time-zones/theory.html#naming)."""
+
+MAX_TIME_ZONE_LENGTH: Final = 64
+"""Twice the longest name in the database."""
+
+
+def has_five_fields(text: str) -> bool:
+    """Whether ``text`` has the form of a schedule of cron. Whether it can be read is not asked here."""
+    return len(text) <= MAX_SCHEDULE_LENGTH and has_form(text, SCHEDULE_PATTERN)
+
+
+def is_time_zone_name(text: str) -> bool:
+    """Whether ``text`` has the form of a name of a time zone. Whether it exists is not asked here."""
+    return len(text) <= MAX_TIME_ZONE_LENGTH and has_form(text, TIME_ZONE_PATTERN)
+
+
+class MaintenanceWindow(ApiModel):
+    """A time that comes again and again, in which upgrades may begin."""
+
+    schedule: Annotated[
+        str,
+        Field(max_length=256),
+        Rule(
+            f"self.size() <= {MAX_SCHEDULE_LENGTH} && self.matches('{SCHEDULE_PATTERN}')",
+            "must be the five fields of cron (minute, hour, day of the month, month, day of the week), at "
+            "most 128 characters, such as '0 22 * * 6' for Saturdays at 22:00",
+            has_five_fields,
+        ),
+    ]
+    """When the window begins: minute, hour, day of the month, month and day of the week of cron, such as 0 22
+    * * 6, in `timeZone`. A start that the clocks skip is at the first instant after the change, one that
+    they show twice is at the first of both. A string, required."""
+    duration_seconds: Annotated[int, Field(strict=True, ge=LEAST_SECONDS, le=MOST_SECONDS)]
+    """How long the window is open, as elapsed time. An upgrade that has begun does not end with it. Seconds,
+    an integer, required."""
+    time_zone: Annotated[
+        str,
+        Field(max_length=256),
+        Rule(
+            f"self.size() <= {MAX_TIME_ZONE_LENGTH} && self.matches('{TIME_ZONE_PATTERN}')",
+            "must be the name of a time zone in the IANA database, such as 'Europe/Berlin' or 'Etc/UTC'",
+            is_time_zone_name,
+        ),
+    ] = Field(default_factory=lambda: "Etc/UTC")
+    """The time zone of `schedule`: a name of the IANA database, such as Europe/Berlin. A string, Etc/UTC if
+    absent."""
+
+
+class MaintenanceExclusion(ApiModel):
+    """A time in which no upgrade begins, whatever the windows say."""
+
+    start: SpecTime
+    """When it begins. An RFC 3339 time such as 2026-12-20T00:00:00Z, required."""
+    end: SpecTime
+    """When it is over. After `start`. An RFC 3339 time such as 2027-01-03T00:00:00Z, required."""
+    reason: str = Field(default_factory=str, max_length=MAX_REASON)
+    """Why no upgrade begins then, for people who ask the gate. A string of at most 256 characters, empty if
+    absent."""
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            # What is no time is the other rule's to refuse, and timestamp() would fail on it.
+            f"!({is_spec_time('self.start')}) || !({is_spec_time('self.end')}) || "
+            "timestamp(self.start) < timestamp(self.end)",
+            "must be after `start`",
+            lambda self: self.start < self.end,
+            at=".end",
+        ),
+    )
 
 
 class Strategy(StrEnum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from winpool.api.maintenance import Gate
 from winpool.api.text import written_moment
+from winpool.api.upgrade import Gate
 from winpool.cli.console import Ink, Paper
 from winpool.cli.counts import listed
 from winpool.features.upgrade.records import DueReason, GateFinding, Stand, Stop

@@ -19,7 +19,7 @@ from winpool.api.keys import KIND
 from winpool.api.model import InvalidSpecError
 from winpool.api.quantity import bytes_of
 from winpool.api.selector import SelectorOperator
-from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.api.spec import WindowsNodePool
 from winpool.cli.manifests import Manifest, is_pool, read, told_faults, without_nulls
 from winpool.cli.parsing import (
     EndError,

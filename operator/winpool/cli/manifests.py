@@ -24,7 +24,7 @@ from pydantic.alias_generators import to_camel
 
 from winpool.api.keys import API_VERSION, GROUP, KIND
 from winpool.api.model import sentences
-from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.api.spec import WindowsNodePool
 from winpool.cli.comments import Comment, comments_in, taken
 from winpool.cli.lenient import Fields
 from winpool.cli.parsing import UsageError

@@ -7,10 +7,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import NAMESPACE, UPGRADE_STATE_LABEL
-from winpool.api.maintenance import NEVER_OVERRIDDEN
 from winpool.api.status import HELD_STATES, SlotState
 from winpool.api.text import written_moment
-from winpool.api.upgrade import Trigger, UpgradeState
+from winpool.api.upgrade import NEVER_OVERRIDDEN, Trigger, UpgradeState
 from winpool.cli.console import Ink
 from winpool.cli.counts import listed
 from winpool.cli.parsing import Exit

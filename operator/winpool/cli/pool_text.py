@@ -20,10 +20,9 @@ from winpool.api.keys import (
     RESERVED_MEMORY_TAINT,
 )
 from winpool.api.model import InvalidSpecError
-from winpool.api.spec import Mode, WindowsNodePoolSpec
+from winpool.api.spec import Mode, WindowsNodePool, WindowsNodePoolSpec
 from winpool.api.status import ENDED_STATES, NOT_OBSERVED, PlanAction
 from winpool.api.text import grouped
-from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.console import Ink, Look, Paper
 from winpool.cli.counts import age, counted, listed
 from winpool.cli.lenient import Fields

@@ -11,8 +11,8 @@ import msgspec
 
 from winpool.api.keys import LEASE, NAMESPACE
 from winpool.api.model import InvalidSpecError
+from winpool.api.spec import WindowsNodePool
 from winpool.api.text import written_moment
-from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.kubectl import (
     GARBLED,
     Kubectl,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from winpool.api.keys import CRD_NAME, UPGRADE_RETRY_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.api.maintenance import NodesInWork
+from winpool.api.upgrade import NodesInWork
 from winpool.cli.console import Look, Paper, write
 from winpool.cli.counts import listed
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, decoded

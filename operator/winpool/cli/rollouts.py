@@ -12,11 +12,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from winpool.api.drain import OnTimeout
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_DONE_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION
 from winpool.api.status import SlotState
 from winpool.api.text import grouped, written_moment
-from winpool.api.upgrade import Strategy, Trigger, UpgradeState
+from winpool.api.upgrade import OnTimeout, Strategy, Trigger, UpgradeState
 from winpool.cli.counts import counted, listed
 from winpool.cli.kubectl import NotAskedError, decoded
 from winpool.cli.upgrades import Cluster, Evidence, Judged, read_budgets

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, WINDOWS_BUILD_LABEL
 from winpool.api.model import InvalidSpecError
-from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.api.spec import WindowsNodePool
 from winpool.cli.audit_reader import host_of, page_of_nodes
 from winpool.cli.join_config import Quoted, dumped
 from winpool.cli.kubectl import Kubectl

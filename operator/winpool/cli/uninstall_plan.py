@@ -19,11 +19,14 @@ from winpool.api.keys import (
     CRD_NAME,
     GUARD_MANIFEST,
     NAMESPACE,
+    OWN_ANNOTATIONS,
+    OWN_LABELS,
+    OWN_TAINTS,
     POOL_LABEL,
     RELEASE_FINALIZER,
+    REQUEST_ANNOTATIONS,
     SHORT_NAME,
 )
-from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS, REQUEST_ANNOTATIONS
 from winpool.api.spec import Mode
 from winpool.api.text import grouped
 from winpool.cli.counts import listed

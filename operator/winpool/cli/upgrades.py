@@ -19,10 +19,9 @@ import msgspec
 
 from winpool.acceptance import allowed_actions, refusal_of
 from winpool.api.conditions import ConditionType
-from winpool.api.maintenance import Gate
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.status import MAX_SLOTS
-from winpool.api.upgrade import Upgrade
+from winpool.api.upgrade import Gate, Upgrade
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, complete, decoded
 from winpool.cli.manifests import without_nulls
 from winpool.cli.parsing import UsageError

@@ -21,7 +21,7 @@ from datetime import timedelta
 from math import inf
 from typing import Final, Protocol
 
-from winpool.api.fields import NO_EXECUTE
+from winpool.api.keys import NO_EXECUTE
 from winpool.controllers.evictions import Answers
 from winpool.controllers.pools import Pools
 from winpool.features.contract.taints import question_of

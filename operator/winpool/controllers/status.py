@@ -11,8 +11,8 @@ from typing import Any, Final
 from winpool.api.crd import without_fields
 from winpool.api.events import EventReason
 from winpool.api.keys import API_VERSION
+from winpool.api.spec import status_and_problem
 from winpool.api.status import WindowsNodePoolStatus
-from winpool.api.v1alpha1 import status_and_problem
 from winpool.controllers.backoff import ConflictBackoff
 from winpool.controllers.services import Services
 from winpool.decide import Decision

@@ -18,8 +18,7 @@ from typing import Final
 
 import msgspec
 
-from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.api.node_keys import CONDITIONS
+from winpool.api.keys import CONDITIONS, OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.api.quantity import bytes_of, milli_of
 from winpool.api.text import read_moment
 from winpool.kube import wire

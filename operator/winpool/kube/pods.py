@@ -24,8 +24,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from winpool.api.fields import NO_SCHEDULE
-from winpool.api.keys import WINDOWS_BUILD_LABEL
+from winpool.api.keys import NO_SCHEDULE, WINDOWS_BUILD_LABEL
 from winpool.api.quantity import bytes_of, milli_of
 from winpool.api.text import read_moment
 from winpool.features.audit.workloads import (

@@ -58,7 +58,7 @@ class Base(msgspec.Struct, rename="camel", gc=False):
 
 
 class NodeAnnotations(Base):
-    """The annotations that are read of a node, those of ``api.node_keys``.
+    """The annotations that are read of a node, those of ``api.keys``.
 
     Any client that may annotate a node can add any number of others.
     """

@@ -172,7 +172,7 @@ class Node:
     condition is absent, ``ready_since`` when that status began by the kubelet's clock. ``unready`` is what a
     Ready that is not "True" says, without what changes with each heartbeat; empty otherwise. ``created`` is
     the API server's time of creation. Times that cannot be read are None. ``annotations`` and
-    ``conditions`` have only those of the table of our keys (``api.node_keys``), conditions in the order of
+    ``conditions`` have only those of the table of our keys (``api.keys``), conditions in the order of
     their types. ``kubelet_pressure`` is the status of the kubelet's own condition MemoryPressure, "Unknown"
     where it is absent. ``boot_id`` is that of ``nodeInfo``, empty where it reports none: another
     one means that the machine was started again. ``system_uuid`` is that of the machine, also from there.

@@ -14,9 +14,8 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from winpool.api.model import InvalidSpecError
-from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.spec import ObjectMeta, WindowsNodePool, WindowsNodePoolSpec, status_and_problem
 from winpool.api.status import Issue, WindowsNodePoolStatus
-from winpool.api.v1alpha1 import ObjectMeta, WindowsNodePool, status_and_problem
 from winpool.model.node import Keys, NodePatch
 
 NO_ROOM: Final = (

@@ -122,7 +122,7 @@ NOTHING_READ: Final = KnownRollout()
 FORCE_WAITS_SECONDS: Final = 600
 """How long no pod is deleted by force after a start of the operator, or after a pause or a hold ends. What
 the pods waited for was not followed meanwhile, and who has ended a hold has time to set it again. As long as
-the shortest drain that is forced (``api.drain``)."""
+the shortest drain that is forced (``api.upgrade``)."""
 
 
 @dataclass(frozen=True, slots=True)

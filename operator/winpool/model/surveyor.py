@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from winpool.api.fields import HARD_EFFECTS
+from winpool.api.keys import HARD_EFFECTS
 from winpool.api.selector import NodeAgents
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Taint

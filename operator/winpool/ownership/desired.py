@@ -20,13 +20,14 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from winpool.api.keys import POOL_LABEL, PREFIX
-from winpool.api.node_keys import (
+from winpool.api.keys import (
     BORROWED_ANNOTATIONS,
     CONDITIONS,
     OWN_ANNOTATIONS,
     OWN_LABELS,
     OWN_TAINTS,
+    POOL_LABEL,
+    PREFIX,
     RECORDED_ANNOTATIONS,
     REQUEST_ANNOTATIONS,
 )
@@ -133,9 +134,7 @@ def _merged(
     for key in found:
         name = key[0] if isinstance(key, tuple) else str(key)
         if key not in known and (name.startswith(PREFIX) or what == "annotation"):
-            raise FeaturesDisagreeError(
-                f"the {what} {key} is not in the table of our keys (api/node_keys.py)"
-            )
+            raise FeaturesDisagreeError(f"the {what} {key} is not in the table of our keys (api/keys.py)")
     return found
 
 

@@ -30,8 +30,8 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
-from winpool.api.node_keys import (
+from winpool.api.keys import (
+    APPLIED_ANNOTATION,
     BORROWED_ANNOTATIONS,
     FEATURE_ANNOTATIONS,
     FEATURE_LABELS,
@@ -39,6 +39,7 @@ from winpool.api.node_keys import (
     OWN_ANNOTATIONS,
     OWN_LABELS,
     OWN_TAINTS,
+    POOL_LABEL,
     REQUEST_ANNOTATIONS,
     TOLD_BY_THE_NODE,
 )

@@ -30,8 +30,15 @@ from datetime import datetime
 from typing import Final
 
 from winpool.api.fields import is_restricted_label
-from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS
+from winpool.api.keys import (
+    APPLIED_ANNOTATION,
+    OS_LABEL,
+    OS_WINDOWS,
+    OWN_ANNOTATIONS,
+    OWN_LABELS,
+    OWN_TAINTS,
+    POOL_LABEL,
+)
 from winpool.model.node import Keys, Node, is_held
 from winpool.model.pool import Pool, PoolName
 from winpool.ownership.diff import NO_DIFF, NodeDiff, difference, release, undo

@@ -25,15 +25,8 @@ from typing import Any, Final, TypeGuard
 
 import msgspec
 
-from winpool.api.fields import (
-    MAX_VALUE_LENGTH,
-    TAINT_EFFECTS,
-    is_label_key_allowed,
-    is_label_value,
-    is_taint_key_allowed,
-)
-from winpool.api.keys import APPLIED_ANNOTATION
-from winpool.api.node_keys import CONDITIONS, RECORDED_ANNOTATIONS
+from winpool.api.fields import MAX_VALUE_LENGTH, is_label_key_allowed, is_label_value, is_taint_key_allowed
+from winpool.api.keys import APPLIED_ANNOTATION, CONDITIONS, RECORDED_ANNOTATIONS, TAINT_EFFECTS
 from winpool.model.node import NO_KEYS, Keys, Node
 
 VERSION: Final = 1

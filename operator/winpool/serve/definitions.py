@@ -12,10 +12,9 @@ from functools import partial
 from typing import Final, Literal, get_args
 
 from winpool.api.conditions import ConditionType, Reason
-from winpool.api.maintenance import Gate
 from winpool.api.spec import Mode
 from winpool.api.status import HELD_STATES
-from winpool.api.upgrade import Trigger, UpgradeState
+from winpool.api.upgrade import Gate, Trigger, UpgradeState
 from winpool.loops import PassResult
 from winpool.model.memory_report import LevelName
 from winpool.model.pool import SurpriseKind

@@ -24,9 +24,9 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from winpool.api.maintenance import Gate
 from winpool.api.spec import Mode
 from winpool.api.status import MAX_BUILDS, HistoryResult, WindowsNodePoolStatus
+from winpool.api.upgrade import Gate
 from winpool.model.memory_report import level_name
 from winpool.model.pool import Pool
 from winpool.serve import definitions as metric

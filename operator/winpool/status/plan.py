@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from winpool.api.fields import NO_EXECUTE
-from winpool.api.keys import APPLIED_ANNOTATION, PREFIX
+from winpool.api.keys import APPLIED_ANNOTATION, NO_EXECUTE, PREFIX
 from winpool.api.status import (
     MAX_CHANGES,
     MAX_PLAN_STEPS,

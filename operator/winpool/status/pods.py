@@ -14,11 +14,10 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from winpool.api.events import EventReason
-from winpool.api.fields import NO_EXECUTE
 from winpool.api.issues import IssueReason
-from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.keys import NO_EXECUTE
+from winpool.api.spec import PoolTaint, WindowsNodePoolSpec
 from winpool.api.status import Issue, Preflight, WindowsNodePoolStatus
-from winpool.api.taints import PoolTaint
 from winpool.api.text import grouped, later
 from winpool.features.contract.taints import taints_of
 from winpool.features.feature import Finding

@@ -16,7 +16,6 @@ from typing import Final
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
 from winpool.api.keys import OS_LABEL, OS_VERSION_LABEL, OS_WINDOWS, POOL_LABEL, WINDOWS_BUILD_LABEL
-from winpool.api.maintenance import Gate
 from winpool.api.selector import SelectorOperator
 from winpool.api.spec import Mode
 from winpool.api.status import (
@@ -32,7 +31,7 @@ from winpool.api.status import (
     TemplateTaint,
     WindowsNodePoolStatus,
 )
-from winpool.api.upgrade import Trigger, UpgradeState
+from winpool.api.upgrade import Gate, Trigger, UpgradeState
 from winpool.features.contract.feature import Refusal
 from winpool.features.feature import FeatureResult, Stage
 from winpool.features.judge import layers_of

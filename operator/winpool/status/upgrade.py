@@ -13,9 +13,9 @@ from typing import Final
 from winpool.api.conditions import ConditionType, Reason
 from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.api.maintenance import Gate
 from winpool.api.status import ControlPlaneSeen, Slot
 from winpool.api.text import written_moment
+from winpool.api.upgrade import Gate
 from winpool.features.feature import FeatureResult
 from winpool.features.upgrade.gates.table import POOL_GATES
 from winpool.features.upgrade.records import (

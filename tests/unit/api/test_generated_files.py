@@ -44,7 +44,7 @@ from gen.rbac_reference import render as rbac_reference_render
 from gen.rights import FORCE, INSTALLED, METRICS, ROLLOUT, WITH_MEMORY
 from winpool.api.crd import COMMAND, FILE, definition
 from winpool.api.crd import render as crd_render
-from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.api.spec import WindowsNodePool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +90,7 @@ REQUESTS = {"hold", "upgrade-requested", "upgrade-done", "upgrade-retry"}
 
 
 def test_the_guard_names_every_label_and_annotation_of_ours_and_no_other() -> None:
-    """Typed here: one that is not in the table of ``api/node_keys.py`` would be missing in the guard too."""
+    """Typed here: one that is not in the table of ``api/keys.py`` would be missing in the guard too."""
     policy, _ = yaml.safe_load_all((ROOT / GUARD_FILE_FILE).read_text())
     found: dict[str, set[str]] = {"annotations": set(), "labels": set(), "requests": set()}
     for rule in policy["spec"]["validations"]:

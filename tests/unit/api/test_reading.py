@@ -14,10 +14,8 @@ from harness.every import every
 from winpool.api.matrix import KubernetesVersions, MatrixRow, RowVerdict
 from winpool.api.model import MAX_PROBLEMS, InvalidSpecError
 from winpool.api.selector import NodeSelector, SelectorOperator
-from winpool.api.spec import Mode
+from winpool.api.spec import Mode, ObjectMeta, PoolTaint, WindowsNodePool
 from winpool.api.status import WindowsNodePoolStatus
-from winpool.api.taints import PoolTaint
-from winpool.api.v1alpha1 import ObjectMeta, WindowsNodePool
 
 POOL: dict[str, Any] = {
     "apiVersion": "winpool.dev/v1alpha1",

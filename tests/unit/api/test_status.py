@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.strategies import NASTY
-from winpool.api.maintenance import Gate
 from winpool.api.matrix import Verdict
 from winpool.api.status import (
     MAX_BUILDS,
@@ -33,6 +32,7 @@ from winpool.api.status import (
     TemplateTaint,
     WindowsNodePoolStatus,
 )
+from winpool.api.upgrade import Gate
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 

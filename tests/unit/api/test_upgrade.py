@@ -14,27 +14,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from winpool.api.drain import Drain, DrainBehavior, DrainRule, EmptyDirPods, OnTimeout, UnmanagedPods
 from winpool.api.fields import MOMENT_PATTERN, SpecTime, is_moment, is_object_name
-from winpool.api.maintenance import (
-    NEVER_OVERRIDDEN,
-    Gate,
-    MaintenanceExclusion,
-    Override,
-    has_five_fields,
-    is_time_zone_name,
-)
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import written_moment
 from winpool.api.upgrade import (
+    NEVER_OVERRIDDEN,
     Actuator,
     ActuatorType,
+    Drain,
+    DrainBehavior,
+    DrainRule,
+    EmptyDirPods,
+    Gate,
+    MaintenanceExclusion,
     Method,
     NodeBudget,
+    OnTimeout,
+    Override,
     Strategy,
     Trigger,
+    UnmanagedPods,
     Upgrade,
+    has_five_fields,
     is_budget,
+    is_time_zone_name,
 )
 
 SAMPLE: dict[str, Any] = yaml.safe_load(

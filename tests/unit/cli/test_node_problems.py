@@ -17,12 +17,12 @@ from unit.cli.test_why import WORLDS
 from unit.cli.upgrades import a_cluster, a_machine, upgrade_pool
 from winpool.api.keys import (
     APPLIED_ANNOTATION,
+    BORROWED_ANNOTATIONS,
     MEMORY_ANNOTATION,
     MEMORY_PRESSURE_TAINT,
     POOL_LABEL,
     PRESSURE_CONDITION,
 )
-from winpool.api.node_keys import BORROWED_ANNOTATIONS
 from winpool.api.status import WindowsNodePoolStatus
 from winpool.api.upgrade import UpgradeState
 from winpool.cli.console import Look

@@ -8,8 +8,8 @@ import pytest
 
 from harness.builders import MINUTE, NOON, a_pool, with_status
 from unit.cli.upgrades import a_cluster, a_machine, upgrade_pool
-from winpool.api.maintenance import Gate
 from winpool.api.status import WindowsNodePoolStatus
+from winpool.api.upgrade import Gate
 from winpool.cli.upgrades import Judged, judged
 from winpool.features.upgrade.records import GateFinding, Stand
 from winpool.model.pool import Pool

@@ -14,8 +14,8 @@ from harness.every import every
 from unit.cli.upgrades import LARGE, SMALL, WHOLE_DAY_OFF, a_cluster, a_machine, upgrade_pool
 from winpool.api.issues import IssueReason
 from winpool.api.keys import MEMORY_PRESSURE_TAINT, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.api.maintenance import Gate
 from winpool.api.status import WindowsNodePoolStatus
+from winpool.api.upgrade import Gate
 from winpool.cli.console import Look
 from winpool.cli.kubectl import Kubectl, NotAskedError
 from winpool.cli.node_upgrade import Standing, Why, to_do

@@ -14,7 +14,7 @@ from harness.strategies import nodes, os_labels, wishes
 from harness.wishes import Own, Wanted, conform
 from harness.writes import relabelled
 from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL
-from winpool.api.node_keys import TOLD_BY_THE_NODE as OS_LABELS
+from winpool.api.keys import TOLD_BY_THE_NODE as OS_LABELS
 from winpool.model.node import Node, NodeVersions
 
 KNOWN = {OS_VERSION_LABEL: "2022", OS_REVISION_LABEL: "4052"}

@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 
 from harness.every import every
 from harness.strategies import hostile_records
-from winpool.api.fields import (
-    RESERVED_TAINT_KEYS,
-    TAINT_EFFECTS,
-    is_label_key_allowed,
-    is_label_value,
-    is_taint_key_allowed,
-)
+from winpool.api.fields import RESERVED_TAINT_KEYS, is_label_key_allowed, is_label_value, is_taint_key_allowed
+from winpool.api.keys import TAINT_EFFECTS
 from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, fits, parse, render
 
 FULL = Record(

@@ -16,7 +16,7 @@ from harness.loops import MemoryCluster, MemoryOperator
 from harness.memory_fleet import CALM_GIB, Fleet, Machine, a_watched_node
 from harness.stage import condition_of, status_of, teams_of
 from harness.virtual_time import in_virtual_time
-from winpool.api.node_keys import PRESSURE_TAINT
+from winpool.api.keys import PRESSURE_TAINT
 from winpool.decide import FEATURES
 from winpool.features.feature import AllowedActions, FeatureResult
 from winpool.kube.errors import error_of

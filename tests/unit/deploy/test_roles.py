@@ -7,8 +7,7 @@ from typing import Any, Final
 import yaml
 
 from harness.documents import ROOT
-from winpool.api.keys import LEASE, PREFIX
-from winpool.api.node_keys import REQUEST_ANNOTATIONS
+from winpool.api.keys import LEASE, PREFIX, REQUEST_ANNOTATIONS
 
 Object = dict[str, Any]
 

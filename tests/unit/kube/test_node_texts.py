@@ -14,8 +14,7 @@ import msgspec
 import pytest
 
 from harness.kept import MEGABYTE, measured
-from winpool.api.keys import APPLIED_ANNOTATION
-from winpool.api.node_keys import BORROWED_ANNOTATIONS, OWN_ANNOTATIONS, REQUEST_ANNOTATIONS
+from winpool.api.keys import APPLIED_ANNOTATION, BORROWED_ANNOTATIONS, OWN_ANNOTATIONS, REQUEST_ANNOTATIONS
 from winpool.api.quantity import bytes_of
 from winpool.kube.lists import UnreadableObjectError
 from winpool.kube.nodes import decode_event, decode_page, decode_written

@@ -25,8 +25,14 @@ from harness.views import (
     told,
 )
 from winpool.api.issues import IssueReason
-from winpool.api.keys import POOL_LABEL, PRESSURE_CONDITION, RELEASE_FINALIZER
-from winpool.api.node_keys import NODE_KEYS, PRESSURE_TAINT, SetBy
+from winpool.api.keys import (
+    NODE_KEYS,
+    POOL_LABEL,
+    PRESSURE_CONDITION,
+    PRESSURE_TAINT,
+    RELEASE_FINALIZER,
+    SetBy,
+)
 from winpool.decide import FEATURES, decide
 from winpool.features.feature import AllowedActions
 from winpool.features.memory.feature import memory

@@ -25,8 +25,7 @@ from harness.house import House
 from harness.views import CALM, all_of
 from winpool.api.events import EventReason, Regarding
 from winpool.api.issues import IssueReason
-from winpool.api.keys import HOLD_ANNOTATION, MEMORY_ANNOTATION
-from winpool.api.node_keys import PRESSURE_TAINT
+from winpool.api.keys import HOLD_ANNOTATION, MEMORY_ANNOTATION, PRESSURE_TAINT
 from winpool.api.status import Issue
 from winpool.controllers.executor import evicted_pods
 from winpool.controllers.status import Announcer

@@ -22,9 +22,8 @@ from harness.upgrade_views import (
     upgrading,
 )
 from winpool.api.issues import IssueReason
-from winpool.api.maintenance import Gate
 from winpool.api.status import SlotState
-from winpool.api.upgrade import Trigger, UpgradeState
+from winpool.api.upgrade import Gate, Trigger, UpgradeState
 from winpool.decide import decide
 from winpool.features.feature import Finding
 from winpool.features.upgrade.blockers import DrainBlock

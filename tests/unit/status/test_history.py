@@ -23,8 +23,8 @@ from harness.upgrade_views import (
     reported,
     upgrading,
 )
-from winpool.api.maintenance import Gate
 from winpool.api.status import MAX_HISTORY, HistoryEntry, HistoryResult, WindowsNodePoolStatus
+from winpool.api.upgrade import Gate
 from winpool.features.upgrade.records import UpgradeOverview
 from winpool.model.pool import Pool
 from winpool.status.status import history

@@ -31,8 +31,8 @@ from harness.builders import (
 from harness.strategies import fleets, haunted_nodes, pools
 from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
+from winpool.api.spec import read_status
 from winpool.api.status import MAX_ISSUE_NODES, MAX_ISSUES, Issue, WindowsNodePoolStatus
-from winpool.api.v1alpha1 import read_status
 from winpool.decide import FEATURES, Decision, decide
 from winpool.features.feature import FeatureResult, Finding
 from winpool.model.node import Node

@@ -12,8 +12,8 @@ from harness.builders import NOON, SUPPORTED, a_node, a_pool, a_snapshot, with_c
 from winpool.api.conditions import ConditionType, referred_by
 from winpool.api.issues import IssueReason
 from winpool.api.matrix import Verdict
+from winpool.api.spec import read_status
 from winpool.api.status import MAX_BUILDS, MAX_ISSUES, Build, Condition, Issue, WindowsNodePoolStatus
-from winpool.api.v1alpha1 import read_status
 from winpool.decide import decide
 from winpool.model.node import Node
 from winpool.model.pool import KnownIssue

@@ -10,8 +10,8 @@ import pytest
 from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, a_survey, with_pods, with_status
 from harness.writes import acted, retainted, settled
 from winpool.api.conditions import ConditionType, referred_by
+from winpool.api.spec import read_status
 from winpool.api.status import Condition
-from winpool.api.v1alpha1 import read_status
 from winpool.decide import Decision, decide
 from winpool.model.node import Node
 from winpool.model.pool import Pool

@@ -10,8 +10,8 @@ import pytest
 from harness.builders import a_node, a_pool, a_snapshot, a_survey, edited, with_status
 from harness.writes import patched
 from winpool.api.issues import IssueReason
+from winpool.api.spec import read_status
 from winpool.api.status import WindowsNodePoolStatus
-from winpool.api.v1alpha1 import read_status
 from winpool.decide import FEATURES, Decision, decide
 from winpool.features.feature import FeatureResult, Finding
 from winpool.model.node import Node

@@ -38,9 +38,8 @@ from harness.upgrade_views import (
 )
 from harness.writes import settled
 from winpool.api.issues import IssueReason
-from winpool.api.maintenance import Gate
 from winpool.api.status import Condition, ControlPlaneSeen, SlotState
-from winpool.api.upgrade import Trigger
+from winpool.api.upgrade import Gate, Trigger
 from winpool.decide import Decision, decide
 from winpool.features.feature import Finding
 from winpool.features.upgrade.records import GateFinding, Stand, Stop, UpgradeOverview

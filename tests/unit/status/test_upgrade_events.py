@@ -22,7 +22,7 @@ from harness.upgrade_views import (
 )
 from winpool.api.events import EventReason, Regarding
 from winpool.api.issues import IssueReason
-from winpool.api.maintenance import Gate
+from winpool.api.upgrade import Gate
 from winpool.decide import decide
 from winpool.features.feature import Finding
 from winpool.features.upgrade.records import UpgradeOverview

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from harness.builders import a_node, a_pool, a_snapshot, by_name
 from harness.upgrade_views import DRY_RUN, ONE_DUE, UPGRADING, an_overview, closed, due, told, upgrading
-from winpool.api.maintenance import Gate
 from winpool.api.status import MAX_PLAN_STEPS, Plan, PlanAction
-from winpool.api.upgrade import Trigger
+from winpool.api.upgrade import Gate, Trigger
 from winpool.decide import decide
 from winpool.features.upgrade.records import UpgradeOverview
 from winpool.model.snapshot import Snapshot

@@ -19,8 +19,8 @@ from msgspec import structs
 
 from harness.builders import NOON, a_node
 from harness.evicting import a_pod
-from winpool.api.drain import Drain
 from winpool.api.keys import NAMESPACE
+from winpool.api.upgrade import Drain
 from winpool.features.upgrade.blockers import CLASSIFIED, Blocker, DrainBlock
 from winpool.features.upgrade.drain import DrainProgress, DrainView, drain, preflight
 from winpool.model.budgets import BudgetHealth, BudgetRoom

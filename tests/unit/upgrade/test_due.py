@@ -23,9 +23,8 @@ from harness.upgrade_feature import (
     wishes,
 )
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.api.maintenance import Gate
 from winpool.api.quantity import GIB
-from winpool.api.upgrade import Trigger
+from winpool.api.upgrade import Gate, Trigger
 from winpool.features.upgrade.records import SHOWN_LENGTH
 from winpool.model.node import Node, NodeMemory
 from winpool.model.snapshot import Snapshot

@@ -33,10 +33,9 @@ from unit.upgrade.test_drain import (
     web,
     whys,
 )
-from winpool.api.drain import Drain
 from winpool.api.keys import AKS_UPGRADE_STATUS_LABEL, HOLD_ANNOTATION, NAMESPACE, UPGRADE_ANNOTATION
 from winpool.api.spec import Mode
-from winpool.api.upgrade import UpgradeState
+from winpool.api.upgrade import Drain, UpgradeState
 from winpool.controllers.executor import forced_pods
 from winpool.features.upgrade.blockers import DrainBlock
 from winpool.features.upgrade.claims import Claim, Limits, Machine, Target, text_of

@@ -24,8 +24,7 @@ from harness.upgrade_feature import (
     upgrade_snapshot,
 )
 from winpool.api.keys import UPGRADE_ANNOTATION
-from winpool.api.maintenance import Gate
-from winpool.api.upgrade import UpgradeState
+from winpool.api.upgrade import Gate, UpgradeState
 from winpool.features.upgrade.claims import Claim, Done, Limits, Machine, Target, text_of
 from winpool.features.upgrade.gates.world import max_unavailable
 from winpool.features.upgrade.records import GateFinding, Stand

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
+from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate
 from winpool.features.upgrade.gates.table import (
     GATES,
     NODE_GATES,

@@ -11,8 +11,8 @@ from harness.builders import NOON
 from harness.every import every
 from harness.gate_scenes import SCENES, GateScenes
 from harness.upgrade_feature import HOUR, gates_of, overview_of, wishes
-from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate, Override
 from winpool.api.text import written_moment
+from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate, Override
 from winpool.features.upgrade.records import OPEN_WHEN_UNKNOWN, Stand
 from winpool.model.snapshot import Snapshot
 

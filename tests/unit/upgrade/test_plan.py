@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from harness.builders import NOON, a_node, a_spec
 from harness.due import CLOSED, DUE, HELD, due, due_nodes, moving
-from winpool.api.maintenance import Gate, Override
-from winpool.api.upgrade import Method
+from winpool.api.upgrade import Gate, Method, Override
 from winpool.features.upgrade.capacity import Fit
 from winpool.features.upgrade.plan import (
     EVICTION_SECONDS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gen.gates_reference import FILE, render
 from harness.documents import ROOT
-from winpool.api.maintenance import Gate
+from winpool.api.upgrade import Gate
 
 
 def test_the_page_is_as_generated() -> None:

@@ -31,10 +31,9 @@ from harness.upgrade_feature import (
     wishes,
 )
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.api.maintenance import NEVER_OVERRIDDEN, Gate
 from winpool.api.spec import Mode
 from winpool.api.text import written_moment
-from winpool.api.upgrade import Trigger, UpgradeState
+from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate, Trigger, UpgradeState
 from winpool.features.feature import AllowedActions
 from winpool.features.upgrade.records import OPEN_WHEN_UNKNOWN, Stand, UpgradeOverview
 from winpool.model.node import Node, NodeMemory, is_available

@@ -13,7 +13,7 @@ from cronsim import CronSim
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from winpool.api.maintenance import MaintenanceExclusion, MaintenanceWindow
+from winpool.api.upgrade import MaintenanceExclusion, MaintenanceWindow
 from winpool.features.upgrade.windows import Opening, UnusableWindowError, Window, opening, read_window
 
 MINUTE: Final = timedelta(minutes=1)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from winpool.api.fields import NO_EXECUTE, is_taint_key_allowed
+from winpool.api.fields import is_taint_key_allowed
+from winpool.api.keys import NO_EXECUTE
 from winpool.model.node import Taint
 from winpool.model.pods import Toleration, tolerates
 from winpool.support.compat import Isolation

@@ -15,8 +15,7 @@ from typing import Final
 import msgspec
 
 from winpool.api.conditions import Reason
-from winpool.api.keys import WINDOWS_BUILD_LABEL
-from winpool.api.node_keys import MISMATCH_TAINT
+from winpool.api.keys import MISMATCH_TAINT, WINDOWS_BUILD_LABEL
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.features.contract.taints import NOTHING_HELD, Brake, Held
 from winpool.features.contract.validation import NO_STARTUP, Startup, Validator, foreign_startup_taints

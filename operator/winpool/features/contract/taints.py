@@ -23,10 +23,16 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from winpool.api.fields import HARD_EFFECTS, NO_EXECUTE, NO_SCHEDULE
-from winpool.api.keys import POOL_LABEL, PREFIX
+from winpool.api.keys import (
+    HARD_EFFECTS,
+    MISMATCH_TAINT,
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    POOL_LABEL,
+    PREFIX,
+    PRESSURE_TAINT,
+)
 from winpool.api.memory_pressure import MemoryMode
-from winpool.api.node_keys import MISMATCH_TAINT, PRESSURE_TAINT
 from winpool.api.selector import NodeValidation, PodSelector
 from winpool.api.spec import Mode, OnMismatch, WindowsNodePoolSpec
 from winpool.features.contract.validation import ripens, startup_taints_on

@@ -30,6 +30,7 @@ from winpool.api.keys import (
     MEMORY_ANNOTATION,
     MEMORY_PRESSURE_TAINT,
     PRESSURE_CONDITION,
+    PRESSURE_TAINT,
     UPGRADE_REQUESTED_ANNOTATION,
 )
 from winpool.api.memory_pressure import (
@@ -39,7 +40,6 @@ from winpool.api.memory_pressure import (
     OnUnattributed,
     SourceType,
 )
-from winpool.api.node_keys import PRESSURE_TAINT
 from winpool.api.status import WindowsNodePoolStatus
 from winpool.features.feature import AllowedActions, FeatureResult
 from winpool.features.memory.eviction import EvictionState, Pass, Step, earliest, steps_of

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from winpool.api.drain import Drain, DrainBehavior, DrainRule, EmptyDirPods, UnmanagedPods
+from winpool.api.upgrade import Drain, DrainBehavior, DrainRule, EmptyDirPods, UnmanagedPods
 from winpool.model.budgets import MAX_BUDGETS, BudgetRoom
 from winpool.model.node import Node
 from winpool.model.node_pods import Answered, NodePods

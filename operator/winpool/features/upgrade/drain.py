@@ -33,9 +33,15 @@ from math import inf
 from types import MappingProxyType
 from typing import Final
 
-from winpool.api.drain import LEAST_SECONDS_TO_FORCE, Drain, DrainBehavior, DrainRule, OnTimeout
 from winpool.api.keys import NAMESPACE
-from winpool.api.upgrade import UpgradeState
+from winpool.api.upgrade import (
+    LEAST_SECONDS_TO_FORCE,
+    Drain,
+    DrainBehavior,
+    DrainRule,
+    OnTimeout,
+    UpgradeState,
+)
 from winpool.features.upgrade.blockers import (
     CLASSIFIED,
     FORCED_IN_TIME,

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Final
 
-from winpool.api.fields import HARD_EFFECTS
+from winpool.api.keys import HARD_EFFECTS
 from winpool.model.node import Node
 from winpool.model.pods import NO_WORKLOAD, PodShape, Toleration, Workload, tolerates
 

@@ -19,11 +19,10 @@ from typing import Final
 import msgspec
 
 from winpool.api.keys import UPGRADE_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.api.maintenance import Gate, NodesInWork
 from winpool.api.spec import OperatingSystem, WindowsNodePoolSpec
 from winpool.api.status import MAX_SLOTS, Slot, SlotState
 from winpool.api.text import later
-from winpool.api.upgrade import Strategy, Trigger, Upgrade, UpgradeState
+from winpool.api.upgrade import Gate, NodesInWork, Strategy, Trigger, Upgrade, UpgradeState
 from winpool.features.feature import AllowedActions
 from winpool.features.judge import unknown_release
 from winpool.features.upgrade.capacity import CapacityJudge

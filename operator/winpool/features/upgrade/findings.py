@@ -10,8 +10,7 @@ from typing import Final
 
 from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_RETRY_ANNOTATION
-from winpool.api.maintenance import Gate, Override
-from winpool.api.upgrade import UpgradeState
+from winpool.api.upgrade import Gate, Override, UpgradeState
 from winpool.features.feature import Finding
 from winpool.features.upgrade.claims import ENDED_BADLY
 from winpool.features.upgrade.heirs import lost_nodes

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from winpool.api.keys import (
+    BORROWED_ANNOTATIONS,
     UPGRADE_ANNOTATION,
     UPGRADE_DONE_ANNOTATION,
     UPGRADE_REQUESTED_ANNOTATION,
     UPGRADE_STATE_LABEL,
 )
-from winpool.api.node_keys import BORROWED_ANNOTATIONS
 from winpool.api.upgrade import UpgradeState
 from winpool.features.upgrade.claims import IN_WORK, Claim, text_of
 from winpool.model.node import Node, NodeCondition

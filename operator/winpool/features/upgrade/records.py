@@ -10,10 +10,9 @@ from typing import Final
 
 import msgspec
 
-from winpool.api.maintenance import Gate, Override
 from winpool.api.status import ControlPlaneSeen, Slot, SlotState
 from winpool.api.text import printable, written_moment
-from winpool.api.upgrade import Trigger, UpgradeState
+from winpool.api.upgrade import Gate, Override, Trigger, UpgradeState
 from winpool.features.feature import FeatureResult
 from winpool.features.upgrade.blockers import Blocker
 from winpool.features.upgrade.capacity import Fit

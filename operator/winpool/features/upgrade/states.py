@@ -30,7 +30,6 @@ from typing import Final
 
 import msgspec
 
-from winpool.api.drain import OnTimeout
 from winpool.api.keys import (
     UPGRADE_ANNOTATION,
     UPGRADE_DONE_ANNOTATION,
@@ -41,7 +40,7 @@ from winpool.api.keys import (
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.status import Slot, SlotState
 from winpool.api.text import later
-from winpool.api.upgrade import Method, Trigger, Upgrade, UpgradeState
+from winpool.api.upgrade import Method, OnTimeout, Trigger, Upgrade, UpgradeState
 from winpool.features.upgrade.blockers import FORESEEN
 from winpool.features.upgrade.claims import (
     BEFORE_HAND_OVER,

@@ -19,7 +19,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from cronsim import CronSim, CronSimError
 
-from winpool.api.maintenance import (
+from winpool.api.text import later
+from winpool.api.upgrade import (
     LEAST_SECONDS,
     MAX_SCHEDULE_LENGTH,
     NEVER_OVERRIDDEN,
@@ -27,10 +28,9 @@ from winpool.api.maintenance import (
     MaintenanceExclusion,
     MaintenanceWindow,
     Override,
+    Upgrade,
     has_five_fields,
 )
-from winpool.api.text import later
-from winpool.api.upgrade import Upgrade
 from winpool.features.upgrade.records import GateFinding
 
 _OF_THIS_MACHINE: Final = ("localtime", "posixrules", "Factory")

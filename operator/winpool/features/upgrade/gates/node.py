@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from winpool.api.maintenance import Gate
 from winpool.api.matrix import Verdict
-from winpool.api.upgrade import Method
+from winpool.api.upgrade import Gate, Method
 from winpool.features.upgrade.gates.pool import CONTROL_PLANE_UNKNOWN_FIX
 from winpool.features.upgrade.gates.world import FindingsOf, World
 from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stand

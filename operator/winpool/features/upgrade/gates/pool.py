@@ -8,10 +8,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.api.maintenance import Gate, MaintenanceExclusion
 from winpool.api.matrix import Verdict
 from winpool.api.text import later
-from winpool.api.upgrade import UpgradeState
+from winpool.api.upgrade import Gate, MaintenanceExclusion, UpgradeState
 from winpool.features.upgrade.claims import HANDED_OVER, Claim, Done, claim_of
 from winpool.features.upgrade.gates.world import FindingsOf, World
 from winpool.features.upgrade.heirs import lost_nodes

@@ -1,6 +1,6 @@
 """All gates in one table: what each means, what opens it, whether it is about the pool or one node, its rule.
 
-Pages and tests are made from it. A new gate is a line here, a name in ``api.maintenance.Gate``, and a
+Pages and tests are made from it. A new gate is a line here, a name in ``api.upgrade.Gate``, and a
 function.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from winpool.api.maintenance import Gate
+from winpool.api.upgrade import Gate
 from winpool.features.upgrade.gates.node import (
     capacity,
     disruption_budgets,

@@ -15,11 +15,10 @@ from typing import Final
 
 from winpool.api.crd import SLOTS, FieldPath
 from winpool.api.keys import AKS_UPGRADE_STATUS_LABEL, HOLD_ANNOTATION, WMCO_UPGRADING_LABEL
-from winpool.api.maintenance import Gate, PauseRequest
 from winpool.api.spec import Mode, WindowsNodePoolSpec
 from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import later
-from winpool.api.upgrade import Upgrade, is_budget
+from winpool.api.upgrade import Gate, PauseRequest, Upgrade, is_budget
 from winpool.features.feature import AllowedActions
 from winpool.features.upgrade.due import DELETED_BY_AUTOSCALER
 from winpool.features.upgrade.records import GateFinding, Stand, Stop, at, because, shown
