@@ -212,7 +212,7 @@ def _changed(taint: Taint, value: str, old: Record, times: Mapping[TaintIdentity
     return Taint(taint.key, taint.effect, value, time)
 
 
-def drifted(node: Node, patch: NodePatch, *, is_repeat: bool) -> tuple[str, ...]:
+def drifted(patch: NodePatch, *, is_repeat: bool) -> tuple[str, ...]:
     """Name what ``patch`` restores, in the words of kubectl.
 
     Where the record is unchanged, someone has undone what it names. Keys under our prefix are in no record:
@@ -228,7 +228,7 @@ def drifted(node: Node, patch: NodePatch, *, is_repeat: bool) -> tuple[str, ...]
     taints = [
         f"taint {each.key}:{each.effect}"
         for each in patch.taints or ()
-        if each not in node.taints and each.identity not in quiet_taints
+        if each not in patch.node.taints and each.identity not in quiet_taints
     ]
     cordon = [] if patch.unschedulable is None else ["spec.unschedulable"]
     return (*labels, *annotations, *taints, *cordon)
@@ -264,6 +264,48 @@ class NodeDiff(msgspec.Struct, frozen=True):
 NO_DIFF: Final = NodeDiff()
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the record on a node says of the past, by what it counts.
+
+    ``old`` is what is believed of it, ``doubted`` what is on the node and is not believed. ``left`` is what
+    an earlier record claimed, ``lost`` what could not be read of this one or an earlier one; both only as far
+    as it is on the node. ``why`` says why the record gives no rights, empty where it does.
+    """
+
+    old: Record
+    doubted: Record
+    left: Keys
+    lost: Keys
+    why: str
+
+    @classmethod
+    def of(
+        cls,
+        node: Node,
+        found: Record | Unreadable | None,
+        *,
+        pool_uid: str,
+        pool_name: str,
+        rights: RecordTrust,
+    ) -> Past:
+        """Read ``found``, which is the record on the node, as the pool does."""
+        old = doubted = Record(pool_uid=pool_uid)
+        left = NO_KEYS
+        if isinstance(found, Record):
+            old, doubted = rights.believed(found), rights.doubted(found, node)
+            left = standing(found.left, node)
+        why = why_unreadable(node, found, pool_name=pool_name)
+        known = rights.pools.get(pool_uid, NO_KEYS)
+        lost = lost_on(node, found, pool_uid=pool_uid, known=known, why=why)
+        return cls(old, doubted, left, lost, why)
+
+    @property
+    def left_alone(self) -> Keys:
+        """What is named by the record, and is not changed."""
+        return self.left | names(self.doubted)
+
+
 def release(node: Node, *, pool_uid: str, pool_name: str, rights: RecordTrust) -> NodeDiff:
     """Return the patch that removes from ``node`` exactly what the pool set; none if there is nothing.
 
@@ -276,23 +318,18 @@ def release(node: Node, *, pool_uid: str, pool_name: str, rights: RecordTrust) -
             return NO_DIFF
     elif node.labels.get(POOL_LABEL) != pool_name:
         return NO_DIFF
-    old = doubted = Record(pool_uid=pool_uid)
-    if isinstance(found, Record):
-        old, doubted = rights.believed(found), rights.doubted(found, node)
-    wanted = undo(node, old)
-    why = why_unreadable(node, found, pool_name=pool_name)
-    known = rights.pools.get(pool_uid, NO_KEYS)
-    lost = lost_on(node, found, pool_uid=pool_uid, known=known, why=why)
+    past = Past.of(node, found, pool_uid=pool_uid, pool_name=pool_name, rights=rights)
+    wanted = undo(node, past.old)
     if wanted.labels.get(POOL_LABEL) == pool_name:
         del wanted.labels[POOL_LABEL]
     put_own(wanted.labels, {}, keys=FEATURE_LABELS, left=())
     put_own(wanted.annotations, {}, keys=OWN_ANNOTATIONS, left=())
     put_own(wanted.taints, {}, keys=OWN_TAINTS, left=())
     return NodeDiff(
-        difference(node, wanted, taints=as_list(node, wanted.taints, old)),
-        unreadable=why,
-        lost=lost & Keys(frozenset(wanted.labels), frozenset(wanted.taints)) if lost else lost,
-        left_alone=names(doubted) | (standing(found.left, node) if isinstance(found, Record) else NO_KEYS),
+        difference(node, wanted, taints=as_list(node, wanted.taints, past.old)),
+        unreadable=past.why,
+        lost=past.lost & Keys(frozenset(wanted.labels), frozenset(wanted.taints)),
+        left_alone=past.left_alone,
     )
 
 
@@ -451,75 +488,94 @@ class Comparer:
 
     def compare(self, node: Node, found: Record | Unreadable | None) -> NodeDiff:
         """Make the full comparison: what is to be undone, what is to be set, and the new record."""
-        rights, pool_uid, desired = self._context.rights, self._context.pool_uid, self.desired
-        labels, annotations, taints = self._labels, self._annotations, self._taints
-        nothing = Record(pool_uid=pool_uid)
-        old = rights.believed(found) if isinstance(found, Record) else nothing
-        doubted = rights.doubted(found, node) if isinstance(found, Record) else nothing
-        is_ours = old.pool_uid == pool_uid
-        # Without a guard nothing that a record says is lost: one may have been in force all the time.
-        kept = nothing if not is_ours else old if rights.guard or not isinstance(found, Record) else found
-        kept = settled(kept, node=node)
-        why = why_unreadable(node, found, pool_name=self._context.pool_name)
-        known = rights.pools.get(pool_uid, NO_KEYS)
-        lost = lost_on(node, found, pool_uid=pool_uid, known=known, why=why)
-
+        context = self._context
+        past = Past.of(
+            node, found, pool_uid=context.pool_uid, pool_name=context.pool_name, rights=context.rights
+        )
+        kept = self._kept(node, found, past.old)
         wanted = Standing.of(node)
-        own_labels = labels.apply(wanted.labels, old.labels, kept.labels, is_ours=is_ours)
-        own_annotations = annotations.apply(
-            wanted.annotations, old.annotations, kept.annotations, is_ours=is_ours
+        record = self._record(node, found, past=past, kept=kept, ours=self._put(wanted, node, past.old, kept))
+        self._put_own(wanted)
+        wanted.annotations[APPLIED_ANNOTATION] = text_of(
+            record,
+            doubted=past.doubted,
+            claims_doubted=self._is_ours(past.old) and not context.rights.guard,
         )
-        own_taints = with_times(
-            node, taints.apply(wanted.taints, old.taints, kept.taints, is_ours=is_ours), kept.taints
-        )
-        lost = stays_behind(lost, labels=own_labels, taints=own_taints)
-        is_cordon_ours = _cordon(wanted, desired, old=old, kept=kept, is_ours=is_ours)
-        named = conditions_to_name(node, found, desired)
-        goal = (self._goal, named)
-        left = standing(found.left, node) if isinstance(found, Record) else NO_KEYS
-        text = text_of(
-            Record(
-                pool_uid=pool_uid,
-                labels=own_labels,
-                annotations=own_annotations,
-                taints=own_taints,
-                unschedulable=is_cordon_ours,
-                conditions=named,
-                guard=rights.guard or kept.guard,
-                left=left
-                - Keys(
-                    frozenset(labels.recorded),
-                    frozenset(taints.recorded),
-                    frozenset(annotations.recorded),
-                    unschedulable=is_cordon_ours,
-                ),
-                lost=lost,
-            ),
-            doubted=doubted,
-            claims_doubted=is_ours and not rights.guard,
-        )
-        labels.put_own(wanted.labels)
-        annotations.put_own(wanted.annotations)
-        taints.put_own(wanted.taints)
-        for key in self._cleared:
-            wanted.annotations.pop(key, None)
-        wanted.annotations[APPLIED_ANNOTATION] = text
-        times = times_of(desired.timed, now=self._context.now)
-        patch = difference(node, wanted, taints=as_list(node, wanted.taints, old, times=times), goal=goal)
-        unchanged = text == node.annotations.get(APPLIED_ANNOTATION)
-        is_repeat = unchanged and self._context.has_written(node.uid, goal)
+        goal = (self._goal, record.conditions)
+        times = times_of(self.desired.timed, now=context.now)
+        taints = as_list(node, wanted.taints, past.old, times=times)
+        patch = difference(node, wanted, taints=taints, goal=goal)
         return NodeDiff(
             patch=patch,
-            drifted=drifted(node, patch, is_repeat=is_repeat) if unchanged and patch else (),
+            drifted=self._drifted(patch) if patch else (),
             undone=tuple(
                 f"taint {key}:{effect}"
-                for key, effect in sorted(taints.left(kept.taints) & kept.taints.keys())
-                if (key, effect) not in own_taints
+                for key, effect in sorted(self._taints.left(kept.taints) & kept.taints.keys())
+                if (key, effect) not in record.taints
             ),
-            unreadable=why,
-            lost=lost,
-            left_alone=left | names(doubted),
+            unreadable=past.why,
+            lost=record.lost,
+            left_alone=past.left_alone,
         )
+
+    def _is_ours(self, record: Record) -> bool:
+        return record.pool_uid == self._context.pool_uid
+
+    def _kept(self, node: Node, found: Record | Unreadable | None, old: Record) -> Record:
+        """Return what the next record keeps of the one on the node: nothing of another pool's.
+
+        Without a guard nothing that a record says is lost: one may have been in force all the time.
+        """
+        if not self._is_ours(old):
+            return Record(pool_uid=self._context.pool_uid)
+        is_guarded = bool(self._context.rights.guard)
+        return settled(old if is_guarded or not isinstance(found, Record) else found, node=node)
+
+    def _put(self, wanted: Standing, node: Node, old: Record, kept: Record) -> Record:
+        """Undo in ``wanted`` what is not desired any more, set what is; return what of it is ours then."""
+        is_ours = self._is_ours(old)
+        taints = self._taints.apply(wanted.taints, old.taints, kept.taints, is_ours=is_ours)
+        return Record(
+            pool_uid=self._context.pool_uid,
+            labels=self._labels.apply(wanted.labels, old.labels, kept.labels, is_ours=is_ours),
+            annotations=self._annotations.apply(
+                wanted.annotations, old.annotations, kept.annotations, is_ours=is_ours
+            ),
+            taints=with_times(node, taints, kept.taints),
+            unschedulable=_cordon(wanted, self.desired, old=old, kept=kept, is_ours=is_ours),
+        )
+
+    def _record(
+        self, node: Node, found: Record | Unreadable | None, *, past: Past, kept: Record, ours: Record
+    ) -> Record:
+        """Return the next record: what is ``ours``, and what else it has to name."""
+        recorded = Keys(
+            frozenset(self._labels.recorded),
+            frozenset(self._taints.recorded),
+            frozenset(self._annotations.recorded),
+            unschedulable=ours.unschedulable,
+        )
+        return replace(
+            ours,
+            conditions=conditions_to_name(node, found, self.desired),
+            guard=self._context.rights.guard or kept.guard,
+            left=past.left - recorded,
+            lost=stays_behind(past.lost, labels=ours.labels, taints=ours.taints),
+        )
+
+    def _put_own(self, wanted: Standing) -> None:
+        """Set in ``wanted`` the keys that need no record, and remove requests of others that are served."""
+        self._labels.put_own(wanted.labels)
+        self._annotations.put_own(wanted.annotations)
+        self._taints.put_own(wanted.taints)
+        for key in self._cleared:
+            wanted.annotations.pop(key, None)
+
+    def _drifted(self, patch: NodePatch) -> tuple[str, ...]:
+        """Name what others have undone, which is so only where the record stays as it is."""
+        if APPLIED_ANNOTATION in patch.annotations:
+            return ()
+        return drifted(patch, is_repeat=self._context.has_written(patch.node.uid, patch.goal))
 
     def _stands_on(self, member: Member) -> bool:
         # Views, not any(): a pass does this for every node, and the generators cost more than the comparison.
