@@ -16,8 +16,8 @@ from winpool.model.node import Keys, Node, NodeVersions, Taint
 from winpool.model.pool import Attempts, GuardState, OtherPools, Pool
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import IntolerantPods, KnownPods, OnNode, PodListProblem, Survey, taint_key
+from winpool.ownership.members import Selections
 from winpool.ownership.record import Owned, Record, TaintIdentity, parse, render
-from winpool.ownership.selection import Selections
 from winpool.ownership.trust import RecordTrust
 from winpool.status.pods import written
 from winpool.support.judge import Basis

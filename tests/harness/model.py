@@ -27,6 +27,7 @@ from harness.builders import (
 from harness.others import Key, Others, is_windows, owned_on, owner_of
 from harness.writes import carries_ours, patched, relabelled, retainted
 from winpool.api.keys import NO_EXECUTE, POOL_LABEL
+from winpool.api.selector import selects
 from winpool.api.spec import Mode, WindowsNodePoolSpec
 from winpool.decide import Decision, decide
 from winpool.model.node import Keys, Node, NodePatch, Taint
@@ -34,7 +35,6 @@ from winpool.model.pool import Pool, PoolName
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.leftovers import release_orphan, release_stray
 from winpool.ownership.record import Record, TaintIdentity, record_of
-from winpool.ownership.selection import selects
 from winpool.ownership.trust import RecordTrust, keys_of
 from winpool.status.pods import written
 

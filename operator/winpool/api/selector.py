@@ -195,6 +195,15 @@ class PodSelector(ApiModel):
         return _requirements(self)
 
 
+def selects(selector: NodeSelector | PodSelector, labels: Mapping[str, str]) -> bool:
+    """Whether ``selector`` selects an object with these labels.
+
+    As in Kubernetes, ``NotIn`` and ``DoesNotExist`` also select an object without the key.
+    https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#set-based-requirement
+    """
+    return all(each.is_met_by(labels) for each in selector.requirements)
+
+
 NamespaceName = Annotated[
     str,
     Field(max_length=253),

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS
+from winpool.api.selector import selects
 from winpool.cli.asking import Asking, Page
 from winpool.cli.audit_facts import Read
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, decoded
@@ -23,7 +24,6 @@ from winpool.features.audit.cluster import Host, Limits
 from winpool.features.audit.workloads import RUNTIME_CLASS
 from winpool.kube.wire import Base, ListOf, NodeInfo, TaintObject
 from winpool.model.node import Taint
-from winpool.ownership.selection import selects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL, UPGRADE_STATE_LABEL
+from winpool.api.selector import selects
 from winpool.api.text import grouped
 from winpool.cli.asking import PAGE, Asking, Page
 from winpool.cli.audit_reader import namespace_of
@@ -41,7 +42,6 @@ from winpool.features.diagnose.evidence import (
 from winpool.features.diagnose.rules import LOG_CAUSES
 from winpool.kube.wire import BROKEN, ListOf
 from winpool.model.node import Taint
-from winpool.ownership.selection import selects
 from winpool.support.versions import parse_windows
 
 if TYPE_CHECKING:

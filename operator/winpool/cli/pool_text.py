@@ -20,6 +20,7 @@ from winpool.api.keys import (
     RESERVED_MEMORY_TAINT,
 )
 from winpool.api.model import InvalidSpecError
+from winpool.api.selector import selects
 from winpool.api.spec import Mode, WindowsNodePool, WindowsNodePoolSpec
 from winpool.api.status import ENDED_STATES, NOT_OBSERVED, PlanAction
 from winpool.api.text import grouped
@@ -27,7 +28,6 @@ from winpool.cli.console import Ink, Look, Paper
 from winpool.cli.counts import age, counted, listed
 from winpool.cli.lenient import Fields
 from winpool.model.node import Node, is_held
-from winpool.ownership.selection import selects
 from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, WINDOWS_BUILD_LABEL
 from winpool.api.model import InvalidSpecError
+from winpool.api.selector import selects
 from winpool.api.spec import WindowsNodePool
 from winpool.cli.audit_reader import host_of, page_of_nodes
 from winpool.cli.join_config import Quoted, dumped
@@ -19,7 +20,6 @@ from winpool.cli.parsing import Exit, RefusedError, note, pool_name
 from winpool.cli.reader import pool_content
 from winpool.features.judge import rows_of
 from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR
-from winpool.ownership.selection import selects
 from winpool.support.matrix import built_in
 from winpool.support.rows import layered
 from winpool.support.versions import WindowsVersion

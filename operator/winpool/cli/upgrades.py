@@ -41,8 +41,7 @@ from winpool.model.rollout import NOTHING_READ, ForceTerms, KnownRollout
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import KnownPods, PoolQuestion, Survey
 from winpool.model.surveyor import Surveyor, work_nodes
-from winpool.ownership.members import divide
-from winpool.ownership.selection import Selections
+from winpool.ownership.members import Selections, divide
 from winpool.ownership.trust import keys_of
 from winpool.support.data import DataError
 from winpool.support.judge import Basis

@@ -22,7 +22,7 @@ from winpool.kube.control_plane import STALE_SECONDS, ControlPlane
 from winpool.loops import Clock, Wake
 from winpool.model.node import Node
 from winpool.model.pool import SURPRISE_SECONDS, KnownUpgrades, Pool, Surprise, SurpriseKind
-from winpool.ownership.selection import is_asked_for
+from winpool.ownership.members import is_asked_for
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from winpool.loops import Wake
 from winpool.model.node import Node
 from winpool.model.pool import PoolName
 from winpool.ownership.leftovers import owner_of
-from winpool.ownership.selection import Selections
+from winpool.ownership.members import Selections
 
 log = logging.getLogger(__name__)
 

@@ -42,8 +42,8 @@ from winpool.api.keys import (
 from winpool.model.node import Keys, Node, is_held
 from winpool.model.pool import Pool, PoolName
 from winpool.ownership.diff import NO_DIFF, NodeDiff, difference, release, undo
+from winpool.ownership.members import is_asked_for
 from winpool.ownership.record import Record, record_of, render
-from winpool.ownership.selection import is_asked_for
 from winpool.ownership.trust import RecordTrust, names, standing
 
 _OWN: Final = Keys(frozenset(OWN_LABELS), frozenset(OWN_TAINTS), frozenset(OWN_ANNOTATIONS))

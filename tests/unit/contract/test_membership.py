@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from harness.builders import a_node, a_pool, a_record, a_snapshot, deleted, unreadable
 from harness.strategies import SELECTORS, haunted_nodes, nodes, pools
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
-from winpool.api.selector import NodeSelector
+from winpool.api.selector import NodeSelector, selects
 from winpool.decide import decide
 from winpool.model.node import Node
 from winpool.model.pool import Pool
-from winpool.ownership import selection
-from winpool.ownership.members import Claim, divide
-from winpool.ownership.selection import Selections, is_asked_for, selects
+from winpool.ownership import members
+from winpool.ownership.members import Claim, Selections, divide, is_asked_for
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
 
@@ -266,7 +265,7 @@ def test_a_pass_asks_no_selector_and_a_change_asks_only_what_changed(monkeypatch
         asked.append(labels)
         return True
 
-    monkeypatch.setattr(selection, "selects", selects)
+    monkeypatch.setattr(members, "selects", selects)
     them = [a_pool(f"rival-{number}") for number in range(60)]
     known = [a_node(f"w{number}", labels={"number": str(number)}) for number in range(50)]
     selections = Selections()

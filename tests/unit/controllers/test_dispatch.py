@@ -11,7 +11,7 @@ from harness.writes import relabelled
 from winpool.controllers.pools import Absences, Pools
 from winpool.controllers.queue import Dispatcher
 from winpool.model.node import Node
-from winpool.ownership.selection import Selections
+from winpool.ownership.members import Selections
 
 BLUE = {"agentpool": "blue"}
 

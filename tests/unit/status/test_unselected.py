@@ -16,12 +16,11 @@ from harness.strategies import SELECTORS, fleets
 from winpool.api.conditions import ConditionType
 from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
-from winpool.api.selector import NodeSelector
+from winpool.api.selector import NodeSelector, selects
 from winpool.api.status import Issue
 from winpool.decide import decide
 from winpool.model.node import Node
 from winpool.model.pool import Pool
-from winpool.ownership.selection import selects
 from winpool.status import selector as unselected
 from winpool.status.selector import CLIPPED, COMPARED, nearest
 

@@ -33,7 +33,7 @@ from winpool.api.keys import (
     PRESSURE_TAINT,
 )
 from winpool.api.memory_pressure import MemoryMode
-from winpool.api.selector import NodeValidation, PodSelector
+from winpool.api.selector import NodeValidation, PodSelector, selects
 from winpool.api.spec import Mode, OnMismatch, WindowsNodePoolSpec
 from winpool.features.contract.validation import ripens, startup_taints_on
 from winpool.model.evidence import Evidence, current_survey
@@ -41,8 +41,8 @@ from winpool.model.node import Node, Taint
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import PoolQuestion, RequiredPods, Survey, TaintKey, taint_key
+from winpool.ownership.members import is_asked_for
 from winpool.ownership.record import Record, TaintIdentity, record_of
-from winpool.ownership.selection import is_asked_for, selects
 
 _PASSING_PREFIXES: Final = (PREFIX, "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """https://kubernetes.io/docs/reference/labels-annotations-taints/ (node.kubernetes.io/not-ready)"""

@@ -43,10 +43,10 @@ from winpool.api.fields import is_pool_name
 from winpool.api.keys import NAMESPACE, SYSTEM_NAMESPACE_PREFIXES
 from winpool.api.memory_pressure import EvictionBehavior, EvictionRule
 from winpool.api.quantity import rounded
+from winpool.api.selector import selects
 from winpool.model.node_pods import Answer, Answered, NodePods
 from winpool.model.pods import EvictionFacts, Pod
 from winpool.model.pressure import NO_USAGE, Axis, PodUsage, UsageSinceCalm, is_amount
-from winpool.ownership.selection import selects
 
 SYSTEM_PRIORITY: Final = 2_000_000_000
 """``system-cluster-critical`` and above. Kubernetes reserves priorities from here on.

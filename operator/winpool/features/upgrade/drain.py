@@ -34,6 +34,7 @@ from types import MappingProxyType
 from typing import Final
 
 from winpool.api.keys import NAMESPACE
+from winpool.api.selector import selects
 from winpool.api.upgrade import (
     LEAST_SECONDS_TO_FORCE,
     Drain,
@@ -63,7 +64,6 @@ from winpool.model.budgets import BudgetRoom
 from winpool.model.node import Deletion, Eviction, Node, is_held
 from winpool.model.node_pods import Answer, Answered, NodePods
 from winpool.model.pods import EvictionFacts, Pod
-from winpool.ownership.selection import selects
 
 CORDONED_SECONDS: Final = 5
 """How long after the cordon a list begins that may show a node to be drained. The scheduler sees the cordon

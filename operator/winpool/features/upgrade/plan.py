@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import Final
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
+from winpool.api.selector import selects
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import LAST
 from winpool.api.upgrade import Canary, Method, Upgrade
@@ -27,7 +28,6 @@ from winpool.features.upgrade.gates.world import max_unavailable
 from winpool.features.upgrade.records import NodeUpgrade, UpgradeOverview
 from winpool.model.node import Node, is_available
 from winpool.model.pods import Workload
-from winpool.ownership.selection import selects
 
 
 class Turn(IntEnum):
