@@ -1,20 +1,14 @@
 """The CustomResourceDefinition, generated from the models, and which of its fields a cluster lacks.
 
-Which fields of a pool the CRD in a cluster lacks: its schema, compared with that of this operator.
+Kubernetes wants a structural schema of a CRD: it refuses references, unions and whatever else its storage
+cannot prune or default by
+(KEP-2335, https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema).
+What pydantic's JSON schema says and a CRD cannot say is refused here, when the CRD is generated, rather than
+by an API server. Every generated manifest of this repository is printed here, so that all of them look alike.
 
 An operator that is newer than the CRD writes a status that the API server refuses: a server-side apply with
-one field that the schema does not have is answered with 500, which names that field only. What is compared
-is which fields there are. Limits, defaults, rules and descriptions are not.
-
-From pydantic's JSON schema to the structural schema that a CRD must have.
-
-Kubernetes refuses references, unions and whatever else its storage cannot prune or default by
-(KEP-2335, https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema).
-What cannot be said is refused here, when the CRD is generated, rather than by an API server.
-
-Kubernetes objects as a file that ``kubectl apply`` reads, with a header that says where it comes from.
-
-Every generated manifest of this repository is printed here, so that all of them look alike.
+one field that the schema does not have is answered with 500, which names that field only. So the schema in
+the cluster is compared with the models: which fields there are, not limits, defaults, rules or descriptions.
 
 ``crds/`` holds what this prints; a test compares them.
 """

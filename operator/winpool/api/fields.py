@@ -255,6 +255,10 @@ Revision = Annotated[int, Field(strict=True, ge=0, le=MAX_INT32)]
 """The last number of a Windows version: 32 bits in its registry (UBR), and above 32767 in the field."""
 
 
+Timeout = Annotated[int, Field(strict=True, ge=60, le=86400)]
+"""How long something may take: from a minute to a day, in seconds."""
+
+
 def is_spec_time(subject: str) -> str:
     """Return the CEL that says of ``subject`` what ``syntax.is_moment`` says in Python."""
     return (

@@ -17,10 +17,17 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from winpool.api.fields import MAX_NODES, POOL_NAME_PATTERN, PROMETHEUS_LABEL_PATTERN, has_form, of_form
+from winpool.api.fields import (
+    MAX_NODES,
+    POOL_NAME_PATTERN,
+    PROMETHEUS_LABEL_PATTERN,
+    Timeout,
+    has_form,
+    of_form,
+)
 from winpool.api.model import ATOMIC, ApiModel, Rule, Validation
 from winpool.api.quantity import IntOrString, Memory, PositiveMemory, bytes_of
-from winpool.api.selector import NamespaceName, PodSelector
+from winpool.api.selector import NamespaceName, PodSelector, names_pods
 
 _MAX_READS: Final = 1_000_000
 """More than any disk reads in a second: what is above it is a slip."""
@@ -140,13 +147,7 @@ class EvictionRule(ApiModel):
     """Never: the operator does not evict these pods. Prefer: it evicts them before others of the same
     priority. A string, required."""
 
-    rules: ClassVar[tuple[Validation, ...]] = (
-        Rule(
-            "(has(self.namespaces) && self.namespaces.size() > 0) || has(self.podSelector)",
-            "must have `namespaces`, `podSelector` or both; to evict no pods, set `mode` to Signal",
-            lambda self: bool(self.namespaces) or self.pod_selector is not None,
-        ),
-    )
+    rules: ClassVar[tuple[Validation, ...]] = (names_pods("; to evict no pods, set `mode` to Signal"),)
 
 
 class EvictionLimits(ApiModel):
@@ -154,7 +155,7 @@ class EvictionLimits(ApiModel):
 
     max_pods_per_node: Annotated[int, Field(strict=True, ge=1, le=MAX_EVICTIONS_PER_NODE)] = 3
     """Evictions on one node within `periodSeconds`, at most. An integer, default 3."""
-    period_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = 600
+    period_seconds: Timeout = 600
     """How long an eviction counts towards `maxPodsPerNode`. Seconds, an integer, default 600."""
     max_nodes: NodeShare = "5%"
     """Nodes of the pool that can have an unfinished eviction at the same time. An integer or a percentage,

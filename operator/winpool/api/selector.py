@@ -1,8 +1,6 @@
 """Selectors of nodes and pods that are never empty, and the pods that must be Ready on a node that joins.
 
-Which nodes belong to a pool: a Kubernetes label selector that is never empty.
-
-What a node must show before it counts as ready for work: when it joins, and when it comes back.
+A node shows these before it counts as ready for work: when it joins, and when it comes back.
 """
 
 from __future__ import annotations
@@ -211,6 +209,15 @@ NamespaceName = Annotated[
         POOL_NAME_PATTERN, "must be the name of a namespace: at most 63 lowercase letters, digits and '-'"
     ),
 ]
+
+
+def names_pods(fix: str = "") -> Rule:
+    """Return what a rule about pods must obey: it says which pods."""
+    return Rule(
+        "(has(self.namespaces) && self.namespaces.size() > 0) || has(self.podSelector)",
+        f"must have `namespaces`, `podSelector` or both{fix}",
+        lambda self: bool(self.namespaces) or self.pod_selector is not None,
+    )
 
 
 class RequiredPods(ApiModel):

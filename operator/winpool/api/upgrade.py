@@ -25,6 +25,7 @@ from winpool.api.fields import (
     NAME_PATTERN,
     POOL_NAME_PATTERN,
     SpecTime,
+    Timeout,
     has_form,
     is_key,
     is_object_name,
@@ -33,7 +34,7 @@ from winpool.api.fields import (
 )
 from winpool.api.model import ATOMIC, ApiModel, Rule, Validation, cel_list, list_map
 from winpool.api.quantity import IntOrString
-from winpool.api.selector import NamespaceName, NodeSelector, PodSelector
+from winpool.api.selector import NamespaceName, NodeSelector, PodSelector, names_pods
 
 MAX_RULES: Final = 16
 
@@ -99,11 +100,7 @@ class DrainRule(ApiModel):
     An integer, 0 if absent."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
-        Rule(
-            "(has(self.namespaces) && self.namespaces.size() > 0) || has(self.podSelector)",
-            "must have `namespaces`, `podSelector` or both",
-            lambda self: bool(self.namespaces) or self.pod_selector is not None,
-        ),
+        names_pods(),
         Rule(
             "!has(self.order) || self.order == 0 || !has(self.behavior) || self.behavior == 'Drain'",
             "must be absent unless `behavior` is Drain: other pods are not evicted in an order",
@@ -116,7 +113,7 @@ class DrainRule(ApiModel):
 class Drain(ApiModel):
     """How a node is drained before its upgrade."""
 
-    timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(default_factory=lambda: 3600)
+    timeout_seconds: Timeout = Field(default_factory=lambda: 3600)
     """How long the drain of a node may take before `onTimeout` applies. Under the strategy Manual only the
     plan uses it. Seconds, an integer, 3600 if absent."""
     on_timeout: OnTimeout = Field(default_factory=lambda: OnTimeout.WAIT)
@@ -133,9 +130,7 @@ class Drain(ApiModel):
     """Pods without a controller, which nothing creates again. Block: they keep the node from being drained,
     until its time is over where `onTimeout` is Force. Evict: they are evicted like others. Has no effect
     under the strategy Manual. A string, Block if absent."""
-    volume_detach_timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
-        default_factory=lambda: 600
-    )
+    volume_detach_timeout_seconds: Timeout = Field(default_factory=lambda: 600)
     """How long the volumes of drained pods may take to detach from the node before its drain counts as
     blocked. Under the strategy Manual only the plan uses it. Seconds, an integer, 600 if absent."""
     pod_rules: Annotated[
@@ -476,14 +471,14 @@ class JobActuator(ApiModel):
     ]
     """Name of a core/v1 PodTemplate in the operator's namespace, from which the Job is made. A string,
     required."""
-    timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(default_factory=lambda: 7200)
+    timeout_seconds: Timeout = Field(default_factory=lambda: 7200)
     """How long the Job may take, reboots included. Seconds, an integer, 7200 if absent."""
 
 
 class ExternalActuator(ApiModel):
     """Another program that patches the machine."""
 
-    timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(default_factory=lambda: 7200)
+    timeout_seconds: Timeout = Field(default_factory=lambda: 7200)
     """How long a node that is handed over may take until its machine has restarted, another machine has taken
     its place, or the program reports that it is done. Seconds, an integer, 7200 if absent."""
 
@@ -587,15 +582,11 @@ class Upgrade(ApiModel):
     soak_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] = Field(default_factory=lambda: 120)
     """How long an upgraded node must be healthy before it counts as done. Under the strategy Manual only the
     plan uses it. Seconds, an integer, 120 if absent."""
-    rejoin_timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
-        default_factory=lambda: 1800
-    )
+    rejoin_timeout_seconds: Timeout = Field(default_factory=lambda: 1800)
     """How long an upgraded node may take to be Ready at its target before its upgrade has failed. Under the
     strategy Manual the plan uses it, and the slot of a node that was deleted ends after it. Seconds, an
     integer, 1800 if absent."""
-    settle_timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
-        default_factory=lambda: 1800
-    )
+    settle_timeout_seconds: Timeout = Field(default_factory=lambda: 1800)
     """How long evicted pods may take to be Ready on other nodes. The next node waits for them, also after
     this time, and the pool is Stalled then. Under the strategy Manual only the plan uses it. Seconds, an
     integer, 1800 if absent."""
