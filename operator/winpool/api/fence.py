@@ -2,8 +2,8 @@
 
 RBAC knows verbs and resources: who may patch nodes may patch anything on them. The fence says which parts of
 a node and of a pool the operator may change, so that neither a fault of the operator nor a stolen token does
-more. It is rendered from the tables that the operator itself goes by: ``node_keys`` and the keys that a spec
-may name (``syntax``).
+more. It is rendered from the tables that the operator itself goes by: ``NODE_KEYS`` and the keys that a spec
+may name (``fields``).
 
 What a rule does not name stays as it was: the rules compare all other fields of metadata, spec and status
 with the old object, also those that a later Kubernetes adds. They go over the labels and annotations of a

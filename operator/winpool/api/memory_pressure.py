@@ -1,13 +1,8 @@
 """What a pool asks of the memory detector: where it reads, what counts as pressure, and what follows.
 
-The numbers of the detector get no schema default, since they are tuned: a default is stored in the object and
-stays as it was. The limits of evictions do get one (``evictions``).
-
-A set of thresholds is given as a whole or not at all. None has a schema default, since the operator's own
-values are tuned: a default is stored in the object and stays as it was.
-
-These limits have schema defaults, unlike the lines of the detector: a default is stored in the object, and
-the limits that an admin has agreed to must not change with the version of the operator.
+A set of thresholds is given as a whole or not at all. The numbers of the detector get no schema default,
+since they are tuned: a default is stored in the object and stays as it was. The limits of evictions do get
+one: what an admin has agreed to must not change with the version of the operator.
 """
 
 from __future__ import annotations

@@ -1,21 +1,17 @@
-"""Keys of ours that no pool releases any more: of deleted pools, and on nodes without Windows.
-
-What a pool left behind that cannot remove it itself any more.
+"""Releases keys of ours that no pool releases any more: of deleted pools, and on nodes without Windows.
 
 - A *stray* has keys of ours and is not a Windows node any more, so no pool sees it.
 - An *orphan* has keys of a pool that is gone: deleted by force, or without its finalizer.
 
 Both are released by their own record, exactly as their pool would have done it, if the record was written
 under the guard, or names a pool that this process has seen. Any other record may be forged, with an owner
-that never existed, so nothing is removed by it (``rights``).
+that never existed, so nothing is removed by it (``trust``).
 
 A stray is released only once its pool was deleted. Before, it loses only what its own kubelet could remove
-(``strays``), and nothing while someone holds it. What a deleted pool left is released from held nodes too, as
+(``trim``), and nothing while someone holds it. What a deleted pool left is released from held nodes too, as
 the pool itself would have done it.
 
-Strays: nodes that were in a pool and do not have the label ``kubernetes.io/os=windows`` any more.
-
-A kubelet may change that label on its own node, and NodeRestriction lets it:
+A kubelet may change the label ``kubernetes.io/os`` of its own node, and NodeRestriction lets it:
 https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
 It may not change its taints, labels of node-restriction and node-role, nor, under the guard, what is under
 ``winpool.dev/``. So as long as no one with the right to do so has deleted the pool, the operator does not

@@ -152,7 +152,7 @@ def claim(
     owner = found.pool_uid if isinstance(found, Record) else None
     if pool.uid not in selecting:
         if node.labels.get(OS_LABEL) != OS_WINDOWS:
-            return Claimed(Claim.NONE)  # a stray: its kubelet can have changed the label (``strays``)
+            return Claimed(Claim.NONE)  # a stray: its kubelet can have changed the label (``leftovers``)
         # The annotation was lost or damaged, the label still names us: what is under winpool.dev/ is ours.
         return Claimed(Claim.LEFT if is_marked_for(pool, node, found) else Claim.NONE)
     if owner == pool.uid:

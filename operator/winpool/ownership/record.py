@@ -1,13 +1,9 @@
 """The ownership record of a node: which keys on it are ours, the values from before, and how it is read.
 
-The ownership record: what on a node is ours, and the values from before.
-
 It is in the annotation ``winpool.dev/applied`` and is written in the same PATCH as the labels,
 annotations, taints and the cordon that it names, so the operator never makes the two disagree. Conditions are
 written after it names them, and are gone before it omits them. But every client that may annotate a node can
-write a record. How it is read: ``reading``; what a readable one permits: ``rights``.
-
-Reading ownership records: defensive, since every client that may annotate a node can write one.
+write a record, so it is read with care; what a readable one permits: ``trust``.
 
 A record can only give the right to change keys that a pool could have set, and a record that cannot be read
 gives no right at all.
