@@ -135,8 +135,13 @@ def problems_of(why: Why) -> tuple[Problem, ...]:
 
     What the node shows goes before what is decided here, and that before what the operator has reported.
     """
-    snapshot = _snapshot(why)
-    issues = _reported(why)
+    snapshot: Snapshot | None = None
+    issues: tuple[Issue, ...] = ()
+    if why.judged is not None:
+        # A pass of the operator would decide on this for the node alone.
+        alone = replace(why.cluster, nodes=(why.node,))
+        snapshot = snapshot_of(alone, why.judged.pool, rows=why.rows)
+        issues = tuple([each for each in why.judged.pool.status.issues if why.node.name in each.nodes])
     reported = {each.reason: each for each in reversed(issues)}
     own = [
         *_kubelet(why),
@@ -160,10 +165,10 @@ def problems_of(why: Why) -> tuple[Problem, ...]:
 
 
 def _place(problem: Problem, why: Why) -> float:
-    place = _RANK.get(problem.kind, len(_RANK))
     # The machine of a node that is handed over restarts: that it is not Ready follows from its upgrade.
-    is_expected = problem.kind == NodeProblem.NOT_READY and _is_restarting(why)
-    return _RANK[NodeProblem.UPGRADE] + 0.5 if is_expected else place
+    if problem.kind == NodeProblem.NOT_READY and _is_restarting(why):
+        return _RANK[NodeProblem.UPGRADE] + 0.5
+    return _RANK.get(problem.kind, len(_RANK))
 
 
 def _is_restarting(why: Why) -> bool:
@@ -236,10 +241,10 @@ _KEEPS_FROM_WRITING: Final = {IssueReason.WRITE_REFUSED, IssueReason.INTOLERANT_
 
 
 def _drift(why: Why) -> Iterator[Problem]:
-    pool = None if why.judged is None else why.judged.pool
-    if pool is None or pool.spec is None or pool.deleting:
+    spec, node = why.spec, why.node
+    if spec is None or why.judged is None or why.judged.pool.deleting:
         return
-    spec, node, standing = pool.spec, why.node, {each.identity: each.value or "" for each in why.node.taints}
+    standing = {each.identity: each.value or "" for each in node.taints}
     lacking = [key for key, value in spec.labels.items() if node.labels.get(key) != value]
     missing = [each for each in spec.taints if standing.get(each.identity) != (each.value or "")]
     lacking += [f"{each.key}:{each.effect}" for each in missing]
@@ -286,7 +291,7 @@ def _cordon(why: Why) -> Iterator[Problem]:
 
 def _by_the_operator(why: Why, doing: str) -> tuple[str, ...]:
     """Return what the operator does, or why it does nothing to the node."""
-    spec = None if why.judged is None else why.judged.pool.spec
+    spec = why.spec
     if is_held(why.node, now=why.cluster.now):
         return ("The operator does nothing while someone holds the node.",)
     if why.judged is not None and why.judged.refusal:
@@ -294,14 +299,6 @@ def _by_the_operator(why: Why, doing: str) -> tuple[str, ...]:
     if spec is not None and spec.mode is not Mode.ACTIVE:
         return (f"The operator does nothing: the pool has mode {spec.mode}.",)
     return (doing,)
-
-
-def _snapshot(why: Why) -> Snapshot | None:
-    """Return what a pass of the operator would decide on for this node alone; None where no pool has it."""
-    if why.judged is None:
-        return None
-    alone = replace(why.cluster, nodes=(why.node,))
-    return snapshot_of(alone, why.judged.pool, rows=why.rows)
 
 
 def contract_of(snapshot: Snapshot, node: Node) -> NodeContract | None:
@@ -339,10 +336,10 @@ _UNREADY: Final = (
 
 
 def _startup_taints(why: Why) -> str:
-    spec = None if why.judged is None else why.judged.pool.spec
     standing = {each.identity for each in why.node.taints}
-    found = [] if spec is None else [each for each in spec.startup_taints if each.identity in standing]
-    return listed([f"{each.key}:{each.effect}" for each in found]) or "not there yet"
+    asked = () if why.spec is None else why.spec.startup_taints
+    found = [f"{each.key}:{each.effect}" for each in asked if each.identity in standing]
+    return listed(found) or "not there yet"
 
 
 def _memory(why: Why, reported: Mapping[str, Issue]) -> Iterator[Problem]:
@@ -370,11 +367,11 @@ def _memory(why: Why, reported: Mapping[str, Issue]) -> Iterator[Problem]:
 
 
 def _about_pressure(why: Why) -> str:
-    spec = None if why.judged is None else why.judged.pool.spec
-    if spec is None or spec.memory_pressure is None:
+    watched = None if why.spec is None else why.spec.memory_pressure
+    if watched is None:
         return "No pool watches its memory any more: the operator removes what it has set."
-    if spec.memory_pressure.mode is not MemoryMode.EVICT:
-        return _BY_MODE[spec.memory_pressure.mode]
+    if watched.mode is not MemoryMode.EVICT:
+        return _BY_MODE[watched.mode]
     intents = read_intents(why.node.annotations.get(MEMORY_ANNOTATION))
     pods = [each.pod or each.uid for each in intents] if isinstance(intents, tuple) else []
     lately = f" Begun lately: {listed([_clean(each, 317) for each in pods])}." if pods else ""
@@ -437,12 +434,6 @@ def _decided(snapshot: Snapshot, why: Why) -> Iterator[Issue]:
 
 
 _BY_ALL_FEATURES: Final = (IssueReason.KEYS_LEFT_ALONE, IssueReason.OWNERSHIP_RECORD_UNREADABLE)
-
-
-def _reported(why: Why) -> tuple[Issue, ...]:
-    """Return the issues of the pool that name the node."""
-    issues = () if why.judged is None else why.judged.pool.status.issues
-    return tuple([each for each in issues if why.node.name in each.nodes])
 
 
 def _of_issue(issue: Issue, why: Why, *, by: str = "") -> Problem:

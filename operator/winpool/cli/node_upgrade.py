@@ -1,42 +1,107 @@
-"""Says whether a node may be upgraded now, what happens next with its upgrade, and what a person can do."""
+"""Says which pool has a node, whether the node may be upgraded now, what happens next, and what to do."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dataclasses import replace
 from enum import Enum
-from typing import TYPE_CHECKING, Final
-
-from winpool.api.keys import NAMESPACE, UPGRADE_STATE_LABEL
-from winpool.api.status import HELD_STATES, SlotState
+from typing import Final
+from typing import TYPE_CHECKING
+from winpool.api.keys import KIND
+from winpool.api.keys import NAMESPACE
+from winpool.api.keys import OS_LABEL
+from winpool.api.keys import OS_WINDOWS
+from winpool.api.keys import SHORT_NAME
+from winpool.api.keys import UPGRADE_STATE_LABEL
+from winpool.api.status import HELD_STATES
+from winpool.api.status import SlotState
 from winpool.api.text import written_moment
-from winpool.api.upgrade import NEVER_OVERRIDDEN, Trigger, UpgradeState
+from winpool.api.upgrade import NEVER_OVERRIDDEN
+from winpool.api.upgrade import Trigger
+from winpool.api.upgrade import UpgradeState
 from winpool.cli.console import Ink
 from winpool.cli.counts import listed
 from winpool.cli.parsing import Exit
-from winpool.cli.rollouts import (
-    Progress,
-    claimed_nodes,
-    drain_of,
-    next_of_claim,
-    progress_of,
-    rollout_claim,
-    to_do_for_claim,
-    to_do_for_turn,
-    waits_for_turn,
-)
-from winpool.features.upgrade.claims import BEFORE_HAND_OVER, ENDED_BADLY
+from winpool.cli.rollouts import Progress
+from winpool.cli.rollouts import claimed_nodes
+from winpool.cli.rollouts import drain_of
+from winpool.cli.rollouts import next_of_claim
+from winpool.cli.rollouts import progress_of
+from winpool.cli.rollouts import rollout_claim
+from winpool.cli.rollouts import to_do_for_claim
+from winpool.cli.rollouts import to_do_for_turn
+from winpool.cli.rollouts import waits_for_turn
+from winpool.cli.upgrades import Cluster
+from winpool.cli.upgrades import snapshot_of
+from winpool.features.upgrade.claims import BEFORE_HAND_OVER
+from winpool.features.upgrade.claims import ENDED_BADLY
 from winpool.features.upgrade.records import CAPPED
-
+from winpool.ownership.members import Claim
+from winpool.ownership.members import divide
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Mapping
     from datetime import datetime
-
-    from winpool.cli.node_place import Place
-    from winpool.cli.upgrades import Cluster, Judged
+    from winpool.api.spec import WindowsNodePoolSpec
+    from winpool.cli.upgrades import Judged
     from winpool.features.upgrade.blockers import Blocker
-    from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stop
+    from winpool.features.upgrade.records import GateFinding
+    from winpool.features.upgrade.records import NodeUpgrade
+    from winpool.features.upgrade.records import Stop
     from winpool.model.node import Node
+    from winpool.model.pool import Pool
     from winpool.support.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The pool that a node belongs to, or None and the reason, with what to do about it."""
+
+    pool: Pool | None = None
+    reason: str = ""
+    fix: str = ""
+
+
+def place_of(cluster: Cluster, node: Node) -> Place:
+    """Say which pool has ``node``."""
+    if node.labels.get(OS_LABEL) != OS_WINDOWS:
+        return Place(
+            reason=f"The label {OS_LABEL} of the node is not {OS_WINDOWS}: winpool manages no other nodes."
+        )
+    alone = replace(cluster, nodes=(node,))
+    by_claim = {
+        member.claim: pool
+        for pool in reversed(cluster.pools)  # of two with the same claim the first counts
+        for member in divide(snapshot_of(alone, pool)).all
+    }
+    ours = by_claim.get(Claim.OURS)
+    return Place(pool=ours) if ours is not None else _why_none(cluster, node, by_claim)
+
+
+def _why_none(cluster: Cluster, node: Node, by_claim: Mapping[Claim, Pool]) -> Place:
+    if not cluster.pools:
+        return Place(
+            reason=f"There is no {KIND} in this cluster.", fix=f"Create a {KIND} that selects the node."
+        )
+    if left := by_claim.get(Claim.LEFT):
+        why = "is being deleted" if left.deleting else "does not select it any more"
+        return Place(
+            reason=f"It still has labels or taints of the pool {left.name}, which {why}. The operator "
+            "removes them.",
+            fix="Wait until the operator has released the node, and check that it runs: kubectl -n "
+            "winpool-system get pods",
+        )
+    if unknown := by_claim.get(Claim.UNKNOWN):
+        return Place(
+            reason=f"The pool {unknown.name} selects it, but its ownership record names a pool that does not "
+            "exist.",
+            fix=f"See the issue OwnerUnknown: kubectl winpool status {unknown.name}",
+        )
+    return Place(
+        reason=f"No {KIND} selects it: its labels do not match spec.nodeSelector of any pool.",
+        fix=f"Compare kubectl get node {node.name} --show-labels with spec.nodeSelector in kubectl get "
+        f"{SHORT_NAME} -o yaml",
+    )
 
 
 class Standing(Enum):
@@ -66,15 +131,15 @@ class Standing(Enum):
     @property
     def exit(self) -> Exit:
         """The exit code: YES only where the node may be upgraded, or where surely nothing is due."""
-        if self in _MUST_NOT_BE_UPGRADED:
-            return Exit.NO
-        unanswered = (Standing.NO_POOL, Standing.NOT_GATED, Standing.UNCONFIRMED, Standing.UNKNOWN)
-        return Exit.UNKNOWN if self in unanswered else Exit.YES
+        return _EXITS.get(self, Exit.YES)
 
 
-_MUST_NOT_BE_UPGRADED: Final = frozenset(
-    {Standing.BLOCKED, Standing.WAITING, Standing.DRAINING, Standing.RETURNING, Standing.FAILED}
-)
+_EXITS: Final = {
+    **dict.fromkeys((Standing.BLOCKED, Standing.WAITING, Standing.DRAINING), Exit.NO),
+    **dict.fromkeys((Standing.RETURNING, Standing.FAILED), Exit.NO),
+    **dict.fromkeys((Standing.NO_POOL, Standing.NOT_GATED), Exit.UNKNOWN),
+    **dict.fromkeys((Standing.UNCONFIRMED, Standing.UNKNOWN), Exit.UNKNOWN),
+}
 
 
 def _standing_of(state: UpgradeState) -> Standing:
@@ -100,6 +165,11 @@ class Why:
     rows: tuple[Row, ...] = ()
 
     @property
+    def spec(self) -> WindowsNodePoolSpec | None:
+        """The spec of its pool; None where it has no pool, or the spec cannot be read."""
+        return self.judged.pool.spec if self.judged is not None else None
+
+    @property
     def due(self) -> NodeUpgrade | None:
         """What is due on the node; None where nothing is, or where it is not known."""
         return self.judged.due(self.node) if self.judged is not None else None
@@ -107,10 +177,10 @@ class Why:
     @property
     def standing(self) -> Standing:
         """What the answer is."""
-        judged = self.judged
+        judged, due = self.judged, self.due
         if judged is None:
             return Standing.NO_POOL
-        overview, due = judged.overview, self.due
+        overview = judged.overview
         if overview is not None and (claim := rollout_claim(self.node)) is not None:
             return _standing_of(claim.state)
         if overview is None or (due is None and self.node.name in overview.unknown):
@@ -119,13 +189,11 @@ class Why:
             return Standing.NOTHING_DUE
         if not judged.is_gated:
             return Standing.NOT_GATED
-        if judged.is_ours:
-            return Standing.WAITING if overview.is_open and due.is_open else Standing.BLOCKED
-        is_certain = not self.cluster.leader_problem and not any(self.doubts())
-        if self.node.name in overview.permitted:
-            return Standing.OPEN if is_certain else Standing.UNCONFIRMED
-        if due.state is UpgradeState.REQUIRED:
-            return Standing.IN_WORK if is_certain else Standing.UNCONFIRMED
+        is_permitted = self.node.name in overview.permitted
+        if not judged.is_ours and (is_permitted or due.state is UpgradeState.REQUIRED):
+            if self.cluster.leader_problem or any(self.doubts()):
+                return Standing.UNCONFIRMED
+            return Standing.OPEN if is_permitted else Standing.IN_WORK
         return Standing.WAITING if overview.is_open and due.is_open else Standing.BLOCKED
 
     @property
@@ -158,44 +226,42 @@ def next_of(why: Why) -> Iterator[str]:
     standing, progress, judged = why.standing, why.progress, why.judged
     if progress is not None and judged is not None and judged.overview is not None:
         yield from next_of_claim(progress, judged)
-    elif standing is Standing.NO_POOL:
-        yield "Nothing: the operator only removes what a pool has left on the node."
-    elif standing is Standing.NOTHING_DUE:
-        yield "Nothing happens until the node, or the spec of its pool, changes."
-    elif standing is Standing.NOT_GATED:
-        yield "Nothing: the operator reports what is due, and a person has to patch or replace the machine."
-    elif standing is Standing.OPEN:
-        yield (
-            "The operator upgrades no node itself (strategy Manual). Any actor that waits for "
-            f"{UPGRADE_STATE_LABEL}={UpgradeState.REQUIRED} may upgrade it."
-        )
-    elif standing is Standing.UNCONFIRMED:
-        yield (
-            f"The operator permits upgrades by the label {UPGRADE_STATE_LABEL}={UpgradeState.REQUIRED} "
-            "of the node and the condition UpgradeAllowed of the pool."
-        )
-        yield from why.doubts()
-    elif standing is Standing.IN_WORK:
-        yield "The node has its slot until it is up to date and available."
     elif standing is Standing.WAITING:
         yield from waits_for(why)
-    elif judged is not None and judged.is_ours:
-        yield (
-            "The operator upgrades the node when every gate is open and its turn has come. It checks the "
-            "gates again whenever something changes."
-        )
-        yield from _at_change(why)
+    elif standing in _NEXT:
+        yield _NEXT[standing]
+        if standing is Standing.UNCONFIRMED:
+            yield from why.doubts()
     else:
-        yield (
-            f"The label {UPGRADE_STATE_LABEL} is not {UpgradeState.REQUIRED} until every gate is open. The "
-            "operator checks the gates again whenever something changes."
-        )
-        yield from _at_change(why)
+        is_ours = judged is not None and judged.is_ours
+        yield f"{_AT_ITS_TURN if is_ours else _AT_THE_LABEL} gates again whenever something changes."
+        if at := changes_at(why):
+            yield f"Time alone may change a gate at {written_moment(at)}."
 
 
-def _at_change(why: Why) -> Iterator[str]:
-    if at := changes_at(why):
-        yield f"Time alone may change a gate at {written_moment(at)}."
+_AT_ITS_TURN: Final = (
+    "The operator upgrades the node when every gate is open and its turn has come. It checks the"
+)
+_AT_THE_LABEL: Final = (
+    f"The label {UPGRADE_STATE_LABEL} is not {UpgradeState.REQUIRED} until every gate is open. The operator "
+    "checks the"
+)
+_NEXT: Final = {
+    Standing.NO_POOL: "Nothing: the operator only removes what a pool has left on the node.",
+    Standing.NOTHING_DUE: "Nothing happens until the node, or the spec of its pool, changes.",
+    Standing.NOT_GATED: (
+        "Nothing: the operator reports what is due, and a person has to patch or replace the machine."
+    ),
+    Standing.OPEN: (
+        "The operator upgrades no node itself (strategy Manual). Any actor that waits for "
+        f"{UPGRADE_STATE_LABEL}={UpgradeState.REQUIRED} may upgrade it."
+    ),
+    Standing.UNCONFIRMED: (
+        f"The operator permits upgrades by the label {UPGRADE_STATE_LABEL}={UpgradeState.REQUIRED} "
+        "of the node and the condition UpgradeAllowed of the pool."
+    ),
+    Standing.IN_WORK: "The node has its slot until it is up to date and available.",
+}
 
 
 def waits_for(why: Why) -> Iterator[str]:

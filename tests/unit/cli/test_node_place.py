@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from harness.builders import NOON, a_node, a_pool, a_record
 from winpool.api.keys import POOL_LABEL
-from winpool.cli.node_place import Place, place_of
+from winpool.cli.node_upgrade import Place, place_of
 from winpool.cli.upgrades import Cluster
 from winpool.model.node import Node
 from winpool.model.pool import Pool

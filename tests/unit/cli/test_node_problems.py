@@ -27,8 +27,7 @@ from winpool.api.status import WindowsNodePoolStatus
 from winpool.api.upgrade import UpgradeState
 from winpool.cli.console import Look
 from winpool.cli.node_problems import Problem, problems_of
-from winpool.cli.why import as_content, why_of
-from winpool.cli.why_text import LINES, as_text
+from winpool.cli.why import LINES, as_content, as_text, why_of
 from winpool.features.memory.intents import written as written_intents
 from winpool.model.node import MESSAGE_LENGTH, NodeCondition, NodeVersions, Taint
 from winpool.model.survey import Readiness

@@ -21,8 +21,8 @@ from winpool.cli.parsing import EndError, Exit
 from winpool.cli.rollout_status import Rollout, as_content, as_text, names_of, rollout_of
 from winpool.cli.upgrades import Cluster, Evidence, judged
 from winpool.cli.why import as_content as why_content
+from winpool.cli.why import as_text as why_text
 from winpool.cli.why import why_of
-from winpool.cli.why_text import as_text as why_text
 from winpool.features.upgrade.claims import Claim, Limits, Machine, Target, text_of
 from winpool.features.upgrade.settle import Baseline, encode_baseline
 from winpool.model.budgets import BudgetHealth, BudgetRoom

@@ -20,8 +20,7 @@ from winpool.cli.console import Look
 from winpool.cli.kubectl import Kubectl, NotAskedError
 from winpool.cli.node_upgrade import Standing, Why, to_do
 from winpool.cli.upgrades import Cluster
-from winpool.cli.why import why_of
-from winpool.cli.why_text import as_text
+from winpool.cli.why import as_text, why_of
 from winpool.features.upgrade.records import CAPPED
 from winpool.model.node import Node, NodeVersions, Taint
 from winpool.model.pods import Block, BlockedBy, Workload
