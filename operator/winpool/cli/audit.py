@@ -7,15 +7,25 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from winpool.api.keys import WINDOWS_BUILD_ANNOTATION
+from winpool.api.keys import OS_LABEL, OS_WINDOWS, WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
 from winpool.api.text import printable
-from winpool.cli.audit_facts import ISOLATIONS, Read, cluster_of, kind_of, version_named
-from winpool.cli.audit_report import Report, Subject, content_of, lines_of, not_judged, summary_of
+from winpool.cli.audit_report import (
+    Read,
+    Report,
+    Subject,
+    content_of,
+    lines_of,
+    log_of,
+    not_judged,
+    summary_of,
+)
 from winpool.cli.console import document, is_text
+from winpool.cli.lenient import Fields
 from winpool.cli.manifests import Manifest, read
 from winpool.cli.parsing import (
     ANSWER,
     Exit,
+    RefusedError,
     UsageError,
     add_filename,
     add_output,
@@ -31,6 +41,7 @@ from winpool.features.audit.audit import (
     server,
     severities,
 )
+from winpool.features.audit.cluster import Cluster, Host, RuntimeClass, alike
 from winpool.features.audit.cluster_conditions import unknown_images
 from winpool.features.audit.rules import (
     NEWEST,
@@ -46,17 +57,23 @@ from winpool.features.audit.workloads import (
     PodOS,
     Workload,
     runtime_class_of,
+    selected_keys,
     workload_of,
 )
+from winpool.support.compat import Isolation, release_named
 from winpool.support.matrix import built_in
-from winpool.support.versions import Minor, parse_minor
+from winpool.support.versions import Minor, build_text_of, parse_minor, parse_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from winpool.cli.comments import Comment
     from winpool.features.audit.audit import Finding
-    from winpool.features.audit.cluster import Cluster
+    from winpool.support.matrix import Matrix
+
+ISOLATIONS: Final[Mapping[str, Isolation]] = {"process": Isolation.PROCESS, "hyperv": Isolation.HYPER_V}
+"""What ``--isolation`` takes."""
+
 
 DESCRIPTION: Final = f"""\
 Find fields of workloads that the API server refuses in pods for Windows, that
@@ -113,15 +130,7 @@ _QUOTED: Final = 80
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what the verb takes on its command line."""
-    _add_what(parser)
-    _add_where(parser)
-    _add_which(parser)
-    add_output(parser, (*ANSWER, "sarif"))
-
-
-def _add_what(parser: argparse.ArgumentParser) -> None:
-    """Add what is audited."""
+    """Add what the verb takes on its command line: what is audited, for which cluster, by which rules."""
     parser.add_argument(
         "names",
         metavar="KIND/NAME",
@@ -135,10 +144,6 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Audit the workloads of all namespaces of the cluster.",
     )
-
-
-def _add_where(parser: argparse.ArgumentParser) -> None:
-    """Add what it is judged for: hosts, images, and the API server."""
     hosts = parser.add_mutually_exclusive_group()
     hosts.add_argument(
         "--host-build",
@@ -172,10 +177,6 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
         help="Judge for the API server of this minor version. Default: that of the cluster, and with -f "
         f"{NEWEST}.",
     )
-
-
-def _add_which(parser: argparse.ArgumentParser) -> None:
-    """Add which rules are reported, or explained."""
     parser.add_argument(
         "--min-severity",
         type=Severity,
@@ -197,6 +198,7 @@ def _add_which(parser: argparse.ArgumentParser) -> None:
         metavar="CODE",
         help="Print what is known of this rule, such as W13, and exit.",
     )
+    add_output(parser, (*ANSWER, "sarif"))
 
 
 def run(given: argparse.Namespace) -> int:
@@ -213,9 +215,7 @@ def run(given: argparse.Namespace) -> int:
         raise UsageError("--runtime needs --host-build: nodes report their runtime")
     report = _of_files(given) if given.filename else _of_cluster(given)
     if given.output == "sarif":
-        from winpool.cli.sarif import log_of
-
-        sys.stdout.write(document("json", log_of(report, not_judged=not_judged(report))))
+        sys.stdout.write(document("json", log_of(report)))
     elif not is_text(given.output):
         sys.stdout.write(document(given.output, content_of(report)))
     else:
@@ -401,6 +401,53 @@ def _count(report: Report, subject: Subject) -> None:
         report.images[title] = why
 
 
+def cluster_of(known: Read, contents: Iterable[Any], given: argparse.Namespace) -> Cluster:
+    """Return what is known. RuntimeClasses among the ``contents`` count before those of the cluster.
+
+    Raises RefusedError where a pool has no nodes.
+    """
+    of_files = [each for each in contents if kind_of(each) == RUNTIME_CLASS]
+    classes = {
+        Fields.of(each).one("metadata").text("name"): RuntimeClass.of(each)
+        for each in (*(known.classes or ()), *of_files)
+    }
+    windows = known.windows
+    if given.pool and windows is not None and not windows:
+        raise RefusedError(f"the pool {given.pool} selects no Windows node")
+    if given.host_build:
+        windows = [_host(each, given.runtime) for each in given.host_build]
+    keys = _keys(contents, classes)
+    return Cluster(
+        hosts=None if windows is None else alike(windows, keys),
+        is_chosen=bool(given.host_build or given.pool),
+        linux=None if known.linux is None else alike(known.linux, keys),
+        runtime_classes=classes,
+        has_all_classes=known.classes is not None,
+        limits=known.limits,
+        enforced=known.enforced,
+        image_build=given.image_build or "",
+        isolation=ISOLATIONS[given.isolation],
+    )
+
+
+def _keys(contents: Iterable[Any], classes: Mapping[str, RuntimeClass]) -> set[str]:
+    """Return the keys of all labels that decide where pods go: nodes that differ in others are alike."""
+    selectors = {name: each.node_selector for name, each in classes.items()}
+    workloads = (workload_of(each, selectors) for each in contents)
+    keys = {key for each in workloads if each for key in selected_keys(each)}
+    return keys.union(*selectors.values(), (OS_LABEL, WINDOWS_BUILD_LABEL))
+
+
+def _host(version: str, runtime: str) -> Host:
+    labels = {OS_LABEL: OS_WINDOWS, WINDOWS_BUILD_LABEL: build_text_of(version)}
+    return Host(kernel=version, runtime=runtime, labels=labels)
+
+
+def kind_of(content: Any) -> str:
+    """Return the kind of an object, empty where it has none."""
+    return Fields.of(content).text("kind")
+
+
 def explained(rule: Rule) -> Iterator[str]:
     """Yield what is known of a rule."""
     yield f"{rule.code}: {', '.join(rule.fields)}"
@@ -414,6 +461,21 @@ def explained(rule: Rule) -> Iterator[str]:
         yield f"Better with: the {rule.better_with}"
     yield f"Known by:    {', '.join(rule.known)}"
     yield from (f"Source:      {each}" for each in rule.sources)
+
+
+def version_named(written: str, *, matrix: Matrix) -> str | None:
+    """Return the Windows that ``written`` names: ``10.0.20348.1607``, or ``10.0.20348`` for ``2022``.
+
+    A version is taken as it is, also one that is not in the data; None for what names none.
+    """
+    given = written.strip()
+    version = parse_windows(given)
+    if version is not None:
+        return str(version)
+    name = release_named(given, matrix=matrix)
+    if name is None:
+        return f"10.0.{given}" if given.isdigit() and parse_windows(f"10.0.{given}") else None
+    return f"10.0.{matrix.releases[name].build}"
 
 
 def _version(text: str) -> str:

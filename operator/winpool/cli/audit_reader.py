@@ -16,13 +16,13 @@ import msgspec
 from winpool.api.keys import OS_LABEL, OS_WINDOWS
 from winpool.api.selector import selects
 from winpool.cli.asking import Asking, Page
-from winpool.cli.audit_facts import Read
+from winpool.cli.audit_report import Read
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, decoded
 from winpool.cli.lenient import Fields
 from winpool.cli.reader import pool_selector, read_version
 from winpool.features.audit.cluster import Host, Limits
 from winpool.features.audit.workloads import RUNTIME_CLASS
-from winpool.kube.wire import Base, ListOf, NodeInfo, TaintObject
+from winpool.kube.wire import Base, ListOf, NodeInfo, NodeSpec, PodCondition
 from winpool.model.node import Taint
 
 if TYPE_CHECKING:
@@ -125,16 +125,11 @@ class _Metadata(Base):
     owner_references: list[_Owner] | None = None
 
 
-class _Condition(Base):
-    type: str = ""
-    status: str = ""
-
-
 class _Status(Base):
     """The part of the status of a Pod or a Job that is read."""
 
     phase: str | None = None
-    conditions: list[_Condition] | None = None
+    conditions: list[PodCondition] | None = None
 
 
 class _Item(Base):
@@ -160,10 +155,6 @@ class _Handler(Base):
     features: _Features | None = None
 
 
-class _NodeSpec(Base):
-    taints: list[TaintObject] | None = None
-
-
 class _NodeStatus(Base):
     node_info: NodeInfo | None = None
     runtime_handlers: list[_Handler] | None = None
@@ -173,7 +164,7 @@ class _Node(Base):
     """The part of core/v1 Node that is read."""
 
     metadata: _Metadata
-    spec: _NodeSpec | None = None
+    spec: NodeSpec | None = None
     status: _NodeStatus | None = None
 
 
@@ -380,28 +371,19 @@ def _nodes_of(asking: Asking) -> Callable[[], list[_Node] | None]:
 
 
 def _classes_of(asking: Asking) -> Callable[[], list[Object] | None]:
-    listed = asking.listed("RuntimeClasses", "/apis/node.k8s.io/v1/runtimeclasses", _page_of_objects)
+    def page(body: bytes) -> Page[Object]:
+        found = _page_of_objects(body)
+        return Page(tuple({**each, "kind": RUNTIME_CLASS} for each in found.items), found.continue_token)
 
-    def result() -> list[Object] | None:
-        found = listed()
-        return None if found is None else [{**each, "kind": RUNTIME_CLASS} for each in found]
-
-    return result
+    return asking.listed("RuntimeClasses", "/apis/node.k8s.io/v1/runtimeclasses", page)
 
 
 def _namespaces(asking: Asking, namespace: str) -> Callable[[], list[Object] | None]:
     what, path = "Pod Security of namespaces", "/api/v1/namespaces"
     if not namespace:
         return asking.listed(what, path, _page_of_objects)
-    call = asking.begin(
-        what, lambda: decoded(_object.decode, asking.kubectl.get(f"{path}/{quote(namespace, safe='')}"))
-    )
-
-    def result() -> list[Object] | None:
-        found = call()
-        return None if found is None else [found]
-
-    return result
+    one = f"{path}/{quote(namespace, safe='')}"
+    return asking.begin(what, lambda: [decoded(_object.decode, asking.kubectl.get(one))])
 
 
 def page_of_nodes(body: bytes) -> Page[_Node]:
@@ -434,7 +416,7 @@ def _split(
 
 def host_of(node: _Node) -> Host:
     """Return what decides which pods a node takes and runs."""
-    status, spec = node.status or _NodeStatus(), node.spec or _NodeSpec()
+    status, spec = node.status or _NodeStatus(), node.spec or NodeSpec()
     info = status.node_info or NodeInfo()
     handlers = {
         each.name or "": bool(each.features and each.features.recursive_read_only_mounts)

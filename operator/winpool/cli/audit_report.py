@@ -1,15 +1,22 @@
-"""Keeps what an audit of workloads found, and writes it as lines, as a summary, and as JSON."""
+"""Keeps what an audit has read and found, and writes that as lines, as a summary, as JSON, and as SARIF.
+
+SARIF 2.1.0, for code scanners: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
+from winpool import __version__
 from winpool.cli.counts import counted, listed
 from winpool.cli.parsing import Exit
 from winpool.features.audit.audit import knows
-from winpool.features.audit.rules import RULES, SEVERITIES, Needs
+from winpool.features.audit.rules import RULES, SEVERITIES, Needs, Rule, Severity
 from winpool.features.audit.workloads import RUNTIME_CLASS, PodOS
 
 if TYPE_CHECKING:
@@ -18,12 +25,33 @@ if TYPE_CHECKING:
     from winpool.cli.comments import Comment
     from winpool.cli.manifests import Manifest
     from winpool.features.audit.audit import Finding
-    from winpool.features.audit.cluster import Cluster
+    from winpool.features.audit.cluster import Cluster, Host, Limits
     from winpool.features.audit.workloads import Workload
     from winpool.support.versions import Minor
 
+_SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+
 _ALWAYS: Final = "drivers of PersistentVolumes"
 """What no rule judges yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What was read of a cluster. None is not known; ``problems`` are what could not be read, by why.
+
+    ``contents`` are workloads as manifests have them, each with the kind that people know it by.
+    ``windows`` and ``linux`` are nodes.
+    """
+
+    version: str = ""
+    contents: Sequence[tuple[Mapping[str, Any], str]] = ()
+    windows: Sequence[Host] | None = None
+    linux: Sequence[Host] | None = None
+    classes: Sequence[Mapping[str, Any]] | None = None
+    limits: Mapping[str, Limits] | None = None
+    enforced: Mapping[str, str] | None = None
+    problems: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +67,12 @@ class Subject:
         if manifest is not None:
             line = manifest.line_of(field) if field else manifest.line
             return f"{manifest.file}:{line}: {workload.title}"
-        return "/".join(filter(None, (workload.namespace, workload.kind, workload.name)))
+        return self.named()
+
+    def named(self, *fields: str) -> str:
+        """Return the workload, or a field of it, by its name in a cluster."""
+        workload = self.workload
+        return "/".join(filter(None, (workload.namespace, workload.kind, workload.name, *fields)))
 
 
 @dataclass(slots=True)
@@ -195,3 +228,68 @@ def _place(subject: Subject, finding: Finding) -> dict[str, Any]:
     if manifest is None:
         return {"namespace": subject.workload.namespace}
     return {"file": manifest.file, "line": manifest.line_of(finding.field)}
+
+
+def log_of(report: Report) -> dict[str, Any]:
+    """Return the report as SARIF has it. What is ignored is in it as suppressed, with the reason."""
+    found = [(*each, None) for each in report.shown] + report.suppressed
+    rules = list(dict.fromkeys(each.rule for _, each, _ in found))
+    notifications = [(each, "error") for each in report.unread]
+    notifications += [(each, "note") for each in (*report.notes, not_judged(report))]
+    run = {
+        "tool": {
+            "driver": {"name": "winpool", "version": __version__, "rules": [_rule(each) for each in rules]}
+        },
+        "invocations": [
+            {
+                "executionSuccessful": report.code is not Exit.UNKNOWN,
+                "exitCode": int(report.code),
+                "toolExecutionNotifications": [
+                    {"level": level, "message": {"text": text}} for text, level in notifications
+                ],
+            }
+        ],
+        "results": [_result(rules, *each) for each in found],
+    }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    pages = [each for each in rule.sources if each.startswith("https://")]
+    return {
+        "id": rule.code,
+        "shortDescription": {"text": f"{', '.join(rule.fields)}: {rule.happens}"},
+        "help": {"text": rule.fix},
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        **({"helpUri": pages[0]} if pages else {}),
+    }
+
+
+def _result(
+    rules: Sequence[Rule],
+    subject: Subject,
+    finding: Finding,
+    suppression: Mapping[str, str] | None,
+) -> dict[str, Any]:
+    workload, manifest = subject.workload, subject.manifest
+    place: dict[str, Any] = {"logicalLocations": [{"fullyQualifiedName": subject.named(finding.field)}]}
+    if manifest is not None:  # the cluster has no lines
+        place["physicalLocation"] = {
+            "artifactLocation": {"uri": _uri(manifest.file)},
+            "region": {"startLine": manifest.line_of(finding.field)},
+        }
+    return {
+        "ruleId": finding.rule.code,
+        "ruleIndex": rules.index(finding.rule),
+        "level": _LEVELS[finding.severity],
+        "message": {"text": f"{workload.title}: {finding.field}: {finding.says} {finding.fix}"},
+        "locations": [place],
+        **({"suppressions": [suppression]} if suppression else {}),
+    }
+
+
+def _uri(file: str) -> str:
+    """Return a file as an URI: a relative one, as it was given, is below the root of the sources."""
+    path = Path(file)
+    quoted = quote(os.fsencode(path))
+    return f"file://{quoted}" if path.is_absolute() else quoted

@@ -15,11 +15,10 @@ from yaml import safe_load
 from harness.every import every
 from harness.windows_pods import CASES, Case
 from winpool.cli import manifests
-from winpool.cli.audit import MOST_CONTAINERS
+from winpool.cli.audit import MOST_CONTAINERS, version_named
 from winpool.cli.audit import audited as audited_report
-from winpool.cli.audit_facts import version_named
+from winpool.cli.audit_report import log_of
 from winpool.cli.manifests import documents_of
-from winpool.cli.sarif import log_of
 from winpool.features.audit.rules import NEWEST, RULES, Severity
 from winpool.support.matrix import built_in
 
@@ -409,7 +408,7 @@ def test_sarif_is_by_its_schema(case: Case) -> None:
     text = json.dumps(case.found)
     for ignore in ((), (case.code,)):
         given = Namespace(kubernetes=NEWEST, ignore=ignore, min_severity=Severity.INFO, **NO_HOSTS)
-        log = log_of(audited_report(documents_of("/a/b\udcff.yaml", text), given), not_judged="")
+        log = log_of(audited_report(documents_of("/a/b\udcff.yaml", text), given))
         assert validation_errors(log) == []
         results = log["runs"][0]["results"]
         [found] = [
