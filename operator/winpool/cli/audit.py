@@ -21,7 +21,7 @@ from winpool.cli.audit_report import (
 )
 from winpool.cli.console import document, is_text
 from winpool.cli.lenient import Fields
-from winpool.cli.manifests import Manifest, read
+from winpool.cli.manifests import Comment, Manifest, read
 from winpool.cli.parsing import (
     ANSWER,
     Exit,
@@ -35,6 +35,7 @@ from winpool.cli.parsing import (
 )
 from winpool.features.audit.audit import (
     IGNORE_ANNOTATION,
+    Finding,
     codes_in,
     findings,
     ignored,
@@ -43,15 +44,7 @@ from winpool.features.audit.audit import (
 )
 from winpool.features.audit.cluster import Cluster, Host, RuntimeClass, alike
 from winpool.features.audit.cluster_conditions import unknown_images
-from winpool.features.audit.rules import (
-    NEWEST,
-    OLDEST,
-    RULES,
-    SEVERITIES,
-    Needs,
-    Rule,
-    Severity,
-)
+from winpool.features.audit.rules import NEWEST, OLDEST, RULES, SEVERITIES, Needs, Rule, Severity
 from winpool.features.audit.workloads import (
     RUNTIME_CLASS,
     PodOS,
@@ -61,15 +54,12 @@ from winpool.features.audit.workloads import (
     workload_of,
 )
 from winpool.support.compat import Isolation, release_named
-from winpool.support.matrix import built_in
+from winpool.support.matrix import Matrix, built_in
 from winpool.support.versions import Minor, build_text_of, parse_minor, parse_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from winpool.cli.comments import Comment
-    from winpool.features.audit.audit import Finding
-    from winpool.support.matrix import Matrix
 
 ISOLATIONS: Final[Mapping[str, Isolation]] = {"process": Isolation.PROCESS, "hyperv": Isolation.HYPER_V}
 """What ``--isolation`` takes."""
@@ -213,7 +203,13 @@ def run(given: argparse.Namespace) -> int:
         raise UsageError("KIND/NAME is in one namespace: name that with -n instead of -A")
     if given.runtime and not given.host_build:
         raise UsageError("--runtime needs --host-build: nodes report their runtime")
-    report = _of_files(given) if given.filename else _of_cluster(given)
+    if given.filename:
+        if given.pool is None:
+            note_offline(given, why="no cluster is contacted")
+        found = read(given.filename, recursive=given.recursive, keeps=_is_judged, goes_on=True)
+        report = audited(found, given)
+    else:
+        report = _of_cluster(given)
     if given.output == "sarif":
         sys.stdout.write(document("json", log_of(report)))
     elif not is_text(given.output):
@@ -223,13 +219,6 @@ def run(given: argparse.Namespace) -> int:
         for line in (*report.notes, summary_of(report), not_judged(report)):
             note(line)
     return report.code
-
-
-def _of_files(given: argparse.Namespace) -> Report:
-    if given.pool is None:
-        note_offline(given, why="no cluster is contacted")
-    found = read(given.filename, recursive=given.recursive, keeps=_is_judged, goes_on=True)
-    return audited(found, given)
 
 
 def _is_judged(content: Any) -> bool:
@@ -319,8 +308,11 @@ def _audit(
         said = f"{unread[0][:_QUOTED]!r}{more} in the annotation {IGNORE_ANNOTATION}"
         report.notes.append(f"{subject.at()}: {said}: names no rule: write CODE: REASON")
     by_line = _commented(report, manifest.file, manifest.comments) if manifest else {}
+    by_code = {code: {"kind": "inSource", "justification": why} for code, why in reasons.items()}
+    by_code |= {code: {"kind": "external", "justification": "--ignore"} for code in given.ignore}
     for each in findings(workload, report.minor):
-        suppression = _suppression(manifest, each, given.ignore, reasons, by_line)
+        lines = by_line.get(each.rule.code, {})
+        suppression = by_code.get(each.rule.code) or _by_comment(manifest, each, lines)
         if suppression:
             report.ignored[each.rule.code] += 1
             report.suppressed.append((subject, each, suppression))
@@ -345,22 +337,12 @@ def _workload(report: Report, manifest: Manifest | None, content: Any) -> Worklo
     return workload
 
 
-def _suppression(
-    manifest: Manifest | None,
-    finding: Finding,
-    ignored_codes: Sequence[str],
-    reasons: Mapping[str, str],
-    by_line: Mapping[str, Mapping[int, str]],
+def _by_comment(
+    manifest: Manifest | None, finding: Finding, reasons: Mapping[int, str]
 ) -> dict[str, str] | None:
-    """Return why a finding is not reported, None if it is: a flag, the annotation, or a comment."""
-    code = finding.rule.code
-    if code in ignored_codes:
-        return {"kind": "external", "justification": "--ignore"}
-    if code in reasons:
-        return {"kind": "inSource", "justification": reasons[code]}
-    commented = by_line.get(code, {})
-    lines = commented.keys() & manifest.lines_to(finding.field) if manifest and commented else ()
-    return {"kind": "inSource", "justification": commented[min(lines)]} if lines else None
+    """Return why a comment in a line of the field, or above it, has it not reported; None if none has."""
+    lines = reasons.keys() & manifest.lines_to(finding.field) if manifest and reasons else ()
+    return {"kind": "inSource", "justification": reasons[min(lines)]} if lines else None
 
 
 def _commented(report: Report, file: str, comments: Sequence[Comment]) -> dict[str, dict[int, str]]:

@@ -204,10 +204,8 @@ def read_cluster(
         selector = None if pool is None else pool_selector(kubectl, pool)
         namespace = "" if is_everywhere else namespace_of(kubectl, flags)
         asking = Asking(kubectl, namespaced=_NAMESPACED)
-        if names:
-            reads = [_one(asking, each, namespace) for each in names]
-        else:
-            reads = [_all(asking, each, namespace) for each in KINDS]
+        reads = [_one(asking, each, namespace) for each in names]
+        reads = reads or [_all(asking, each, namespace) for each in KINDS]
         nodes_of = _nodes_of(asking) if not has_hosts else lambda: None
         classes_of = _classes_of(asking)
         limits_of = asking.listed("LimitRanges", _LIMIT_RANGES.path(namespace), _page_of_objects)
@@ -403,15 +401,10 @@ def _split(
     """Return the Windows nodes, of a pool those that it selects, and the others."""
     if nodes is None:
         return None, None
-    windows: list[Host] = []
-    linux: list[Host] = []
-    for each in nodes:
-        labels = each.metadata.labels or {}
-        if labels.get(OS_LABEL) != OS_WINDOWS:
-            linux.append(host_of(each))
-        elif selector is None or selects(selector, labels):
-            windows.append(host_of(each))
-    return windows, linux
+    hosts = list(map(host_of, nodes))
+    windows = [each for each in hosts if each.labels.get(OS_LABEL) == OS_WINDOWS]
+    linux = [each for each in hosts if each.labels.get(OS_LABEL) != OS_WINDOWS]
+    return [each for each in windows if selector is None or selects(selector, each.labels)], linux
 
 
 def host_of(node: _Node) -> Host:

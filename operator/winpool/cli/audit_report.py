@@ -15,18 +15,15 @@ from urllib.parse import quote
 from winpool import __version__
 from winpool.cli.counts import counted, listed
 from winpool.cli.parsing import Exit
-from winpool.features.audit.audit import knows
+from winpool.features.audit.audit import Finding, knows
 from winpool.features.audit.rules import RULES, SEVERITIES, Needs, Rule, Severity
-from winpool.features.audit.workloads import RUNTIME_CLASS, PodOS
+from winpool.features.audit.workloads import RUNTIME_CLASS, PodOS, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from winpool.cli.comments import Comment
-    from winpool.cli.manifests import Manifest
-    from winpool.features.audit.audit import Finding
+    from winpool.cli.manifests import Comment, Manifest
     from winpool.features.audit.cluster import Cluster, Host, Limits
-    from winpool.features.audit.workloads import Workload
     from winpool.support.versions import Minor
 
 _SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -63,11 +60,15 @@ class Subject:
 
     def at(self, field: str = "") -> str:
         """Return where it is, or a field of it."""
-        workload, manifest = self.workload, self.manifest
-        if manifest is not None:
-            line = manifest.line_of(field) if field else manifest.line
-            return f"{manifest.file}:{line}: {workload.title}"
-        return self.named()
+        if self.manifest is None:
+            return self.named()
+        return f"{self.manifest.file}:{self.manifest.line_of(field)}: {self.workload.title}"
+
+    def place(self, field: str) -> dict[str, Any]:
+        """Return where a field of it is, as JSON has it."""
+        if self.manifest is None:
+            return {"namespace": self.workload.namespace}
+        return {"file": self.manifest.file, "line": self.manifest.line_of(field)}
 
     def named(self, *fields: str) -> str:
         """Return the workload, or a field of it, by its name in a cluster."""
@@ -199,7 +200,7 @@ def content_of(report: Report) -> dict[str, Any]:
         "kubernetesVersion": str(report.minor),
         "findings": [
             {
-                **_place(subject, each),
+                **subject.place(each.field),
                 "kind": subject.workload.kind,
                 "name": subject.workload.name,
                 "evidence": subject.workload.evidence,
@@ -221,13 +222,6 @@ def content_of(report: Report) -> dict[str, Any]:
         "notes": report.notes,
         "notJudged": not_judged(report),
     }
-
-
-def _place(subject: Subject, finding: Finding) -> dict[str, Any]:
-    manifest = subject.manifest
-    if manifest is None:
-        return {"namespace": subject.workload.namespace}
-    return {"file": manifest.file, "line": manifest.line_of(finding.field)}
 
 
 def log_of(report: Report) -> dict[str, Any]:
@@ -266,10 +260,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _result(
-    rules: Sequence[Rule],
-    subject: Subject,
-    finding: Finding,
-    suppression: Mapping[str, str] | None,
+    rules: Sequence[Rule], subject: Subject, finding: Finding, suppression: Mapping[str, str] | None
 ) -> dict[str, Any]:
     workload, manifest = subject.workload, subject.manifest
     place: dict[str, Any] = {"logicalLocations": [{"fullyQualifiedName": subject.named(finding.field)}]}

@@ -1,7 +1,9 @@
-"""Reads the objects in files, and says of each WindowsNodePool what is wrong with it, offline.
+"""Reads the objects in files, with the comments for winpool, and says what is wrong with pools, offline.
 
 A key that is there twice is refused. kubectl takes the last one and says nothing, so that half of a manifest
-may be gone without a word.
+may be gone without a word. YAML drops comments, such as ``# winpool.dev/audit-ignore: W13: a cache``: they
+are looked for in the text, and those inside of strings are left out. That is done once for each line, since
+a file may consist of comments.
 """
 
 from __future__ import annotations
@@ -11,29 +13,41 @@ import json
 import os
 import re
 import sys
-from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+import yaml
+from bisect import bisect
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass
+from dataclasses import field
+from datetime import UTC
+from datetime import datetime
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
-
-import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel
+from pydantic import ConfigDict
+from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
-
-from winpool.api.keys import API_VERSION, GROUP, KIND
+from typing import Any
+from typing import Final
+from typing import NamedTuple
+from typing import NoReturn
+from typing import TYPE_CHECKING
+from typing import TypeAlias
+from winpool.api.keys import API_VERSION
+from winpool.api.keys import GROUP
+from winpool.api.keys import KIND
 from winpool.api.model import sentences
 from winpool.api.spec import WindowsNodePool
-from winpool.cli.comments import Comment, comments_in, taken
 from winpool.cli.lenient import Fields
 from winpool.cli.parsing import UsageError
-
 if TYPE_CHECKING:
-    from collections import deque
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
+    from collections.abc import Callable
+    from collections.abc import Iterable
+    from collections.abc import Iterator
+    from collections.abc import Mapping
+    from collections.abc import Sequence
     from winpool.api.spec import WindowsNodePoolSpec
+
 
 _STDIN: Final = "-"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -62,6 +76,10 @@ _FIELD: Final = re.compile(r"[A-Za-z]\w*(?:\.[A-Za-z]\w*|\[[^\]]*\])*")
 """The field at the beginning of a sentence, such as ``spec.labels[team]``."""
 _PART: Final = re.compile(r"[^.\[\]]+|(?<=\[)[^\]]+")
 
+_COMMENT: Final = re.compile(rf"(?<![^ \t\n])#[ \t]*({re.escape(GROUP)}/[\w-]+):?([^\r\n]*)")
+_NO_FIELD: Final = re.compile(r"[ \t]*(?:---[ \t]*)?(?:#.*)?\r?")
+"""A line without a field."""
+
 _GENERATED: Final = "xxxxx"
 """What the API server appends to generateName, in kind: five letters or digits."""
 
@@ -73,6 +91,20 @@ _NOT_JUDGED: Final = ("apiVersion", "kind", "status")
 
 _Entry: TypeAlias = tuple[yaml.Node, yaml.Node]
 """A key of a map with its value; of an item of a list the item, twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment: its key, its text, its line, and the line of the field that it is about.
+
+    That is the field in the same line, or the first one after it. ``position`` is that in the text.
+    """
+
+    key: str
+    text: str
+    line: int
+    about: int
+    position: int
 
 
 class Size(NamedTuple):
@@ -509,7 +541,7 @@ def objects_of(file: str, text: str, *, number: int = 0, rest: _Rest | None = No
 def _about(comments: list[Comment], first: int, last: int) -> list[Comment]:
     """Return those of ``comments``, which are in order, that are about a line from ``first`` to ``last``."""
     line = attrgetter("about")
-    return comments[bisect_left(comments, first, key=line) : bisect_right(comments, last, key=line)]
+    return comments[bisect_left(comments, first, key=line) : bisect(comments, last, key=line)]
 
 
 def _items(node: yaml.Node) -> list[yaml.Node] | None:
@@ -582,3 +614,58 @@ def _entries(node: yaml.MappingNode) -> Mapping[str, _Entry]:
 
 def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
+
+
+# Comments
+
+
+def comments_in(text: str) -> deque[Comment]:
+    """Return the comments for winpool in the text of a file, in their order."""
+    found = list(_COMMENT.finditer(text))
+    lines = text.split("\n") if found else []
+    own = len(lines) - 1
+    end, comments = len(text), deque[Comment]()
+    for each in reversed(found):
+        own, end = own - text.count("\n", each.start(), end), each.start()
+        about = own
+        while about < len(lines) and _NO_FIELD.fullmatch(lines[about]):
+            about += 1
+            if comments and 1 + about == comments[0].line:
+                about = comments[0].about - 1
+                break
+        comments.appendleft(Comment(each[1], each[2].strip(), 1 + own, 1 + about, end))
+    return comments
+
+
+def taken(comments: deque[Comment], node: yaml.Node) -> list[Comment]:
+    """Take the comments off that are before the end of a document; return those about a field of it.
+
+    Those in its strings are none. Those at its end that are about the next document are left for that one.
+    """
+    found = []
+    while comments and comments[0].position < node.end_mark.index:
+        found.append(comments.popleft())
+    strings = list(_strings(node, set())) if found else []
+    found = [each for each in found if not _is_inside(each.position, strings)]
+    last = node.end_mark.line + bool(node.end_mark.column)  # at column 0 the next document begins
+    end = bisect(found, last, key=attrgetter("about"))
+    comments.extendleft(reversed(found[end:]))
+    return found[:end]
+
+
+def _is_inside(position: int, strings: list[tuple[int, int]]) -> bool:
+    place = bisect(strings, (position + 1,)) - 1
+    return place >= 0 and position < strings[place][1]
+
+
+def _strings(node: yaml.Node, seen: set[int]) -> Iterator[tuple[int, int]]:
+    """Yield where the strings below ``node`` begin and end, in their order; each once."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.ScalarNode):
+        yield node.start_mark.index, node.end_mark.index
+        return
+    for each in node.value:
+        for inner in each if isinstance(each, tuple) else (each,):
+            yield from _strings(inner, seen)
