@@ -9,35 +9,38 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
 import yaml
-
+from dataclasses import dataclass
+from typing import Any
+from typing import Final
+from typing import TYPE_CHECKING
 from winpool.api.fields import is_restricted_label
 from winpool.api.keys import KIND
 from winpool.api.model import InvalidSpecError
 from winpool.api.quantity import bytes_of
 from winpool.api.selector import SelectorOperator
 from winpool.api.spec import WindowsNodePool
-from winpool.cli.manifests import Manifest, is_pool, read, told_faults, without_nulls
-from winpool.cli.parsing import (
-    EndError,
-    Exit,
-    RefusedError,
-    UsageError,
-    add_filename,
-    add_output,
-    note,
-    note_offline,
-    pool_name,
-)
-from winpool.support.versions import Minor, parse_minor
-
+from winpool.cli.manifests import is_pool
+from winpool.cli.manifests import read
+from winpool.cli.manifests import told_faults
+from winpool.cli.manifests import without_nulls
+from winpool.cli.parsing import EndError
+from winpool.cli.parsing import Exit
+from winpool.cli.parsing import RefusedError
+from winpool.cli.parsing import UsageError
+from winpool.cli.parsing import add_filename
+from winpool.cli.parsing import add_output
+from winpool.cli.parsing import note
+from winpool.cli.parsing import note_offline
+from winpool.cli.parsing import pool_name
+from winpool.support.versions import Minor
+from winpool.support.versions import parse_minor
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
+    from collections.abc import Callable
+    from collections.abc import Iterator
+    from collections.abc import Mapping
     from winpool.api.spec import WindowsNodePoolSpec
+
 
 _FLAGS: Final = "flags"
 """The output that any kubelet understands."""
@@ -176,15 +179,20 @@ def run(given: argparse.Namespace) -> int:
             f"the configuration file of a kubelet {kubelet} has no registerWithTaints, which {OLDEST_FILE} "
             f"added: use -o {_FLAGS}"
         )
-    try:
-        pool = WindowsNodePool.from_object(content)
-    except InvalidSpecError as error:
-        raise RefusedError(*error.problems) from None
+    pool = pool_of(content)
     settings = settings_of(pool.spec, pool=pool.metadata.name, kubelet=kubelet)
     sys.stdout.write(OUTPUTS[given.output](settings))
     for each in notes(settings):
         note(each)
     return Exit.YES
+
+
+def pool_of(content: Mapping[str, Any]) -> WindowsNodePool:
+    """Return the pool. Raises RefusedError where it is not valid."""
+    try:
+        return WindowsNodePool.from_object(content)
+    except InvalidSpecError as error:
+        raise RefusedError(*error.problems) from None
 
 
 def _minor(text: str) -> Minor:
@@ -217,22 +225,20 @@ def _from_file(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
     note_offline(given, why="with -f no cluster is contacted")
     if given.kubelet_version is None:
         raise UsageError("-f needs --kubelet-version too, such as --kubelet-version 1.34")
-    named: list[Manifest] = []
-    broken: list[Manifest] = []
-    for each in read(given.filename, recursive=given.recursive, keeps=is_pool):
-        if each.content is None:
-            broken.append(each)
-        elif each.name == given.pool and is_pool(each.content):
-            named.append(each)
-    if broken:
-        raise RefusedError(*(line for each in broken for line in told_faults(each)))
-    if len(named) != 1:
+    found = [
+        each
+        for each in read(given.filename, recursive=given.recursive, keeps=is_pool)
+        if each.content is None or (each.name == given.pool and is_pool(each.content))
+    ]
+    if broken := [line for each in found if each.content is None for line in told_faults(each)]:
+        raise RefusedError(*broken)
+    if len(found) != 1:
         where = ", ".join("stdin" if name == "-" else name for name in given.filename)
-        many = f'{KIND} "{given.pool}" is in {where} {len(named)} times'
-        raise RefusedError(many if named else f'there is no {KIND} "{given.pool}" in {where}')
-    if faults := told_faults(named[0]):
+        many = f'{KIND} "{given.pool}" is in {where} {len(found)} times'
+        raise RefusedError(many if found else f'there is no {KIND} "{given.pool}" in {where}')
+    if faults := told_faults(found[0]):
         raise RefusedError(*faults)
-    return without_nulls(named[0].content), given.kubelet_version
+    return without_nulls(found[0].content), given.kubelet_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,29 +7,37 @@ build, which selects it and tolerates the taints of its nodes, so that pods need
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
-
-from winpool.api.keys import OS_LABEL, OS_WINDOWS, WINDOWS_BUILD_LABEL
-from winpool.api.model import InvalidSpecError
+from typing import Any
+from typing import Final
+from typing import TYPE_CHECKING
+from winpool.api.keys import OS_LABEL
+from winpool.api.keys import OS_WINDOWS
+from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.selector import selects
 from winpool.api.spec import WindowsNodePool
-from winpool.cli.audit_reader import host_of, page_of_nodes
-from winpool.cli.join_config import Quoted, dumped
+from winpool.cli.audit_reader import host_of
+from winpool.cli.audit_reader import page_of_nodes
+from winpool.cli.join_config import Quoted
+from winpool.cli.join_config import dumped
+from winpool.cli.join_config import pool_of
 from winpool.cli.kubectl import Kubectl
-from winpool.cli.parsing import Exit, RefusedError, note, pool_name
+from winpool.cli.parsing import Exit
+from winpool.cli.parsing import note
+from winpool.cli.parsing import pool_name
 from winpool.cli.reader import pool_content
 from winpool.features.judge import rows_of
-from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR
+from winpool.kube.nodes import NODES_PATH
+from winpool.kube.nodes import WINDOWS_SELECTOR
 from winpool.support.matrix import built_in
 from winpool.support.rows import layered
 from winpool.support.versions import WindowsVersion
-
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
-
+    from collections.abc import Mapping
+    from collections.abc import Sequence
     from winpool.api.spec import WindowsNodePoolSpec
     from winpool.features.audit.cluster import Host
+
 
 DESCRIPTION: Final = """\
 Print the RuntimeClass that fits a pool, as YAML for kubectl apply -f -.
@@ -62,11 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Print the class; return the exit code."""
     with Kubectl(given.flags) as kubectl:
-        content = pool_content(kubectl, given.pool)
-        try:
-            spec = WindowsNodePool.from_object(content).spec
-        except InvalidSpecError as error:
-            raise RefusedError(*error.problems) from None
+        spec = pool_of(pool_content(kubectl, given.pool)).spec
         pages = kubectl.whole(NODES_PATH, page_of_nodes, labelSelector=WINDOWS_SELECTOR)
     nodes = (host_of(each) for page in pages for each in page.items)
     ours = [each for each in nodes if selects(spec.node_selector, each.labels)]
