@@ -143,41 +143,46 @@ def _write_finding(paper: Paper, group: Sequence[Finding]) -> None:
     finding = group[0]
     ink = Ink.BAD if finding.severity is Severity.ERROR else Ink.BUSY
     paper.marked(f"{finding.rule.code} {finding.severity}: {finding.says}", ink=ink)
-    pods = list(dict.fromkeys(pod for each in group for pod in each.found.pods))
-    said = f'{finding.found.by}: "{finding.found.quote}"' if finding.found.quote else finding.found.by
-    for title, text in (
-        ("Nodes", _names([each.node for each in group if each.node])),
-        ("Pods", _names(pods)),
-        ("Seen", said),
-        ("Means", finding.rule.means),
-        ("Fix", finding.fix),
-    ):
-        if text:
-            paper.wrapped(text, first=f"    {title + ':':<8}")
+    quote = f': "{finding.found.quote}"' if finding.found.quote else ""
+    _write_titled(
+        paper,
+        Nodes=_names([each.node for each in group if each.node]),
+        Pods=_names(_pods_of(group)),
+        Seen=f"{finding.found.by}{quote}",
+        Means=finding.rule.means,
+        Fix=finding.fix,
+    )
     for each in finding.rule.sources:
         paper.wrapped(each, first="    ")
     paper.line()
 
 
 def _write_unexplained(paper: Paper, part: Sequence[Unexplained]) -> None:
-    first = part[0]
-    what = (
-        counted(len(part), "pod") + " not started" if first.pod else counted(len(part), "node") + " not Ready"
-    )
+    first, count = part[0], len(part)
+    what = f"{counted(count, 'pod')} not started" if first.pod else f"{counted(count, 'node')} not Ready"
     why = f", and {first.work}" if first.work else ", and no rule knows why"
     paper.marked(f"{what}{why}: {first.reason}", ink=Ink.BUSY)
     nodes = list(dict.fromkeys(each.node for each in part if each.node))
-    log = [f"{counted(count, 'line')}: {cause}" for cause, count in first.log.items()]
-    for title, text in (
-        ("Nodes", _names(nodes)),
-        ("Pods", _names([each.pod for each in part if each.pod])),
-        ("Seen", f'"{first.quote}"' if first.quote else ""),
-        ("Logs", "; ".join(log)),
-        ("See", f"kubectl winpool why {nodes[0] if len(nodes) == 1 else 'NODE'}" if first.work else ""),
-    ):
+    log = [f"{counted(lines, 'line')}: {cause}" for cause, lines in first.log.items()]
+    _write_titled(
+        paper,
+        Nodes=_names(nodes),
+        Pods=_names([each.pod for each in part if each.pod]),
+        Seen=f'"{first.quote}"' if first.quote else "",
+        Logs="; ".join(log),
+        See=f"kubectl winpool why {nodes[0] if len(nodes) == 1 else 'NODE'}" if first.work else "",
+    )
+    paper.line()
+
+
+def _write_titled(paper: Paper, **texts: str) -> None:
+    for title, text in texts.items():
         if text:
             paper.wrapped(text, first=f"    {title + ':':<8}")
-    paper.line()
+
+
+def _pods_of(group: Sequence[Finding]) -> list[str]:
+    return list(dict.fromkeys(pod for each in group for pod in each.found.pods))
 
 
 def _names(names: Sequence[str]) -> str:
@@ -204,7 +209,7 @@ def content_of(report: Report) -> dict[str, Any]:
                 "code": group[0].rule.code,
                 "severity": str(group[0].severity),
                 "nodes": [each.node for each in group],
-                "pods": list(dict.fromkeys(pod for each in group for pod in each.found.pods)),
+                "pods": _pods_of(group),
                 "evidence": {"by": group[0].found.by, "quote": group[0].found.quote},
                 "message": group[0].says,
                 "meaning": group[0].rule.means,

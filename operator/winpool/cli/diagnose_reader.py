@@ -29,16 +29,7 @@ from winpool.cli.parsing import RefusedError
 from winpool.cli.reader import pool_selector
 from winpool.features.audit.cluster import Host, RuntimeClass, Selection
 from winpool.features.audit.workloads import PodOS, below, os_of_labels, workload_of
-from winpool.features.diagnose.evidence import (
-    TEXT_READ,
-    Agent,
-    Event,
-    Evidence,
-    Flannel,
-    Node,
-    Pod,
-    Source,
-)
+from winpool.features.diagnose.evidence import TEXT_READ, Agent, Event, Evidence, Flannel, Node, Pod, Source
 from winpool.features.diagnose.rules import LOG_CAUSES
 from winpool.kube.wire import BROKEN, ListOf
 from winpool.model.node import Taint
@@ -69,6 +60,8 @@ _POOL_LABELS: Final = (
 )
 """Nodes with the same value of the first of them that they have get their addresses in the same way."""
 
+_DAEMON_SETS: Final = "/apis/apps/v1/daemonsets"
+_DNS_SERVICES: Final = "/api/v1/namespaces/kube-system/services"
 _FLANNEL: Final = "flannel.alpha.coreos.com/"
 _FLANNEL_MAPS: Final = ("kube-flannel", "kube-system")
 """Namespaces of ``kube-flannel-cfg``: that of flannel's own manifest, that of older ones and of RKE2."""
@@ -137,24 +130,31 @@ def read_seen(flags: Sequence[str], wanted: Choice | None, *, is_everywhere: boo
     the API server cannot be asked at all, RefusedError where there is no such node or pool.
     """
     with Kubectl(flags) as kubectl:
-        return _Reader(kubectl, flags).read(wanted, is_everywhere=is_everywhere)
+        return _Reader(kubectl, flags, wanted).read(is_everywhere=is_everywhere)
 
 
 class _Reader:
-    def __init__(self, kubectl: Kubectl, flags: Sequence[str]) -> None:
+    """Reads for one diagnosis; the nodes at once.
+
+    ``_listed`` are all nodes by name, and ``_chosen`` the names of the Windows nodes that are wanted; both
+    None where nodes are forbidden. ``_one`` is the name of the node, where it is one alone.
+    """
+
+    def __init__(self, kubectl: Kubectl, flags: Sequence[str], wanted: Choice | None) -> None:
         self._kubectl, self._flags, self._now = kubectl, flags, datetime.now(UTC)
         self._asking = Asking(kubectl, namespaced=())
+        self._wanted, self._listed = wanted, self._nodes()
+        self._chosen = self._windows()
+        is_one = wanted is not None and (self._chosen is None or self._chosen == [wanted.name])
+        self._one = wanted.name if wanted and is_one else ""
 
-    def read(self, wanted: Choice | None, *, is_everywhere: bool) -> Seen:
-        listed = self._nodes()
-        chosen = self._chosen(listed, wanted)
-        is_one = wanted is not None and (chosen is None or chosen == [wanted.name])
-        one = wanted.name if wanted and is_one else ""
-        scope = "" if wanted or is_everywhere else namespace_of(self._kubectl, self._flags)
-        sets_of = self._list(Source.DAEMON_SETS, "/apis/apps/v1/daemonsets", _daemon_sets)
-        pods, events, read_of = self._pods_and_events(listed, scope, one)
+    def read(self, *, is_everywhere: bool) -> Seen:
+        one, chosen, listed = self._one, self._chosen, self._listed
+        scope = "" if self._wanted or is_everywhere else namespace_of(self._kubectl, self._flags)
+        sets_of = self._asking.listed(Source.DAEMON_SETS, _DAEMON_SETS, partial(_page, _daemon_sets))
+        pods, events, read_of = self._pods_and_events(scope)
         sets = sets_of()
-        shared = self._with_flannel(Evidence(name=""), listed or {}, sets)
+        shared = self._with_flannel(Evidence(name=""), sets)
         if one and chosen:
             shared = self._with_kubelet(shared, one)
         unknown = {} if one else {Source.CONFIGZ: ONE_NODE}
@@ -162,28 +162,17 @@ class _Reader:
             why = f"those of {scope} alone were read; -A reads those of all namespaces"
             unknown |= dict.fromkeys((Source.PODS, Source.EVENTS), why)
         unknown |= {Source(each): why for why, found in self._asking.problems.items() for each in found}
+        shared = replace(shared, unknown=unknown)
         names = chosen if chosen is not None else [one] if one else sorted({each.node for each in pods})
         if not one and any(not each.node for each in pods):
             names = list(dict.fromkeys((*names, "")))
         return Seen(
-            evidence=tuple(_evidence(replace(shared, unknown=unknown), names, listed, pods, events, sets)),
+            evidence=tuple(_evidence(shared, names, listed or {}, pods, events, sets or ())),
             nodes=None if chosen is None else len(chosen),
             scope=read_of,
             problems=self._asking.problems,
             unknown=unknown,
         )
-
-    def _list(
-        self,
-        what: Source,
-        path: str,
-        keep: Callable[[Object], Iterable[T]],
-        most: int | None = None,
-        /,
-        **query: str,
-    ) -> Callable[[], list[T] | None]:
-        """Begin a list, of whose objects only what ``keep`` returns stays in memory."""
-        return self._asking.listed(what, path, partial(_page, keep), most, **query)
 
     def _nodes(self) -> dict[str, _Listed] | None:
         """Return all nodes by name, None where they are forbidden.
@@ -200,8 +189,9 @@ class _Reader:
             return None
         return {each.node.name: each for found in pages for each in found.items}
 
-    def _chosen(self, listed: Mapping[str, _Listed] | None, wanted: Choice | None) -> list[str] | None:
+    def _windows(self) -> list[str] | None:
         """Return the names of the Windows nodes that are wanted. Raises RefusedError and NotAskedError."""
+        wanted, listed = self._wanted, self._listed
         if listed is None:
             if wanted is not None and wanted.kind == "pool":
                 why = next(iter(self._asking.problems))
@@ -224,40 +214,31 @@ class _Reader:
             raise RefusedError(f'there is no node and no pool "{wanted.name}" in this cluster') from error
         return [each for each in windows if selects(selector, listed[each].host.labels)]
 
-    def _pods_and_events(
-        self, listed: Mapping[str, _Listed] | None, scope: str, one: str
-    ) -> tuple[list[Pod], list[_Warning], str]:
+    def _pods_and_events(self, scope: str) -> tuple[list[Pod], list[_Warning], str]:
         """Return pods and warnings, and the namespace that both or one of them are of; empty for all."""
-        found = self._of_namespace(listed, scope, one)
+        found = self._of_namespace(scope)
         if not scope and None in found:
             try:
                 scope = namespace_of(self._kubectl, self._flags)
             except NotAskedError as error:
                 self._asking.note(str(error), Source.PODS)
             else:
-                again = self._of_namespace(listed, scope, one)
-                found = (
-                    again[0] if found[0] is None else found[0],
-                    again[1] if found[1] is None else found[1],
-                )
+                pods, events = self._of_namespace(scope)
+                found = (pods if found[0] is None else found[0], events if found[1] is None else found[1])
         return found[0] or [], found[1] or [], scope
 
-    def _of_namespace(
-        self, listed: Mapping[str, _Listed] | None, namespace: str, one: str
-    ) -> tuple[list[Pod] | None, list[_Warning] | None]:
+    def _of_namespace(self, namespace: str) -> tuple[list[Pod] | None, list[_Warning] | None]:
         place = f"/api/v1/namespaces/{namespace}" if namespace else "/api/v1"
-        which = "status.phase!=Succeeded,status.phase!=Failed" + (f",spec.nodeName={one}" if one else "")
-        keep = partial(_pods, listed=listed, now=self._now)
-        pods_of = self._list(Source.PODS, f"{place}/pods", keep, fieldSelector=which)
-        events_of = self._list(
-            Source.EVENTS, f"{place}/events", _warnings, MOST_EVENT_PAGES, fieldSelector="type=Warning"
-        )
+        which = "status.phase!=Succeeded,status.phase!=Failed"
+        which += f",spec.nodeName={self._one}" if self._one else ""
+        pods_page = partial(_page, partial(_pods, listed=self._listed, now=self._now))
+        pods_of = self._asking.listed(Source.PODS, f"{place}/pods", pods_page, fieldSelector=which)
+        what = Source.EVENTS, f"{place}/events", partial(_page, _warnings), MOST_EVENT_PAGES
+        events_of = self._asking.listed(*what, fieldSelector="type=Warning")
         self._asking.wait()
         return pods_of(), events_of()
 
-    def _with_flannel(
-        self, shared: Evidence, listed: Mapping[str, _Listed], sets: list[_DaemonSet] | None
-    ) -> Evidence:
+    def _with_flannel(self, shared: Evidence, sets: list[_DaemonSet] | None) -> Evidence:
         """Add whether the cluster runs flannel, and its backend, from its ConfigMap or from what it wrote."""
         uses = None if sets is None else any(_is_flannel(each.name) for each in sets)
         if not uses:
@@ -266,7 +247,7 @@ class _Reader:
         for namespace in _FLANNEL_MAPS:
             path = f"/api/v1/namespaces/{namespace}/configmaps/kube-flannel-cfg"
             found = found or self._asking.begin(Source.FLANNEL, partial(self._flannel_map, path))()
-        return replace(shared, uses_flannel=uses, flannel=found or _annotated(listed.values()))
+        return replace(shared, uses_flannel=uses, flannel=found or _annotated((self._listed or {}).values()))
 
     def _flannel_map(self, path: str) -> Flannel | None:
         try:
@@ -285,8 +266,8 @@ class _Reader:
         self._asking.wait()
         given, dns = dns_of(), None
         if given:
-            place = "/api/v1/namespaces/kube-system/services"
-            dns = self._list(Source.DNS, place, _addresses, labelSelector="k8s-app=kube-dns")()
+            what = Source.DNS, _DNS_SERVICES, partial(_page, _addresses)
+            dns = self._asking.listed(*what, labelSelector="k8s-app=kube-dns")()
         return replace(shared, cluster_dns=given, dns=tuple(dns or ()), log=log_of() or {})
 
     def _cluster_dns(self, node: str) -> tuple[str, ...]:
@@ -323,6 +304,7 @@ def _is_address(value: Any) -> bool:
 
 
 def _page(keep: Callable[[Object], Iterable[T]], body: bytes) -> Page[T]:
+    """Read a page, of whose objects only what ``keep`` returns stays in memory."""
     found = _objects.decode(body)
     return Page(tuple([each for item in found.items or () for each in keep(item)]), found.metadata.continue_)
 
@@ -425,11 +407,8 @@ def _warnings(item: Object) -> Iterator[_Warning]:
     fields = Fields(item)
     about, reason = fields.one("involvedObject"), fields.text("reason")
     kind, name = about.text("kind"), about.text("name")
-    at = (
-        fields.text("lastTimestamp")
-        or fields.one("series").text("lastObservedTime")
-        or fields.text("eventTime")
-    )
+    at = fields.text("lastTimestamp") or fields.one("series").text("lastObservedTime")
+    at = at or fields.text("eventTime")
     if kind in ("Pod", "Node"):
         pod = f"{about.text('namespace')}/{name}" if kind == "Pod" else ""
         event = Event(reason, _raw(fields, "message"), pod)
@@ -492,22 +471,20 @@ def _flannel(written: Any, *, by: str) -> Flannel | None:
 def _evidence(
     shared: Evidence,
     names: Iterable[str],
-    listed: Mapping[str, _Listed] | None,
+    listed: Mapping[str, _Listed],
     pods: Sequence[Pod],
     warnings: Sequence[_Warning],
-    sets: Sequence[_DaemonSet] | None,
+    sets: Sequence[_DaemonSet],
 ) -> Iterator[Evidence]:
     """Yield what is known of each node of ``names``."""
-    nodes = [each.node for each in (listed or {}).values()]
-    by_cidr = grouped((cidr, each.name) for each in nodes for cidr in each.pod_cidrs)
-    by_pool = grouped(
-        (each.pool, each.name) for each in nodes if each.pod_cidrs and (listed or {})[each.name].is_windows
-    )
+    with_cidrs = [each for each in listed.values() if each.node.pod_cidrs]
+    by_cidr = grouped((cidr, each.node.name) for each in with_cidrs for cidr in each.node.pod_cidrs)
+    by_pool = Counter(each.node.pool for each in with_cidrs if each.is_windows)
     by_node = grouped((each.node, each) for each in pods)
     events = _latest(warnings, {each.name: each.uid for each in pods})
     for name in names:
-        there = (listed or {}).get(name)
-        node, here = there.node if there else None, tuple(by_node.get(name, ()))
+        there, here = listed.get(name), tuple(by_node.get(name, ()))
+        node = there.node if there else None
         ours = [each for pod in here for each in events.get(pod.name, ())]
         twins = {each for cidr in (node.pod_cidrs if node else ()) for each in by_cidr[cidr]} - {name}
         are_pods_known = Source.PODS not in shared.unknown
@@ -517,9 +494,9 @@ def _evidence(
             node=node,
             pods=here,
             events=(*ours, *(each.event for each in warnings if name and each.node == name)),
-            agents=tuple(_agents(sets or (), there.host, here)) if there and are_pods_known else (),
+            agents=tuple(_agents(sets, there.host, here)) if there and are_pods_known else (),
             twins=tuple(sorted(twins)),
-            peers=len(by_pool.get(node.pool, ())) if node else 0,
+            peers=by_pool[node.pool] if node else 0,
         )
 
 
