@@ -8,9 +8,12 @@ its pool, and the sentence says so.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from winpool.acceptance import allowed_actions
 from winpool.api.issues import NORMAL, IssueReason
@@ -31,10 +34,10 @@ from winpool.cli.gates import clipped
 from winpool.cli.node_upgrade import STATES, Standing, Why, next_of, to_do
 from winpool.cli.upgrades import snapshot_of
 from winpool.decide import decide
-from winpool.features.contract.feature import contract
+from winpool.features.contract.feature import NodeContract, contract
 from winpool.features.contract.validation import A_LOOK, NO_STARTUP
 from winpool.features.memory.intents import read as read_intents
-from winpool.model.node import hold_end, is_held
+from winpool.model.node import Node, hold_end, is_held
 from winpool.ownership.members import divide
 from winpool.ownership.record import Record, record_of
 from winpool.status.assessment import cloud_taints
@@ -43,11 +46,8 @@ from winpool.status.readiness import TAINT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from datetime import datetime
 
     from winpool.api.status import Issue
-    from winpool.features.contract.feature import NodeContract
-    from winpool.model.node import Node
     from winpool.model.snapshot import Snapshot
 
 
@@ -72,8 +72,7 @@ class Severity(StrEnum):
     NORMAL = "Normal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One thing that is not as it should be with a node.
 
     ``kind`` is the reason of an issue or a ``NodeProblem``. ``said`` is what is so, ``since`` when it began,
@@ -90,14 +89,9 @@ class Problem:
     @property
     def content(self) -> Mapping[str, Any]:
         """The same for programs."""
-        return {
-            "kind": self.kind,
-            "severity": str(self.severity),
-            "said": self.said,
-            "since": None if self.since is None else written_moment(self.since),
-            "next": list(self.next),
-            "toDo": list(self.to_do),
-        }
+        since = None if self.since is None else written_moment(self.since)
+        lists = {"next": list(self.next), "toDo": list(self.to_do)}
+        return {**msgspec.to_builtins(self), "since": since, **lists}
 
 
 _WORST_FIRST: Final = (
@@ -188,21 +182,22 @@ def _kubelet(why: Why) -> Iterator[Problem]:
         said = f"{who} {_clean(node.unready)}"
     else:
         said = f"Its condition Ready is {_clean(node.ready, 16)}, without a reason."
-    problem = Problem(
+    is_expected = _is_restarting(why)
+    yield Problem(
         kind=NodeProblem.NOT_READY,
-        severity=Severity.WARNING,
+        severity=Severity.NORMAL if is_expected else Severity.WARNING,
         said=said,
         since=node.ready_since,
-        next=(
-            "Kubernetes schedules no pods to it, and evicts most on it after five minutes by default. The "
-            "operator repairs no machine.",
-        ),
-        to_do=("Repair what the message names: network, runtime, kubelet or machine. Or replace it.",),
+        next=("That is expected while its machine is upgraded." if is_expected else _NOT_READY,),
+        to_do=() if is_expected else (_REPAIR,),
     )
-    if _is_restarting(why):
-        expected = ("That is expected while its machine is upgraded.",)
-        problem = replace(problem, severity=Severity.NORMAL, next=expected, to_do=())
-    yield problem
+
+
+_NOT_READY: Final = (
+    "Kubernetes schedules no pods to it, and evicts most on it after five minutes by default. The operator "
+    "repairs no machine."
+)
+_REPAIR: Final = "Repair what the message names: network, runtime, kubelet or machine. Or replace it."
 
 
 def _deleting(why: Why) -> Iterator[Problem]:

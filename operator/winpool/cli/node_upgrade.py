@@ -32,10 +32,14 @@ from winpool.cli.rollouts import to_do_for_claim
 from winpool.cli.rollouts import to_do_for_turn
 from winpool.cli.rollouts import waits_for_turn
 from winpool.cli.upgrades import Cluster
+from winpool.cli.upgrades import Judged
 from winpool.cli.upgrades import snapshot_of
 from winpool.features.upgrade.claims import BEFORE_HAND_OVER
 from winpool.features.upgrade.claims import ENDED_BADLY
 from winpool.features.upgrade.records import CAPPED
+from winpool.features.upgrade.records import GateFinding
+from winpool.features.upgrade.records import NodeUpgrade
+from winpool.features.upgrade.records import Stop
 from winpool.ownership.members import Claim
 from winpool.ownership.members import divide
 if TYPE_CHECKING:
@@ -43,11 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
     from winpool.api.spec import WindowsNodePoolSpec
-    from winpool.cli.upgrades import Judged
     from winpool.features.upgrade.blockers import Blocker
-    from winpool.features.upgrade.records import GateFinding
-    from winpool.features.upgrade.records import NodeUpgrade
-    from winpool.features.upgrade.records import Stop
     from winpool.model.node import Node
     from winpool.model.pool import Pool
     from winpool.support.rows import Row
@@ -312,6 +312,11 @@ _TO_DO: Final = {
     Standing.NOT_GATED: (
         "Replace or patch the machine. To have gates judged before, add spec.upgrade to the pool."
     ),
+    Standing.OPEN: (
+        "Check the condition UpgradeAllowed again just before: kubectl get wnp {pool} -o yaml. Then drain "
+        "the node, and patch or replace the machine."
+    ),
+    Standing.UNKNOWN: "See the issues of the pool: kubectl winpool status {pool}",
     Standing.IN_WORK: "Finish the upgrade, and uncordon the node.",
     Standing.WAITING: (
         "Wait, upgrade the nodes before it, or raise spec.upgrade.maxUnavailable. A permission that no one "
@@ -335,14 +340,7 @@ def to_do(why: Why) -> Iterator[str]:
     elif standing is Standing.WAITING and judged is not None and judged.is_ours:
         yield from to_do_for_turn(judged, why.node, why.foreseen)
     elif standing in _TO_DO:
-        yield _TO_DO[standing].format(node=why.node.name)
-    elif standing is Standing.OPEN:
-        yield (
-            f"Check the condition UpgradeAllowed again just before: kubectl get wnp {name} -o yaml. Then "
-            "drain the node, and patch or replace the machine."
-        )
-    elif standing is Standing.UNKNOWN:
-        yield f"See the issues of the pool: kubectl winpool status {name}"
+        yield _TO_DO[standing].format(node=why.node.name, pool=name)
     elif judged is not None and judged.overview is not None and due is not None:
         yield "Do what opens each closed gate, as written above."
         closed = [each.gate for each in (*judged.overview.closed, *due.closed)]

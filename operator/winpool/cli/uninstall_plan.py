@@ -31,7 +31,7 @@ from winpool.api.spec import Mode
 from winpool.api.text import grouped
 from winpool.cli.counts import listed
 from winpool.model.node import NO_KEYS, Keys, Node
-from winpool.ownership.desired import lost_on, stays_behind, why_unreadable
+from winpool.ownership.desired import stays_behind, why_unreadable
 from winpool.ownership.record import Owned, Record, record_of
 from winpool.ownership.trust import keys_of, standing
 from winpool.status.assessment import NAMES_SHOWN, counted_nodes
@@ -155,11 +155,9 @@ class Facts:
     @property
     def is_installed(self) -> bool:
         """Whether something of ``deploy/operator`` or of a variant is there, or may be there."""
-        parts = (self.namespace, self.deployments, self.leases, self.roles)
-        policies = (self.guard, self.fence)
-        return any(each is None or each for each in parts) or any(
-            each is None or each.found for each in policies
-        )
+        policies = [each is None or each.found for each in (self.guard, self.fence)]
+        parts = (self.namespace, self.deployments, self.leases, self.roles, *policies)
+        return any(each is None or each for each in parts)
 
     def kubectl(self, *arguments: str) -> str:
         """Return the command with these arguments, for the cluster that was asked."""
@@ -228,9 +226,7 @@ def _finding(node: Node, pools: Iterable[Pool]) -> NodeFinding:
             changed=Keys(_changed(found.labels, node.labels), _changed(found.taints, taints)),
             lost=stays_behind(standing(known, node), labels=found.labels, taints=found.taints),
             taints=frozenset(
-                each
-                for each, owned in found.taints.items()
-                if owned.before is None and taints.get(each) == owned.set
+                key for key, own in found.taints.items() if own.before is None and taints.get(key) == own.set
             ),
             guard=found.guard,
         )
@@ -239,7 +235,7 @@ def _finding(node: Node, pools: Iterable[Pool]) -> NodeFinding:
     if pool is None:
         place = Place.POOL_GONE if label else Place.NO_OWNER
         return NodeFinding(node=node, place=place, pool=label, own=standing(_OWN, node), why=why)
-    lost = lost_on(node, found, pool_uid=pool.uid, known=keys_of(pool), why=why)
+    lost = standing(keys_of(pool), node) if why else NO_KEYS
     return NodeFinding(node=node, place=Place.RECORD_UNREADABLE, pool=label, lost=lost, why=why)
 
 
@@ -359,12 +355,8 @@ def _steps(facts: Facts, found: Sequence[NodeFinding], *, is_ready: bool) -> Ite
         title = "Stop the operator" if awake else _STOP_OUTSIDE
         yield Step("StopOperator", title, tuple(_scaled(facts, awake, 0)), "No operator runs any more.")
     if facts.is_installed:
-        yield Step(
-            "RemoveOperator",
-            _REMOVE,
-            tuple(_removed(facts)),
-            f"The namespace {NAMESPACE} is gone.",
-        )
+        removed = tuple(_removed(facts))
+        yield Step("RemoveOperator", _REMOVE, removed, f"The namespace {NAMESPACE} is gone.")
     if facts.crd is not False:  # also where it could not be read
         yield Step(
             "RemoveCRD",
@@ -525,11 +517,7 @@ def _of_keys(facts: Facts, found: Sequence[NodeFinding]) -> Iterator[Caution]:
     """Say which keys a release leaves, and which taints it removes."""
     for reason, what, why in (
         ("KeysStay", "lost", "No readable record says who set this, so it stays"),
-        (
-            "KeysChanged",
-            "changed",
-            "Someone else has changed this since the pool set it, so it stays",
-        ),
+        ("KeysChanged", "changed", "Someone else has changed this since the pool set it, so it stays"),
     ):
         for keys, names in _alike(found, what):
             shown = names if len(names) <= NAMES_SHOWN else [NODE]

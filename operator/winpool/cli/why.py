@@ -27,22 +27,14 @@ from winpool.cli.node_upgrade import (
     to_do,
 )
 from winpool.cli.parsing import EndError, Exit, add_output, add_settings, node_name
-from winpool.cli.rollouts import blocker_content, progress_content, rollout_claim, with_evidence
-from winpool.cli.upgrades import (
-    Cluster,
-    judged,
-    read_cluster,
-    rows_of_settings,
-    snapshot_of,
-    with_pods_of,
-)
+from winpool.cli.rollouts import Progress, blocker_content, progress_content, rollout_claim, with_evidence
+from winpool.cli.upgrades import Cluster, judged, read_cluster, rows_of_settings, snapshot_of, with_pods_of
 from winpool.features.upgrade.records import Stand
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from winpool.cli.rollouts import Progress
     from winpool.features.upgrade.capacity import Fit
     from winpool.model.pods import Workload
     from winpool.model.pool import Pool
@@ -181,11 +173,7 @@ LINES: Final = 23
 NEXT: Final = "Next:"
 TO_DO: Final = "What you can do:"
 
-_ON_THE_MACHINE: Final = (
-    NodeProblem.NOT_READY,
-    NodeProblem.VALIDATING,
-    IssueReason.VALIDATION_TIMED_OUT,
-)
+_ON_THE_MACHINE: Final = (NodeProblem.NOT_READY, NodeProblem.VALIDATING, IssueReason.VALIDATION_TIMED_OUT)
 """Problems whose cause is often on the machine, or in a pod there."""
 
 _INK: Final = {Severity.WARNING: Ink.BAD, Severity.NORMAL: Ink.BUSY}
