@@ -14,7 +14,7 @@ from harness.windows_pods import LINUX, WINDOWS, a_pod, in_a_deployment
 from unit.audit.test_rules import JSON
 from winpool.features.audit.audit import Finding, findings, knows
 from winpool.features.audit.cluster import Cluster, Host, Limits, RuntimeClass, alike
-from winpool.features.audit.cluster_conditions import unknown_images
+from winpool.features.audit.conditions import unknown_images
 from winpool.features.audit.rules import NEWEST, RULES, Needs, Severity
 from winpool.features.audit.workloads import runtime_class_of, workload_of
 from winpool.model.node import Taint

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from winpool.api.keys import WINDOWS_BUILD_LABEL
-from winpool.features.audit import cluster_conditions, conditions
+from winpool.features.audit import conditions
 from winpool.features.audit.conditions import Find, Test, set_to, value_is, where
 from winpool.features.audit.workloads import (
     BETA_OS_LABEL,
@@ -78,6 +78,14 @@ class Known(StrEnum):
     DOCUMENTATION = "documentation"
 
 
+_LIVE: Final = (Known.LIVE,)
+_LIVE_AND_SOURCE: Final = (Known.LIVE, Known.SOURCE)
+_SOURCE: Final = (Known.SOURCE,)
+_LIVE_AND_DOCUMENTATION: Final = (Known.LIVE, Known.DOCUMENTATION)
+_SOURCE_AND_DOCUMENTATION: Final = (Known.SOURCE, Known.DOCUMENTATION)
+_DOCUMENTATION: Final = (Known.DOCUMENTATION,)
+
+
 class Worse(NamedTuple):
     """The severity in places that pass a test, and which these are, in words."""
 
@@ -96,15 +104,17 @@ class Rule:
     is the condition; without it each place where one of ``fields`` is set counts. ``since`` is the minor
     from which a rule holds. ``better_with`` is what makes the judgement more precise. ``kind`` is that of
     the objects which the rule is about, empty for pods.
+
+    What most rows have in common is the default: a Warning, which a real API server and the source show.
     """
 
     code: str
     fields: tuple[str, ...]
     happens: str
     fix: str
-    severity: Severity
     sources: tuple[str, ...]
-    known: tuple[Known, ...]
+    severity: Severity = Severity.WARNING
+    known: tuple[Known, ...] = _LIVE_AND_SOURCE
     find: Find | None = None
     outcomes: tuple[tuple[Minor, Outcome], ...] = ()
     without_os: Severity | None = None
@@ -145,11 +155,6 @@ _COMPATIBILITY: Final = (
 )
 _GATES: Final = f"{_KUBERNETES}/features/kube_features.go"
 
-_LIVE: Final = (Known.LIVE,)
-_LIVE_AND_SOURCE: Final = (Known.LIVE, Known.SOURCE)
-_SOURCE: Final = (Known.SOURCE,)
-_SOURCE_AND_DOCUMENTATION: Final = (Known.SOURCE, Known.DOCUMENTATION)
-
 _BY_NAME: Final = ((Minor(1, 25), Outcome.REFUSED),)
 """The API server validates by ``spec.os.name`` since 1.25 (KEP-2802)."""
 
@@ -188,7 +193,7 @@ def _refused(
     *fields: str,
     happens: str,
     fix: str,
-    without: Severity,
+    without: Severity = Severity.WARNING,
     worse: Worse | None = None,
     find: Find | None = None,
     outcomes: tuple[tuple[Minor, Outcome], ...] = _BY_NAME,
@@ -237,15 +242,14 @@ PLACEMENT: Final = (
     Rule(
         code="P1",
         fields=("spec.nodeSelector",),
-        find=cluster_conditions.lands_on_windows,
+        find=conditions.lands_on_windows,
         happens="Nothing says for which OS the pods are, so the scheduler places them on every Windows node "
         "whose taints they tolerate.",
         fix="Add nodeSelector: {kubernetes.io/os: linux} or {kubernetes.io/os: windows} to the pod "
         "template, or taint the Windows nodes.",
-        severity=Severity.WARNING,
         worse=Worse(
             Severity.ERROR,
-            cluster_conditions.tolerates_everything,
+            conditions.tolerates_everything,
             "for a DaemonSet that tolerates every taint",
         ),
         applies_to=(PodOS.UNKNOWN,),
@@ -260,10 +264,9 @@ PLACEMENT: Final = (
         happens="The pods do not select nodes by their OS: the scheduler does not read os.name. On a Linux "
         "node the kubelet refuses them (PodOSNotSupported).",
         fix="Add nodeSelector: {kubernetes.io/os: windows}.",
-        severity=Severity.WARNING,
         worse=Worse(
             Severity.ERROR,
-            cluster_conditions.lands_on_linux,
+            conditions.lands_on_linux,
             "where a Linux node takes the pods, or that is not known",
         ),
         better_with=Needs.NODES,
@@ -280,19 +283,18 @@ PLACEMENT: Final = (
         severity=Severity.ERROR,
         applies_to=(PodOS.WINDOWS, PodOS.LINUX),
         sources=(f"{_KUBERNETES}/kubelet/lifecycle/predicate.go",),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="P4",
         fields=("spec.tolerations",),
-        find=cluster_conditions.no_toleration,
+        find=conditions.no_toleration,
         happens="The pods tolerate the taints of none of the Windows nodes that they select: they stay "
         "Pending.",
         fix="Add tolerations for these taints to the pod template, or use a RuntimeClass that has them.",
         severity=Severity.ERROR,
         needs=Needs.NODES,
         sources=(_GUIDE, _TAINTS),
-        known=(Known.DOCUMENTATION,),
+        known=_DOCUMENTATION,
     ),
     Rule(
         code="P5",
@@ -301,9 +303,7 @@ PLACEMENT: Final = (
         happens="The API server does not know that the pods are for Windows: it accepts fields that Windows "
         "ignores, and the Pod Security level restricted demands fields that only Linux has.",
         fix="Set spec.os.name to windows.",
-        severity=Severity.WARNING,
         sources=(f"{_DOCS}/concepts/security/pod-security-standards/", VALIDATION),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="P6",
@@ -312,25 +312,23 @@ PLACEMENT: Final = (
         fix="Select kubernetes.io/os and kubernetes.io/arch instead.",
         severity=Severity.INFO,
         sources=(f"{_KUBERNETES}/kubelet/kubelet_node_status.go",),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="P7",
         fields=(f"spec.nodeSelector[{WINDOWS_BUILD_LABEL}]",),
-        find=cluster_conditions.runs_on_some,
+        find=conditions.runs_on_some,
         happens="The scheduler does not compare the builds of image and node. Some of the nodes that take "
         "the pods do not run the image.",
         fix=f"Select {WINDOWS_BUILD_LABEL}, or use a RuntimeClass for each build.",
-        severity=Severity.WARNING,
         applies_to=(PodOS.WINDOWS, PodOS.UNKNOWN),
         needs=Needs.HOSTS,
         sources=(_GUIDE, _COMPATIBILITY),
-        known=(Known.DOCUMENTATION,),
+        known=_DOCUMENTATION,
     ),
     Rule(
         code="P8",
         fields=("spec.runtimeClassName",),
-        find=cluster_conditions.no_class,
+        find=conditions.no_class,
         happens="There is no RuntimeClass of this name: the API server refuses the pods. It accepts a "
         "template with it.",
         fix="Create the RuntimeClass, or correct the name.",
@@ -344,7 +342,7 @@ PLACEMENT: Final = (
     Rule(
         code="P9",
         fields=("spec.runtimeClassName",),
-        find=cluster_conditions.no_handler,
+        find=conditions.no_handler,
         happens="No node that takes the pods has the handler of the RuntimeClass: the kubelet cannot create "
         "the sandbox of the pod.",
         fix="Use a RuntimeClass with a handler that these nodes have. That of containerd for Windows is "
@@ -352,20 +350,19 @@ PLACEMENT: Final = (
         severity=Severity.ERROR,
         needs=Needs.HANDLERS,
         sources=("https://github.com/containerd/containerd/issues/4884",),
-        known=(Known.DOCUMENTATION,),
+        known=_DOCUMENTATION,
     ),
     Rule(
         code="P10",
         kind=RUNTIME_CLASS,
         fields=("scheduling.nodeSelector", "scheduling.tolerations"),
-        find=cluster_conditions.class_out_of_reach,
+        find=conditions.class_out_of_reach,
         happens="No Windows node takes pods with what the RuntimeClass adds to them: they stay Pending, "
         "unless they have the tolerations themselves.",
         fix="Add the taints of the nodes to scheduling.tolerations, and select labels that nodes have.",
-        severity=Severity.WARNING,
         needs=Needs.NODES,
         sources=(_GUIDE, f"{_DOCS}/concepts/containers/runtime-class/"),
-        known=(Known.DOCUMENTATION,),
+        known=_DOCUMENTATION,
     ),
     Rule(
         code="P11",
@@ -374,14 +371,13 @@ PLACEMENT: Final = (
         happens="No part of Kubernetes reads this annotation since 1.21: the containers run with process "
         "isolation.",
         fix="Remove it. For Hyper-V isolation ask your vendor for a RuntimeClass with such a handler.",
-        severity=Severity.WARNING,
         sources=(_INTRO,),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     Rule(
         code="P13",
         fields=("spec.nodeSelector",),
-        find=cluster_conditions.class_contradiction,
+        find=conditions.class_contradiction,
         happens="The API server refuses pods that select another value of a label than their RuntimeClass.",
         fix="Remove the label from nodeSelector, or use another RuntimeClass.",
         outcomes=_ADMITTED,
@@ -394,14 +390,13 @@ PLACEMENT: Final = (
     Rule(
         code="P14",
         fields=("spec.nodeSelector",),
-        find=cluster_conditions.no_node,
+        find=conditions.no_node,
         happens="No Windows node has the labels that the pods select: they stay Pending until one joins.",
         fix="Select labels that Windows nodes have, or add such nodes.",
-        severity=Severity.WARNING,
-        worse=Worse(Severity.ERROR, cluster_conditions.is_about_chosen_hosts, "with --host-build or --pool"),
+        worse=Worse(Severity.ERROR, conditions.is_about_chosen_hosts, "with --host-build or --pool"),
         needs=Needs.HOSTS,
         sources=(_GUIDE,),
-        known=(Known.DOCUMENTATION,),
+        known=_DOCUMENTATION,
     ),
 )
 """Which nodes the pods are placed on."""
@@ -413,7 +408,6 @@ REFUSED: Final = (
         f"{_POD}.runAsUser",
         happens="The kubelet passes no numeric user to the runtime on Windows.",
         fix="Remove it, and name the user in securityContext.windowsOptions.runAsUserName.",
-        without=Severity.WARNING,
         sources=(f"{_KUBERNETES}/kubelet/kuberuntime/kuberuntime_sandbox.go",),
     ),
     _refused(
@@ -421,7 +415,6 @@ REFUSED: Final = (
         f"{_CONTAINER}.runAsUser",
         happens="The kubelet passes no numeric user to the runtime on Windows.",
         fix="Remove it, and name the user in securityContext.windowsOptions.runAsUserName.",
-        without=Severity.WARNING,
         known=_LIVE,
     ),
     _refused(
@@ -429,14 +422,12 @@ REFUSED: Final = (
         *_everywhere("runAsGroup"),
         happens="Windows has no numeric groups: it has no effect.",
         fix="Remove it.",
-        without=Severity.WARNING,
     ),
     _refused(
         "R4",
         f"{_POD}.supplementalGroups",
         happens="Windows has no numeric groups: it has no effect.",
         fix="Remove it.",
-        without=Severity.WARNING,
         known=_LIVE,
     ),
     _refused(
@@ -445,7 +436,6 @@ REFUSED: Final = (
         happens="Windows has no numeric groups: Merge has no effect, and with Strict the kubelet refuses "
         "the pod (SupplementalGroupsPolicyNotSupported).",
         fix="Remove it.",
-        without=Severity.WARNING,
         worse=Worse(Severity.ERROR, value_is("Strict"), "for Strict"),
         outcomes=_gated(Minor(1, 31), Minor(1, 33)),
         sources=(f"{_KUBERNETES}/kubelet/lifecycle/predicate.go", _GATES),
@@ -456,7 +446,6 @@ REFUSED: Final = (
         f"{_POD}.fsGroupChangePolicy",
         happens="The kubelet changes no owner of a volume on Windows: it has no effect.",
         fix="Remove it. Set ACLs in the image or in an init container.",
-        without=Severity.WARNING,
         sources=(f"{_KUBERNETES}/volume/volume_unsupported.go",),
     ),
     _refused(
@@ -473,14 +462,12 @@ REFUSED: Final = (
         *_everywhere("seLinuxOptions"),
         happens="Windows has no SELinux: it has no effect.",
         fix="Remove it.",
-        without=Severity.WARNING,
     ),
     _refused(
         "R9",
         f"{_POD}.seLinuxChangePolicy",
         happens="Windows has no SELinux: it has no effect.",
         fix="Remove it.",
-        without=Severity.WARNING,
         outcomes=_gated(Minor(1, 32), Minor(1, 33)),
         sources=(_GATES,),
     ),
@@ -489,14 +476,12 @@ REFUSED: Final = (
         *_everywhere("seccompProfile"),
         happens="Windows has no seccomp: it has no effect.",
         fix="Remove it. With spec.os.name: windows, Pod Security does not demand it.",
-        without=Severity.WARNING,
     ),
     _refused(
         "R11",
         *_everywhere("appArmorProfile"),
         happens="Windows has no AppArmor: it has no effect.",
         fix="Remove it.",
-        without=Severity.WARNING,
         outcomes=((Minor(1, 30), Outcome.REFUSED),),
         sources=(f"{_KUBERNETES}/kubelet/kubelet.go",),
     ),
@@ -506,9 +491,8 @@ REFUSED: Final = (
         find=set_to(True),
         happens="The container runtime ignores it on Windows.",
         fix="Remove it. A HostProcess container sees the processes of the node.",
-        without=Severity.WARNING,
         sources=(_INTRO,),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     _refused(
         "R13",
@@ -516,25 +500,22 @@ REFUSED: Final = (
         find=set_to(True),
         happens="The container runtime ignores it on Windows.",
         fix="Remove it.",
-        without=Severity.WARNING,
         sources=(_INTRO,),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     _refused(
         "R14",
         "spec.shareProcessNamespace",
         happens="The containers of a pod share no process namespace on Windows.",
         fix="Remove it, also if it is false.",
-        without=Severity.WARNING,
         sources=(_INTRO,),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     _refused(
         "R15",
         "spec.hostUsers",
         happens="The kubelet makes no user namespaces on Windows.",
         fix="Remove it, also if it is true.",
-        without=Severity.WARNING,
         outcomes=_gated(Minor(1, 25), Minor(1, 33)),
         sources=(_GATES,),
     ),
@@ -556,7 +537,7 @@ REFUSED: Final = (
         without=Severity.INFO,
         worse=Worse(Severity.WARNING, value_is(True), "for true"),
         sources=(_HOST_PROCESS,),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     _refused(
         "R18",
@@ -565,7 +546,7 @@ REFUSED: Final = (
         fix="Remove it, also if it is false.",
         without=Severity.INFO,
         sources=(_INTRO,),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     _refused(
         "R19",
@@ -575,7 +556,7 @@ REFUSED: Final = (
         without=Severity.INFO,
         worse=Worse(Severity.WARNING, conditions.adds, "where any is added"),
         sources=(_INTRO,),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     _refused(
         "R20",
@@ -585,7 +566,7 @@ REFUSED: Final = (
         without=Severity.INFO,
         worse=Worse(Severity.WARNING, value_is(True), "for true"),
         sources=(_INTRO,),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     _refused(
         "R21",
@@ -594,7 +575,7 @@ REFUSED: Final = (
         fix="Remove it.",
         without=Severity.INFO,
         sources=(_INTRO,),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     Rule(
         code="R22",
@@ -606,7 +587,6 @@ REFUSED: Final = (
         outcomes=_BY_NAME,
         applies_to=(PodOS.LINUX,),
         sources=(f"{VALIDATION} (validateLinux)",),
-        known=_LIVE_AND_SOURCE,
     ),
 )
 """What the API server refuses by ``spec.os.name``."""
@@ -616,16 +596,14 @@ DIFFERENT: Final = (
     Rule(
         code="W1",
         fields=("spec.hostNetwork",),
-        find=conditions.shared_network,
+        find=set_to(True, host_process=False),
         happens="containerd ignores it on Windows: the pod gets a network of its own. But its ports count "
         "as ports of the node, so that one such pod fits on a node, and its DNS is that of the node.",
         fix="Remove it, or make all containers HostProcess containers.",
-        severity=Severity.WARNING,
         sources=(
             "https://github.com/kubernetes/enhancements/pull/5121",
             "https://github.com/kubernetes/kubernetes/issues/141987",
         ),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W2",
@@ -638,7 +616,6 @@ DIFFERENT: Final = (
             f"{_KUBERNETES}/kubelet/network/dns/dns.go",
             f"{_DOCS}/concepts/services-networking/dns-pod-service/#dns-windows",
         ),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W4",
@@ -665,7 +642,6 @@ DIFFERENT: Final = (
         severity=Severity.ERROR,
         outcomes=_USER_NAMES,
         sources=(f"{VALIDATION} (validateWindowsSecurityContextOptions)",),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W6",
@@ -676,7 +652,7 @@ DIFFERENT: Final = (
         fix="Install windows-gmsa, create the GMSACredentialSpec, and let the ServiceAccount use it.",
         severity=Severity.INFO,
         sources=(f"{_DOCS}/tasks/configure-pod-container/configure-gmsa/",),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     Rule(
         code="W7",
@@ -691,7 +667,6 @@ DIFFERENT: Final = (
         severity=Severity.ERROR,
         outcomes=_USER_NAMES,
         sources=(f"{VALIDATION} (validateWindowsSecurityContextOptions)",),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W8",
@@ -702,7 +677,6 @@ DIFFERENT: Final = (
         severity=Severity.ERROR,
         outcomes=_HOST_PROCESSES,
         sources=(f"{VALIDATION} (validateWindowsHostProcessPod)", _HOST_PROCESS),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W9",
@@ -714,40 +688,38 @@ DIFFERENT: Final = (
         severity=Severity.ERROR,
         outcomes=_HOST_PROCESSES,
         sources=(f"{VALIDATION} (validateWindowsHostProcessPod)",),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W10",
         fields=_everywhere("windowsOptions.hostProcess"),
-        find=cluster_conditions.refused_by_pod_security,
+        find=conditions.refused_by_pod_security,
         happens="The namespace enforces a level of Pod Security that refuses HostProcess containers.",
         fix="Move the pods to a namespace that enforces privileged.",
         outcomes=((Minor(1, 25), Outcome.REFUSED),),
         severity=Severity.ERROR,
         needs=Needs.NAMESPACES,
         sources=(f"{_DOCS}/concepts/security/pod-security-standards/",),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     Rule(
         code="W11",
         fields=_everywhere("windowsOptions.hostProcess"),
-        find=cluster_conditions.old_runtime,
+        find=conditions.old_runtime,
         happens="HostProcess containers need containerd 1.6 or later: they do not start on such a node.",
         fix="Update containerd on the node.",
         severity=Severity.ERROR,
         needs=Needs.HOSTS,
         sources=(_HOST_PROCESS,),
-        known=(Known.DOCUMENTATION,),
+        known=_DOCUMENTATION,
     ),
     Rule(
         code="W12",
         fields=_everywhere("runAsNonRoot"),
-        find=conditions.non_root_host_process,
+        find=set_to(True, host_process=True),
         happens="It must not be set for HostProcess containers.",
         fix="Remove it.",
-        severity=Severity.WARNING,
         sources=(_HOST_PROCESS,),
-        known=(Known.DOCUMENTATION,),
+        known=_DOCUMENTATION,
     ),
     Rule(
         code="W13",
@@ -756,12 +728,10 @@ DIFFERENT: Final = (
         happens="Windows has no tmpfs: the volume is a folder on the disk of the node. What is secret in it "
         "is on that disk, and sizeLimit limits no memory.",
         fix="Remove medium, and encrypt the volume of the node.",
-        severity=Severity.WARNING,
         sources=(
             "k8s.io/mount-utils v0.37.1 mount_windows.go",
             "https://github.com/kubernetes/kubernetes/issues/132841",
         ),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W14",
@@ -775,7 +745,7 @@ DIFFERENT: Final = (
         fix="Remove it.",
         severity=Severity.ERROR,
         sources=(_INTRO,),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     Rule(
         code="W15",
@@ -784,15 +754,13 @@ DIFFERENT: Final = (
         happens="Mounts do not propagate on Windows. Bidirectional needs a privileged container, which "
         "Windows does not have.",
         fix="Remove it.",
-        severity=Severity.WARNING,
         worse=Worse(Severity.ERROR, value_is("Bidirectional"), "for Bidirectional"),
         sources=(f"{_KUBERNETES}/kubelet/kubelet_pods.go",),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W16",
         fields=("spec.containers[*].volumeMounts[*].recursiveReadOnly",),
-        find=cluster_conditions.no_recursive_read_only,
+        find=conditions.no_recursive_read_only,
         happens="The runtime handler of nodes that take the pods does not support it: the kubelet there does "
         "not start the container.",
         fix="Remove it.",
@@ -808,7 +776,6 @@ DIFFERENT: Final = (
         happens="Windows has no such modes: the kubelet sets the read-only attribute and nothing else. Every "
         "user in the container can read the files.",
         fix="Mount the volume only into containers whose users may read all of it.",
-        severity=Severity.WARNING,
         sources=(f"{_KUBERNETES}/volume/util/atomic_writer.go", _STORAGE, _PROJECTED),
         known=_SOURCE_AND_DOCUMENTATION,
     ),
@@ -820,7 +787,6 @@ DIFFERENT: Final = (
         fix="Use a volume with volumeMode: Filesystem.",
         severity=Severity.ERROR,
         sources=(f"{_KUBERNETES}/volume/util/volumepathhandler/volume_path_handler_unsupported.go",),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W22",
@@ -829,7 +795,6 @@ DIFFERENT: Final = (
         fix="Use SMB, with the CSI driver smb.csi.k8s.io.",
         severity=Severity.ERROR,
         sources=("k8s.io/mount-utils v0.37.1 mount_windows.go", _STORAGE),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W23",
@@ -838,7 +803,6 @@ DIFFERENT: Final = (
         fix="Use a CSI driver with a node plugin for Windows.",
         severity=Severity.ERROR,
         sources=(f"{_KUBERNETES}/volume/iscsi", f"{_KUBERNETES}/volume/fc"),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W24",
@@ -846,7 +810,6 @@ DIFFERENT: Final = (
         happens="Its driver is a program that has to be on each Windows node. Kubernetes has deprecated "
         "FlexVolume since 1.23.",
         fix="Use a CSI driver with a node plugin for Windows.",
-        severity=Severity.WARNING,
         sources=(f"{_KUBERNETES}/volume/plugins.go", _STORAGE),
         known=(Known.LIVE, Known.SOURCE, Known.DOCUMENTATION),
     ),
@@ -859,7 +822,6 @@ DIFFERENT: Final = (
         severity=Severity.ERROR,
         since=Minor(1, 33),
         sources=(_GATES,),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W26",
@@ -878,16 +840,14 @@ DIFFERENT: Final = (
         fix="Install the node plugin for Windows of the CSI driver.",
         severity=Severity.INFO,
         sources=("k8s.io/csi-translation-lib v0.37.1 plugins", _STORAGE),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W27",
         fields=("spec.volumes[*].hostPath",),
-        find=conditions.linux_paths,
+        find=where(conditions.is_linux_path),
         happens="Windows nodes have no such path. With a type that has to exist the pod does not start, and "
         "with any other type nothing is there that the containers expect.",
         fix=r"Use a path or a named pipe (\\.\pipe\…) of Windows, or run these pods on Linux only.",
-        severity=Severity.WARNING,
         worse=Worse(Severity.ERROR, conditions.must_exist, "for a type that has to exist"),
         sources=(f"{_KUBERNETES}/volume/hostpath/host_path.go", _INTRO),
         known=(Known.LIVE, Known.SOURCE, Known.DOCUMENTATION),
@@ -895,12 +855,11 @@ DIFFERENT: Final = (
     Rule(
         code="W28",
         fields=("spec.volumes[*].hostPath.path",),
-        find=conditions.piped_host_process,
+        find=where(conditions.is_pipe, host_process=True),
         happens="Named pipes are not mounted into HostProcess containers.",
         fix=r"Remove the volume, and open \\.\pipe\… in the container: it sees the pipes of the node.",
-        severity=Severity.WARNING,
         sources=(_HOST_PROCESS,),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     Rule(
         code="W33",
@@ -908,11 +867,9 @@ DIFFERENT: Final = (
         happens="Its feature gate, ContainerStopSignals, is disabled by default. Where it is enabled, the "
         "API server accepts SIGTERM and SIGKILL only, and only with spec.os.name: windows.",
         fix="Remove it.",
-        severity=Severity.WARNING,
         outcomes=((Minor(1, 33), Outcome.DROPPED),),
         since=Minor(1, 33),
         sources=(f"{VALIDATION} (validateStopSignal)", _GATES),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W34",
@@ -922,10 +879,9 @@ DIFFERENT: Final = (
         "request. Without a limit, or with another request, the containers of a node can use what Windows "
         "needs.",
         fix="Set limits.memory, and requests.memory to the same amount or not at all.",
-        severity=Severity.WARNING,
         better_with=Needs.LIMIT_RANGES,
         sources=(_RESOURCES, _INTRO),
-        known=(Known.DOCUMENTATION,),
+        known=_DOCUMENTATION,
     ),
     Rule(
         code="W37",
@@ -938,7 +894,6 @@ DIFFERENT: Final = (
             f"{_KUBERNETES}/kubelet/kuberuntime/kuberuntime_container_windows.go",
             "https://github.com/kubernetes/kubernetes/pull/86101",
         ),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W38",
@@ -949,7 +904,6 @@ DIFFERENT: Final = (
         severity=Severity.INFO,
         outcomes=((Minor(1, 27), Outcome.DROPPED), (Minor(1, 33), Outcome.ACCEPTED)),
         sources=(f"{_KUBERNETES}/kubelet/allocation/features_windows.go", _GATES),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W39",
@@ -958,21 +912,17 @@ DIFFERENT: Final = (
         happens="The kubelet on Windows registers no driver of Dynamic Resource Allocation and prepares no "
         "claim: the containers get no devices.",
         fix="Use a device plugin, and the resource that it reports.",
-        severity=Severity.WARNING,
         outcomes=((Minor(1, 26), Outcome.DROPPED), (Minor(1, 34), Outcome.ACCEPTED)),
         sources=(f"{_KUBERNETES}/kubelet/cm/container_manager_windows.go", _GATES),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W41",
         fields=("spec.hostAliases",),
-        find=conditions.aliases_of_host_processes,
+        find=where(conditions.is_filled, host_process=True),
         happens="The kubelet writes no hosts file for pods with HostProcess containers: they have that of "
         "the node.",
         fix="Remove it, and use names that DNS knows.",
-        severity=Severity.WARNING,
         sources=(f"{_KUBERNETES}/kubelet/kubelet_pods.go (shouldMountHostsFile)",),
-        known=_LIVE_AND_SOURCE,
     ),
     Rule(
         code="W42",
@@ -980,9 +930,8 @@ DIFFERENT: Final = (
         find=conditions.linux_programs,
         happens="Microsoft's base images have no such program. Unless the image adds it, the command fails.",
         fix="Use cmd /c or powershell -Command, and the paths of Windows.",
-        severity=Severity.WARNING,
         sources=(_INTRO,),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     Rule(
         code="W43",
@@ -991,22 +940,20 @@ DIFFERENT: Final = (
         happens="Answers to ICMP from outside the network of the pods do not come back. ping fails where "
         "TCP works.",
         fix="Use a probe with httpGet or tcpSocket, or curl.",
-        severity=Severity.WARNING,
         sources=(_NETWORK,),
-        known=(Known.LIVE, Known.DOCUMENTATION),
+        known=_LIVE_AND_DOCUMENTATION,
     ),
     Rule(
         code="W44",
         fields=("spec.containers[*].image",),
-        find=cluster_conditions.runs_nowhere,
+        find=conditions.runs_nowhere,
         happens="Windows starts a container only if the builds of its image and of the node fit.",
         fix="Use an image for the build of the nodes, or select nodes that run this one.",
-        severity=Severity.WARNING,
-        worse=Worse(Severity.ERROR, cluster_conditions.is_certain, "where the build is not only by the tag"),
+        worse=Worse(Severity.ERROR, conditions.is_certain, "where the build is not only by the tag"),
         applies_to=(PodOS.WINDOWS, PodOS.UNKNOWN),
         needs=Needs.HOSTS,
         sources=(_COMPATIBILITY,),
-        known=(Known.DOCUMENTATION,),
+        known=_DOCUMENTATION,
     ),
     Rule(
         code="W45",
@@ -1015,9 +962,7 @@ DIFFERENT: Final = (
         happens="Windows has no AppArmor: it has no effect. The API server accepts the annotation, and "
         "refuses the field (R11).",
         fix="Remove it.",
-        severity=Severity.WARNING,
         sources=(f"{_KUBERNETES}/registry/core/pod/strategy.go (applyAppArmorVersionSkew)",),
-        known=_LIVE_AND_SOURCE,
     ),
 )
 """What the API server accepts, or refuses for every pod, and Windows does differently."""
