@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import resources
 from typing import Final
 
+from gen.matrix_faults import faults
 from winpool.api.text import table
 from winpool.support.compat import Isolation, compatible
 from winpool.support.data import Runtime, Stage, Status, WindowsRelease
+from winpool.support.matrix import FILE as SOURCE
 from winpool.support.matrix import Matrix, built_in
 from winpool.support.servicing import VERDICTS, Disagreement, disagreement
 from winpool.support.table import links
@@ -347,7 +350,9 @@ def _kep116(matrix: Matrix) -> str:
 
 
 def main() -> None:
-    """Print the page."""
+    """Print the page, of data without a fault."""
+    if found := faults(resources.files("winpool.support").joinpath(SOURCE).read_text()):
+        sys.exit("\n".join(found))
     sys.stdout.write(render_markdown(built_in()))
 
 
