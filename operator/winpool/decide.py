@@ -42,11 +42,9 @@ from winpool.status.events import (
     on_transition,
     released,
 )
-from winpool.status.findings import holds_end_at, unreported_nodes
-from winpool.status.pods import Deletions, deletions_of, is_unreported, overdue_at
-from winpool.status.readiness import ripens_at
+from winpool.status.findings import holds_end_at, ripens_at, unreported_nodes
+from winpool.status.pods import Deletions, deletions_of, is_unreported, overdue_at, workload_figures
 from winpool.status.status import Figures, figures_of, overview_of, status, upgrade_figures
-from winpool.status.workloads import workload_figures
 
 FEATURES: Final[tuple[Feature, ...]] = (contract, memory, upgrade)
 """All features. No two of them know each other, or name the same key of a node."""

@@ -1,4 +1,4 @@
-"""Text and times that other clients write, made fit to be shown, Markdown tables, and lists by key.
+"""Text and times that other clients write, made fit to be shown, names in a sentence, tables, lists by key.
 
 Specs, kubelets, API servers and what stands between hand us texts of their own choice. A newline in one
 forges a line of the log, an escape sequence rewrites a terminal, a change of direction shows other words
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
@@ -96,3 +96,17 @@ def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found
+
+
+NAMES_SHOWN: Final = 3
+"""As many names as a sentence bears."""
+
+
+def enumerate_names(names: Sequence[str], number: int | None = None, *, most: int = NAMES_SHOWN) -> str:
+    """Write ``names`` as a sentence bears them: the first, and how many more.
+
+    ``names`` may be the first of ``number`` names only.
+    """
+    shown = names[:most]
+    more = (len(names) if number is None else number) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

@@ -11,7 +11,7 @@ from winpool.api.text import table
 from winpool.cli.console import aligned, document
 from winpool.cli.parsing import ANSWER, Exit, UsageError, add_output, note_offline
 from winpool.support.compat import release_named
-from winpool.support.matrix import FeatureEntry, Matrix, built_in, features_in, stages_of
+from winpool.support.matrix import FeatureStage, Matrix, built_in, stage_in, stages_of
 from winpool.support.table import Entry, entries, kep116_says, links, render_markdown
 from winpool.support.versions import Minor, parse_minor
 
@@ -95,7 +95,7 @@ def render_features(output: str, *, kubernetes: Minor | None = None) -> str:
     """Return what works since which minor, in one minor or all, as ``output``."""
     matrix = built_in()
     features = matrix.file.features
-    found = {each.feature.name: each for each in features_in(kubernetes, matrix=matrix)} if kubernetes else {}
+    found = {each.name: stage_in(kubernetes, each, matrix=matrix) for each in features} if kubernetes else {}
     if output in ("text", "markdown"):
         rows = [_feature_cells(each, kubernetes, found.get(each.name)) for each in features]
         if output == "text":
@@ -113,7 +113,7 @@ def render_features(output: str, *, kubernetes: Minor | None = None) -> str:
                 "asOf": str(each.as_of),
                 "sources": list(each.source),
             }
-            | ({"kubernetesVersion": str(kubernetes), "stage": str(found[each.name].stage)} if found else {})
+            | ({"kubernetesVersion": str(kubernetes), "stage": str(found[each.name][0])} if found else {})
             for each in features
         ],
         "sources": _urls((source for each in features for source in each.source), matrix),
@@ -121,7 +121,9 @@ def render_features(output: str, *, kubernetes: Minor | None = None) -> str:
     return document(output, content)
 
 
-def _feature_cells(feature: Feature, kubernetes: Minor | None, now: FeatureEntry | None) -> dict[str, str]:
+def _feature_cells(
+    feature: Feature, kubernetes: Minor | None, now: tuple[FeatureStage, Minor | None] | None
+) -> dict[str, str]:
     """Return the cells of a feature by the titles of their columns: in one minor, or in all."""
     stages: dict[str, str | None] = {
         "Alpha": feature.alpha,
@@ -130,7 +132,7 @@ def _feature_cells(feature: Feature, kubernetes: Minor | None, now: FeatureEntry
         "Removed": feature.removed,
     }
     if now is not None:
-        stages = {f"In {kubernetes}": now.stage, "Since": str(now.since or "")}
+        stages = {f"In {kubernetes}": now[0], "Since": str(now[1] or "")}
     cells = {"Feature": feature.name, **stages, "Note": feature.note}
     return {title: text or "" for title, text in cells.items()}
 

@@ -42,7 +42,7 @@ from winpool.ownership.members import divide
 from winpool.ownership.record import Record, record_of
 from winpool.status.assessment import cloud_taints
 from winpool.status.events import NODE, of_one_node
-from winpool.status.readiness import TAINT_SECONDS
+from winpool.status.findings import TAINT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

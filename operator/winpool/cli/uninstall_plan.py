@@ -28,13 +28,13 @@ from winpool.api.keys import (
     SHORT_NAME,
 )
 from winpool.api.spec import Mode
-from winpool.api.text import grouped
+from winpool.api.text import NAMES_SHOWN, grouped
 from winpool.cli.counts import listed
 from winpool.model.node import NO_KEYS, Keys, Node
 from winpool.ownership.desired import stays_behind, why_unreadable
 from winpool.ownership.record import Owned, Record, record_of
 from winpool.ownership.trust import keys_of, standing
-from winpool.status.assessment import NAMES_SHOWN, counted_nodes
+from winpool.status.assessment import counted_nodes
 from winpool.status.events import NODE, named
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from winpool.features.judge import rows_of, unknown_release
 from winpool.features.reserved_memory import low_findings
 from winpool.support.matrix import Matrix, built_in
 from winpool.support.rows import layered
-from winpool.support.servicing import class_reason, ended_reasons
-from winpool.support.verdicts import worst
+from winpool.support.servicing import class_reason, ended_reasons, worst
 
 if TYPE_CHECKING:
     import argparse

@@ -10,9 +10,10 @@ import msgspec
 
 from winpool.api.conditions import Reason
 from winpool.api.keys import HOLD_ANNOTATION
+from winpool.api.text import enumerate_names
 from winpool.features.contract.feature import NOTHING_FOUND, ContractResult, NodeContract
 from winpool.features.feature import FeatureResult, Progress, Stage
-from winpool.model.node import Node, Taint, is_available
+from winpool.model.node import Node, Taint
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import NO_DIFF, NodeDiff
 from winpool.ownership.members import Claim, Members
@@ -94,6 +95,11 @@ class Assessed:
             for node in nodes:
                 yield Assessment(node, Claim.OURS, found, compared=self.compared)
 
+    def own_nodes(self) -> dict[str, Node]:
+        """Return the nodes of the pool, by name."""
+        usual = {node.name: node for _, alike in self.usual for node in alike}
+        return usual | {each.node.name: each.node for each in self.notable if each.claim is Claim.OURS}
+
     def by_finding(self) -> Iterator[tuple[NodeContract, Sequence[Node]]]:
         """Yield all nodes by what the contract finds of them."""
         yield from self.usual
@@ -170,10 +176,6 @@ def cloud_taints(node: Node) -> list[Taint]:
     return [taint for taint in node.taints if taint.key in _CLOUD_TAINTS]
 
 
-NAMES_SHOWN: Final = 3
-"""As many names as a sentence bears."""
-
-
 @dataclass(frozen=True, slots=True)
 class Tally:
     """How many nodes are in which state.
@@ -230,62 +232,50 @@ def tally(assessed: Assessed, results: Sequence[FeatureResult]) -> Tally:
     A node that the pool has left belongs to it until it is released, or a gate that compares counts
     would pass too early.
     """
-    nodes = ready = up_to_date = up_to_date_and_ready = available = 0
+    notable = assessed.notable
+    held = [each for each in notable if each.is_held]
+    others = [each for each in notable if not each.is_held]
+    due = [each for each in others if each.diff.patch is not None]
+    refused = _names(each for each in due if each.refused)
+    on_hold = _names(each for each in held if not each.is_settled)
+    unknown = [each for each in notable if each.claim is Claim.UNKNOWN]
+    ownerless = sum(each.owner_is_gone for each in unknown)
+    return Tally(
+        *_counted(assessed, results),
+        outstanding=_names(due),
+        writable=_names(each for each in due if each.may_be_written),
+        refused=refused,
+        progress=tuple(_progress(_names(due), results, refused=frozenset(refused), on_hold=on_hold)),
+        asking=_names(each for each in notable if each.needs_pods),
+        foreign=sum(each.claim is Claim.RIVAL for each in notable),
+        undecided=len(unknown) - ownerless,
+        ownerless=ownerless,
+        held=len(held),
+        awaiting_conditions=_names(each for each in others if each.diff.conditions is not None),
+    )
+
+
+def _names(those: Iterable[Assessment]) -> tuple[str, ...]:
+    return tuple([each.node.name for each in those])
+
+
+def _counted(assessed: Assessed, results: Iterable[FeatureResult]) -> tuple[int, int, int, int, int]:
+    """Count the pool's nodes: all, the ready, those up to date, those that are both, and the available."""
     pending = {name for result in results for each in result.progress for name in each.nodes}
-    for found, alike in assessed.usual:
-        is_current = assessed.compared and found.is_current
-        nodes += len(alike)
-        for node in alike:
+    alike: list[tuple[bool, Sequence[Node]]] = [
+        *((assessed.compared and found.is_current, nodes) for found, nodes in assessed.usual),
+        *((each.is_current, (each.node,)) for each in assessed.notable if each.claim in _WRITTEN),
+    ]
+    ready = up_to_date = up_to_date_and_ready = available = 0
+    for is_current, nodes in alike:
+        for node in nodes:
             current = is_current and (not pending or node.name not in pending)
             up_to_date += current
             if node.ready == "True":
                 ready += 1
                 up_to_date_and_ready += current
                 available += not (node.unschedulable or node.deleting)
-    notable: list[Assessment] = []
-    awaiting: list[str] = []
-    for each in assessed.notable:
-        node = each.node
-        if each.diff.patch is not None or each.is_held:
-            notable.append(each)
-        if each.diff.conditions is not None and not each.is_held:
-            awaiting.append(node.name)
-        if each.claim in _WRITTEN:
-            nodes += 1
-            current = each.is_current and node.name not in pending
-            up_to_date += current
-            if is_ready(node):
-                ready += 1
-                up_to_date_and_ready += current
-                available += is_available(node)
-    unknown = [each for each in assessed.notable if each.claim is Claim.UNKNOWN]
-    ownerless = sum(each.owner_is_gone for each in unknown)
-    due = [each for each in notable if not each.is_held]
-    refused = [each.node.name for each in due if each.refused]
-    return Tally(
-        nodes=nodes,
-        ready=ready,
-        up_to_date=up_to_date,
-        up_to_date_and_ready=up_to_date_and_ready,
-        available=available,
-        outstanding=tuple([each.node.name for each in due]),
-        writable=tuple([each.node.name for each in due if each.may_be_written]),
-        refused=tuple(refused),
-        progress=tuple(
-            _progress(
-                [each.node.name for each in due],
-                results,
-                refused=frozenset(refused),
-                on_hold=[each.node.name for each in notable if each.is_held and not each.is_settled],
-            )
-        ),
-        asking=tuple([each.node.name for each in assessed.notable if each.needs_pods]),
-        foreign=sum(each.claim is Claim.RIVAL for each in assessed.notable),
-        undecided=len(unknown) - ownerless,
-        ownerless=ownerless,
-        held=sum(each.is_held for each in notable),
-        awaiting_conditions=tuple(awaiting),
-    )
+    return sum(len(nodes) for _, nodes in alike), ready, up_to_date, up_to_date_and_ready, available
 
 
 def _progress(
@@ -318,16 +308,6 @@ def _progress(
 def is_ready(node: Node) -> bool:
     """Whether the kubelet reports Ready; a node that nothing is heard of is not ready."""
     return node.ready == "True"
-
-
-def enumerate_names(names: Sequence[str], number: int | None = None) -> str:
-    """Write ``names`` as a sentence bears them: the first three, and how many more.
-
-    ``names`` may be the first of ``number`` names only.
-    """
-    shown = names[:NAMES_SHOWN]
-    more = (len(names) if number is None else number) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def counted_nodes(names: Sequence[str], number: int | None = None) -> str:

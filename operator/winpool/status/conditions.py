@@ -162,7 +162,7 @@ def _true_of(
 
 
 def _of_rollout(view: View) -> Iterator[ConditionValue]:
-    yield from (true(*stall) for stall in view.rollout.stalls)
+    yield from view.rollout.stalls
     if view.upgrades_nodes:
         yield true(Reason.UPGRADE_IN_PROGRESS, _upgrading(view))
 
@@ -325,7 +325,7 @@ def _stalled(view: View) -> ConditionValue:
 def _for_a_person(view: View) -> Iterator[ConditionValue]:
     """Yield what only a person can end: of upgrades all, of other things where nothing else is left."""
     tally = view.tally
-    yield from (true(*stall) for stall in view.rollout.stalls)
+    yield from view.rollout.stalls
     if view.is_at_work:
         return
     if view.is_stuck:

@@ -1,19 +1,25 @@
 """Finds what is wrong with a pool and its nodes: one table of issues, with the message and the fix of each.
 
-Nodes with the same cause are one finding, whatever their number. What is found of pods, of the support matrix
-and by features stands in ``pods.py``, ``os_support.py`` and ``features/``.
+Nodes with the same cause are one finding, whatever their number. That a node has not been Ready for a while,
+or is Ready and has a taint of its cloud left, needs time to tell it from a node that joins or restarts. What
+is found of pods, of the support matrix and by features stands in ``pods.py``, ``os_support.py`` and
+``features/``.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from difflib import get_close_matches
+from functools import lru_cache
+from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from winpool.api.conditions import ConditionType
 from winpool.api.crd import SET_KEYS, SLOTS, name_of
-from winpool.api.fields import is_restricted_label
+from winpool.api.fields import is_own, is_restricted_label
 from winpool.api.issues import IssueReason
 from winpool.api.keys import (
     APPLIED_ANNOTATION,
@@ -23,22 +29,23 @@ from winpool.api.keys import (
     HOLD_ANNOTATION,
     OS_LABEL,
     OS_WINDOWS,
+    UPGRADE_STATE_LABEL,
 )
 from winpool.api.model import SENTENCE
-from winpool.api.selector import SelectorOperator
+from winpool.api.selector import LabelRequirement, NodeSelector, SelectorOperator
 from winpool.api.status import MAX_ISSUE_NODES, WindowsNodePoolStatus
-from winpool.api.text import grouped, written_moment
+from winpool.api.text import NAMES_SHOWN, enumerate_names, grouped, later, written_moment
+from winpool.api.upgrade import UpgradeState
 from winpool.features.feature import Finding
 from winpool.features.reserved_memory import reserved_findings
-from winpool.model.node import Keys, hold_end
+from winpool.model.node import Keys, Node, hold_end
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.leftovers import kept_on
 from winpool.ownership.members import Claim, record_trust_of
 from winpool.ownership.record import Record, record_of
-from winpool.status.assessment import NAMES_SHOWN, Assessment, enumerate_names
+from winpool.status.assessment import SHUTDOWN, Assessed, Assessment, cloud_taints, is_ready
 from winpool.status.events import NODE, ended, named, nameless, removal
-from winpool.status.selector import nearest
 
 Words = Mapping[str, str]
 """What a row puts into the braces of its texts."""
@@ -48,7 +55,7 @@ class PoolIssue(NamedTuple):
     """An issue of the pool as a whole: ``words`` returns what its texts say, None where all is well."""
 
     reason: IssueReason
-    words: Callable[[Snapshot, Iterable[Assessment]], Words | None]
+    words: Callable[[Snapshot, Assessed], Words | None]
     message: str
     fix: str
 
@@ -67,7 +74,7 @@ class NodeIssue(NamedTuple):
     fix: str
 
 
-def _selector_open(snapshot: Snapshot, _: Iterable[Assessment]) -> Words | None:
+def _selector_open(snapshot: Snapshot, _: Assessed) -> Words | None:
     """Say by which labels the pool selects nodes, where any kubelet may set them and so obtain others.
 
     Labels that a node must lack keep no node out.
@@ -85,19 +92,19 @@ def _selector_open(snapshot: Snapshot, _: Iterable[Assessment]) -> Words | None:
     return {"given": enumerate_names(given), "by": by}
 
 
-def _selects_none(snapshot: Snapshot, nodes: Iterable[Assessment]) -> Words | None:
+def _selects_none(snapshot: Snapshot, nodes: Assessed) -> Words | None:
     """Say what comes nearest to a selector that matches no Windows node.
 
     A node that the pool does not select wakes no pass of it: the next list of all pools does.
     """
     spec = snapshot.pool.spec
-    if spec is None or any(each.claim is not Claim.LEFT for each in nodes):
+    if spec is None or nodes.usual or any(each.claim is not Claim.LEFT for each in nodes.notable):
         return None
     labels = [node.labels for node in snapshot.nodes if node.labels.get(OS_LABEL) == OS_WINDOWS]
     return {"nearest": nearest(spec.node_selector, labels)}
 
 
-def _lacking_fields(snapshot: Snapshot, _: Iterable[Assessment]) -> Words | None:
+def _lacking_fields(snapshot: Snapshot, _: Assessed) -> Words | None:
     lacking = snapshot.lacking_fields
     # Without this field the status cannot remember what the pool sets, which it has to before a node gets it.
     waits = " The operator sets no new labels and taints until then." if SET_KEYS in lacking else ""
@@ -146,7 +153,7 @@ _OF_POOL: Final = (
 )
 
 
-def pool_findings(snapshot: Snapshot, nodes: Iterable[Assessment]) -> Iterator[Finding]:
+def pool_findings(snapshot: Snapshot, nodes: Assessed) -> Iterator[Finding]:
     """Yield what concerns the pool as a whole; a pool that is being deleted has nothing of it."""
     for row in () if snapshot.pool.deleting else _OF_POOL:
         if (words := row.words(snapshot, nodes)) is not None:
@@ -400,10 +407,226 @@ def stray_findings(snapshot: Snapshot) -> Iterator[Finding]:
         )
 
 
-def findings_of_reserved(pool: Pool, nodes: Iterable[Assessment]) -> Iterator[Finding]:
+def findings_of_reserved(pool: Pool, nodes: Assessed) -> Iterator[Finding]:
     """Yield what is wrong with the reserved memory of the pool's own nodes; of none, nothing is."""
     memory = pool.spec.reserved_memory if pool.spec and not pool.deleting else None
-    ours = [each for each in nodes if each.claim is Claim.OURS] if memory else []
-    if memory and ours:
-        found = {each.node.name: each.found.reserved for each in ours if each.found.reserved is not None}
+    if memory and nodes.own_nodes():
+        compared = ((each.reserved, alike) for each, alike in nodes.by_finding())
+        found = {node.name: reserved for reserved, alike in compared if reserved for node in alike}
         yield from reserved_findings(pool.name, memory, found)
+
+
+UNREADY_SECONDS: Final = 300.0
+"""How long a node is not Ready before it is an issue: as long as Kubernetes leaves pods on such a node by
+default. https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions"""
+
+TAINT_SECONDS: Final = 600.0
+"""How long a node has been Ready before a taint of its cloud is an issue. A cloud controller manager takes
+``shutdown`` from a Ready node every five seconds, and ``uninitialized`` once the cloud has answered. This is
+twice its slowest period, which is five minutes by default. Neither taint has a time of its own.
+kubernetes/cloud-provider config/v1alpha1/defaults.go, controllers/nodelifecycle/node_lifecycle_controller.go
+"""
+
+TOGETHER_SECONDS: Final = 30.0
+"""Nodes whose time comes within so long are reported together: when a zone fails, its nodes follow each other
+for a minute, and each second would have a pass and a report of its own."""
+
+CAUSE_LENGTH: Final = 600
+"""Characters of what a kubelet says that are reported. It was cut once before, behind names of different
+length: so much of it is the same for all nodes."""
+
+MOST_CAUSES: Final = 3
+"""Causes that are reported one by one: each kubelet may write words of its own, and the status has room for
+ten issues, most of which come after these."""
+
+_UNREADY_FIX: Final = (
+    "Repair what the message names: the network plugin, the container runtime, the kubelet or the machine. "
+    f"See the events and the conditions: kubectl describe node {NODE}"
+)
+
+
+def readiness_findings(nodes: Iterable[Assessment], *, now: datetime) -> Iterator[Finding]:
+    """Yield one finding for each cause that nodes of the pool share."""
+    ours = [each.node for each in nodes if each.claim is Claim.OURS and _is_ripe(each.node, now)]
+    unready = grouped((_cause(node), node.name) for node in ours if not is_ready(node))
+    causes = sorted(unready, key=lambda cause: (-len(unready[cause]), min(unready[cause])))
+    for cause in causes[:MOST_CAUSES]:
+        said = f'The condition Ready says: "{cause}"' if cause else "The condition Ready gives no reason"
+        yield _unready(unready[cause], said, cause=cause)
+    if rest := sorted(causes[MOST_CAUSES:]):
+        names = [name for cause in rest for name in unready[cause]]
+        said = f'Their conditions Ready say various things, such as: "{rest[0]}"'
+        yield _unready(names, said, cause="various")
+    taints = grouped(
+        (each.identity, node.name) for node in ours if is_ready(node) for each in cloud_taints(node)
+    )
+    for (key, effect), names in taints.items():
+        yield Finding(
+            IssueReason.CLOUD_TAINT_STAYS,
+            names,
+            f"The taint {key}:{effect} is still on these nodes, which have been Ready for ten minutes or "
+            "longer. A cloud controller manager removes it, and the operator does not. Pods that do not "
+            "tolerate it are not scheduled there.",
+            "Check that a cloud controller manager runs (on Azure also cloud-node-manager, a pod on each "
+            "node), and what its log says of these nodes. If the "
+            "cluster has none, start the kubelets without --cloud-provider=external, and remove the taint: "
+            f"kubectl taint nodes {NODE} {key}:{effect}-",
+            f"{key}:{effect}",
+        )
+
+
+def ripens_at(nodes: Iterable[Assessment], *, now: datetime) -> datetime | None:
+    """Return when the next node becomes part of a finding by time alone; None where none does."""
+    moments = (_ripe_at(each.node) for each in nodes if each.claim is Claim.OURS)
+    return min((moment for moment in moments if moment and moment > now), default=None)
+
+
+def _is_ripe(node: Node, now: datetime) -> bool:
+    moment = _ripe_at(node)
+    return moment is not None and moment <= now
+
+
+def _ripe_at(node: Node) -> datetime | None:
+    """Return when what is found of the node is an issue; None where nothing is, or its time is not known.
+
+    A machine that the operator has handed over to be upgraded may restart, several times. One that is stopped
+    in its cloud is not Ready for as long as someone wants: AKS keeps such nodes with the scale-down mode
+    Deallocate.
+    """
+    if node.ready_since is None:
+        return None
+    if not is_ready(node):
+        is_upgraded = node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.UPGRADING
+        is_stopped = any(taint.key == SHUTDOWN for taint in node.taints)
+        return None if is_upgraded or is_stopped else _together(later(node.ready_since, UNREADY_SECONDS))
+    if not cloud_taints(node):
+        return None
+    return _together(later(max(node.ready_since, node.created or node.ready_since), TAINT_SECONDS))
+
+
+def _together(moment: datetime) -> datetime:
+    return later(moment, -moment.timestamp() % TOGETHER_SECONDS)
+
+
+def _cause(node: Node) -> str:
+    """Return what the kubelet says, without what is of this node alone."""
+    said = nameless(node.unready, name=node.name)
+    return said if len(said) <= CAUSE_LENGTH else f"{said[: CAUSE_LENGTH - 1]}…"
+
+
+def _unready(names: list[str], said: str, *, cause: str) -> Finding:
+    message = f"These nodes have not been Ready for five minutes or longer. {ended(said)}"
+    return Finding(IssueReason.NODES_NOT_READY, names, message, _UNREADY_FIX, cause)
+
+
+NEAREST: Final = 4
+"""As many labels as a sentence bears."""
+
+UNMET_TOLD: Final = 3
+"""So many requirements are explained. Once these are met, the next pass explains the others."""
+
+COMPARED: Final = 50
+"""So many keys or values are compared for one requirement, the most frequent first. A cluster has some
+dozens; whoever invents more on a node must not cost us more: a comparison takes a tenth of a millisecond."""
+
+CONSIDERED: Final = 500
+"""So many keys or values, the most frequent, are looked at for those to compare."""
+
+CLIPPED: Final = 32
+"""Characters that are compared. The cost of a comparison grows with the square of them."""
+
+REMEMBERED: Final = 64
+"""Results that are kept: passes of a pool that selects nothing ask the same again and again."""
+
+CUTOFF: Final = 0.6
+"""How alike two texts have to be, from 0 to 1. It is difflib's own default."""
+
+
+def nearest(selector: NodeSelector, nodes: Sequence[Mapping[str, str]]) -> str:
+    """Say what the nodes with these labels have in place of what the selector asks for.
+
+    The nearest are those that meet the most of it. The text does not depend on the order of the nodes, nor,
+    as long as no more than COMPARED differ, on how many are alike.
+    """
+    if not nodes:
+        return "The cluster has no Windows nodes."
+    asked = selector.requirements
+    distances = [_distance(asked, labels) for labels in nodes]
+    shortest = min(distances)
+    near = [labels for labels, distance in zip(nodes, distances, strict=True) if distance == shortest]
+    return " ".join(_instead(asked[place], near) for place in shortest[2][:UNMET_TOLD])
+
+
+def _distance(
+    asked: Sequence[LabelRequirement], labels: Mapping[str, str]
+) -> tuple[int, int, tuple[int, ...]]:
+    """Return how far a node is: how much it does not meet, how many keys it lacks, and what that is."""
+    unmet = tuple([place for place, each in enumerate(asked) if not each.is_met_by(labels)])
+    return len(unmet), sum(asked[place].key not in labels for place in unmet), unmet
+
+
+def _instead(asked: LabelRequirement, near: Sequence[Mapping[str, str]]) -> str:
+    """Say what the nearest nodes have in place of ``asked``, which none of them meets."""
+    key = asked.key
+    values = Counter(labels[key] for labels in near if key in labels)
+    wanted_values = sorted(each for each in asked.values if each is not None)
+    if asked.is_wanted is not bool(wanted_values):  # NotIn or DoesNotExist
+        return f"It excludes {_listed(key, sorted(values))}, which the nearest Windows nodes have."
+    wanted = f"It asks for {_listed(key, wanted_values) if wanted_values else f'the label {key}'}"
+    if values:
+        return f"{wanted}. The nearest Windows nodes have {_listed(key, _closest(wanted_values, values))}."
+    keys = _alike(key, Counter(each for labels in near for each in labels))
+    instead = f", but {', '.join(keys)}" if keys else ""
+    return f"{wanted}. The nearest Windows nodes have no label {key}{instead}."
+
+
+def _listed(key: str, values: Sequence[str]) -> str:
+    """Write the first of these labels as kubectl does."""
+    more = ", …" if len(values) > NEAREST else ""
+    return ", ".join(f"{key}={value}" for value in values[:NEAREST]) + more
+
+
+def _closest(wanted: Sequence[str], values: Counter[str]) -> list[str]:
+    """Return some of ``values``, those first that are most like one that is wanted."""
+    alike = _close_matches(tuple(wanted[:NEAREST]), _most_frequent(values))
+    return list(dict.fromkeys((*alike, *nsmallest(NEAREST + 1, values))))
+
+
+def _alike(key: str, keys: Counter[str]) -> list[str]:
+    """Return those of ``keys`` whose name is like that of ``key``, whatever stands before the slash."""
+    names = grouped((_name_of(each), each) for each in _most_frequent(keys) if not is_own(each))
+    close = _close_matches((_name_of(key),), tuple(names))
+    return [each for name in close for each in sorted(names[name])][:NEAREST]
+
+
+def _most_frequent(texts: Counter[str]) -> tuple[str, ...]:
+    return tuple(nsmallest(CONSIDERED, texts, key=lambda each: (-texts[each], each)))
+
+
+@lru_cache(REMEMBERED)
+def _close_matches(wanted: tuple[str, ...], texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of ``texts``, the most frequent first, that are like one that is wanted.
+
+    Each that is wanted is compared with its share: half of them the most frequent, half of them those of the
+    others that begin most like it.
+    """
+    share = COMPARED // len(wanted)
+    frequent, others = texts[: share // 2], texts[share // 2 :]
+    found: list[str] = []
+    for each in wanted:
+        begin_alike = sorted(others, key=lambda text: -_alike_from_the_start(each, text))
+        chosen = (*frequent, *begin_alike[: share - len(frequent)])
+        compared = grouped((text[:CLIPPED], text) for text in chosen)
+        close = get_close_matches(each[:CLIPPED], compared, n=NEAREST, cutoff=CUTOFF)
+        found += [text for clipped in close for text in compared[clipped]]
+    return tuple(dict.fromkeys(found))
+
+
+def _alike_from_the_start(one: str, other: str) -> int:
+    """Return how many of the first characters are the same in both."""
+    pairs = zip(one[:CLIPPED], other[:CLIPPED], strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other), CLIPPED))
+
+
+def _name_of(key: str) -> str:
+    return key.rpartition("/")[2]

@@ -16,12 +16,12 @@ from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
 from winpool.api.matrix import Verdict
 from winpool.api.status import MAX_BUILDS, Build
-from winpool.api.text import grouped
+from winpool.api.text import enumerate_names, grouped
 from winpool.features.feature import Finding
-from winpool.status.assessment import Assessed, count_nodes, enumerate_names
+from winpool.status.assessment import Assessed, count_nodes
 from winpool.support.judge import Judgement
 from winpool.support.servicing import EndingLevel, support_ending
-from winpool.support.verdicts import Reason as JudgedBy
+from winpool.support.servicing import Reason as JudgedBy
 
 UNKNOWN_BUILD: Final = "Unknown"
 """Stands in ``status.builds`` for all nodes whose build cannot be read."""

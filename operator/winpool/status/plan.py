@@ -19,7 +19,6 @@ from winpool.features.upgrade.plan import UpgradePlan, upgrade_plan
 from winpool.features.upgrade.records import UpgradeOverview
 from winpool.model.node import ConditionsPatch, NodeCondition, NodePatch
 from winpool.model.snapshot import Snapshot
-from winpool.ownership.members import Claim
 from winpool.status.assessment import Assessed, Assessment
 from winpool.status.pods import preflight
 
@@ -34,7 +33,7 @@ def plan(snapshot: Snapshot, nodes: Assessed, upgrades: UpgradeOverview | None) 
     due = [each for each in nodes.notable if (each.diff.patch or each.diff.conditions) and not each.is_held]
     found = None
     if upgrades and spec:
-        ours = sorted((each.node for each in nodes if each.claim is Claim.OURS), key=lambda node: node.name)
+        ours = [node for _, node in sorted(nodes.own_nodes().items())]
         found = upgrade_plan(upgrades, spec=spec, nodes_of_pool=ours, operator_node=snapshot.operator_node)
     steps = tuple(_upgrade_steps(found)) if found else ()
     names = {each.node.name for each in due} | {each.node.name for each in (upgrades.due if upgrades else ())}

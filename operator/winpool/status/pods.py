@@ -4,38 +4,60 @@ A list counts for a node only where it saw that very machine: another that has i
 People are warned, once for each taint and node, before Kubernetes deletes pods for a taint of the pool
 (``onIntolerantPods: Delete``), and hear afterwards how many such pods there were. After a restart of the
 operator they are warned once more of what is still to be written.
+
+What templates of workloads leave open that Windows needs is a report: no condition and no gate reads it, and
+there is no event of it. It names the worst controllers and no numbers, which the metrics have, so that a
+status is written for it only when it names other controllers. Who is named keeps the place until another has
+twice as many: pods come and go, and two that are about equal must not take turns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
-
+from typing import Final
+from typing import NamedTuple
 from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
 from winpool.api.keys import NO_EXECUTE
-from winpool.api.spec import PoolTaint, WindowsNodePoolSpec
-from winpool.api.status import Issue, Preflight, WindowsNodePoolStatus
-from winpool.api.text import grouped, later
+from winpool.api.spec import PoolTaint
+from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.status import Issue
+from winpool.api.status import Preflight
+from winpool.api.status import WindowsNodePoolStatus
+from winpool.api.text import NAMES_SHOWN
+from winpool.api.text import enumerate_names
+from winpool.api.text import grouped
+from winpool.api.text import later
 from winpool.features.contract.taints import taints_of
 from winpool.features.feature import Finding
 from winpool.model.evidence import Evidence
-from winpool.model.node import Node, NodePatch, Taint
+from winpool.model.node import Node
+from winpool.model.node import NodePatch
+from winpool.model.node import Taint
 from winpool.model.snapshot import Snapshot
-from winpool.model.survey import DAEMON_SETS_KEPT, EXAMPLES_KEPT, IntolerantPods, Survey, daemon_set_place
-from winpool.ownership.members import Claim
-from winpool.ownership.record import Record, record_of
-from winpool.status.assessment import (
-    NAMES_SHOWN,
-    Assessed,
-    Assessment,
-    count_nodes,
-    count_pods,
-    counted_nodes,
-)
-from winpool.status.events import Announcement, nameless, sentence
+from winpool.model.survey import CountedPods
+from winpool.model.survey import DAEMON_SETS_KEPT
+from winpool.model.survey import EXAMPLES_KEPT
+from winpool.model.survey import IntolerantPods
+from winpool.model.survey import Survey
+from winpool.model.survey import daemon_set_place
+from winpool.ownership.record import Record
+from winpool.ownership.record import record_of
+from winpool.status.assessment import Assessed
+from winpool.status.assessment import Assessment
+from winpool.status.assessment import count_nodes
+from winpool.status.assessment import count_pods
+from winpool.status.assessment import counted_nodes
+from winpool.status.events import Announcement
+from winpool.status.events import nameless
+from winpool.status.events import sentence
+
 
 PREFLIGHT_ISSUES = (IssueReason.INTOLERANT_PODS, IssueReason.INTOLERANT_NODE_AGENTS)
 """What has to stand in the status before the first taint is written."""
@@ -268,7 +290,7 @@ def _intolerant_agents(
     for together in alike.values() if len(alike) <= _MOST else (found,):
         names = sorted({name for each in together for name in each.daemon_sets}, key=daemon_set_place)
         shown, count = names[:DAEMON_SETS_KEPT], max(len(names), *(each.count for each in together))
-        listed = ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
+        listed = enumerate_names(names, count, most=DAEMON_SETS_KEPT)
         taints = [each.taint for each in together]
         taint, it = ("taint", "it") if len(taints) == 1 else ("taints", "them")
         named = f"the {taint} {', '.join(taints)}"
@@ -365,7 +387,7 @@ def misplaced_pods(snapshot: Snapshot, nodes: Assessed) -> int:
         return 0
     if survey is None or survey.pool_uid != pool.uid:
         return pool.status.misplaced_pods
-    seen = _newest(Evidence(snapshot), own_nodes(nodes))
+    seen = _newest(Evidence(snapshot), nodes.own_nodes())
     return sum(
         survey.misplaced_on[name] for survey, names in seen for name in names & survey.misplaced_on.keys()
     )
@@ -376,7 +398,7 @@ def pod_findings(snapshot: Snapshot, nodes: Assessed, unlisted: Blind) -> Iterat
     pool, evidence = snapshot.pool, Evidence(snapshot)
     if pool.deleting or pool.spec is None:
         return
-    ours = own_nodes(nodes)
+    ours = nodes.own_nodes()
     yield from _intolerant_pods(_met(pool.spec, evidence, nodes.notable, ours))
     yield from _intolerant_agents(pool.spec, evidence, ours)
     if snapshot.pods.daemon_sets_forbidden and taints_of(pool.spec):
@@ -408,12 +430,6 @@ def pod_findings(snapshot: Snapshot, nodes: Assessed, unlisted: Blind) -> Iterat
             "The operator cannot read some pods on these nodes, so it adds no NoExecute taint there.",
             "Read the operator's log. It names the pods and what is wrong with them.",
         )
-
-
-def own_nodes(nodes: Assessed) -> dict[str, Node]:
-    """Return the nodes of the pool, by name."""
-    usual = {node.name: node for _, alike in nodes.usual for node in alike}
-    return usual | {each.node.name: each.node for each in nodes.notable if each.claim is Claim.OURS}
 
 
 def _newest(evidence: Evidence, ours: Mapping[str, Node]) -> list[tuple[Survey, set[str]]]:
@@ -532,3 +548,99 @@ def _on(node: Node, taints: Iterable[Taint], evidence: Evidence) -> Iterator[Del
         there = found.on_nodes.get(node.name) if found else None
         if there and not _is_among(taint, node.taints):
             yield Deletion(written(taint), there.pods, there.example)
+
+
+NAMED: Final = 5
+"""Controllers that an issue names: a message has room for five of the longest titles that are kept."""
+
+_STAYS: Final = 2
+"""How many times the pods of one that is named count."""
+
+_NOT_ALL: Final = " There may be more: the cluster has more different pods than winpool compares."
+
+
+class _Report(NamedTuple):
+    """An issue: its message is ``before``, and then the titles as the end of the sentence."""
+
+    reason: IssueReason
+    before: str
+    fix: str
+
+
+_UNSELECTED: Final = _Report(
+    IssueReason.UNSELECTED_WORKLOADS,
+    "The scheduler can place pods of some workloads on the nodes of this pool, although nothing says that "
+    "they are for Windows: no taint keeps them off, and they select no OS. Those with the most pods: ",
+    "Add nodeSelector: {kubernetes.io/os: linux} or {kubernetes.io/os: windows} to the pod templates, or "
+    "taint the nodes of the pool (spec.taints).",
+)
+_UNLIMITED: Final = _Report(
+    IssueReason.MEMORY_LIMITS_MISSING,
+    "Containers on the nodes of this pool have no memory limit, so they can use the memory that Windows and "
+    "the kubelet need. The workloads with the most of them: ",
+    "Set limits.memory of the containers, and requests.memory to the same amount or not at all.",
+)
+
+
+def workload_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield what the last list of all pods has found for this pool, in any generation of it."""
+    survey, pool = _survey(snapshot), snapshot.pool
+    if survey is None or pool.spec is None or pool.deleting:
+        return
+    for report, counted in ((_UNSELECTED, survey.unselected), (_UNLIMITED, survey.unlimited)):
+        if counted.worst:
+            titles = named(counted, before=_named_in(report, pool.status.issues))
+            more = "" if counted.is_complete else _NOT_ALL
+            message = f"{report.before}{', '.join(titles)}.{more}"
+            yield Finding(report.reason, (), message, report.fix, cause="workloads")
+
+
+def _survey(snapshot: Snapshot) -> Survey | None:
+    survey = snapshot.pods.survey
+    return survey if survey is not None and survey.pool_uid == snapshot.pool.uid else None
+
+
+def _named_in(report: _Report, issues: Iterable[Issue]) -> list[str]:
+    """Return the titles that the status names, as they stand there."""
+    for each in issues:
+        if each.reason == report.reason and each.message.startswith(report.before):
+            titles = each.message[len(report.before) :].removesuffix(_NOT_ALL).removesuffix(".")
+            return titles.split(", ")
+    return []
+
+
+def named(counted: CountedPods, *, before: list[str]) -> list[str]:
+    """Return the worst titles, the worst first; ``before`` as it is where it has the same ones."""
+    weights = {title: count * _STAYS if title in before else count for title, count in counted.worst}
+    worst = sorted(weights, key=lambda title: (-weights[title], title not in before, title))[:NAMED]
+    if {*worst} == {*before}:
+        return before
+    counts = dict(counted.worst)
+    return sorted(worst, key=lambda title: (-counts[title], title))
+
+
+class WorkloadFigures(NamedTuple):
+    """What metrics say of it: pods, containers and bytes. None is 0 of some, where others were left out."""
+
+    unselected_pods: int | None
+    unlimited_containers: int | None
+    memory_limit_excess: int
+
+
+def workload_figures(snapshot: Snapshot, nodes: Assessed) -> WorkloadFigures | None:
+    """Return them; None where pods have not been listed yet for this pool.
+
+    A node that does not report its memory has no part in the excess.
+    """
+    survey = _survey(snapshot)
+    if survey is None:
+        return None
+    excess = 0
+    for node in nodes.own_nodes().values():
+        if survey.saw(node) and (allocatable := node.memory.allocatable) is not None:
+            excess += max(0, survey.memory_limits.get(node.name, 0) - allocatable)
+    return WorkloadFigures(_known(survey.unselected), _known(survey.unlimited), excess)
+
+
+def _known(counted: CountedPods) -> int | None:
+    return counted.count if counted.count or counted.is_complete else None

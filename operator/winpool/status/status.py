@@ -33,7 +33,7 @@ from winpool.api.status import (
 )
 from winpool.api.upgrade import Gate, Trigger, UpgradeState
 from winpool.features.contract.feature import Refusal
-from winpool.features.feature import FeatureResult, Stage
+from winpool.features.feature import FeatureResult, Finding, Stage
 from winpool.features.judge import layers_of
 from winpool.features.memory.feature import MemoryResult
 from winpool.features.memory.overview import Overview
@@ -59,17 +59,23 @@ from winpool.status.findings import (
     node_findings,
     owner_findings,
     pool_findings,
+    readiness_findings,
     stray_findings,
 )
 from winpool.status.issues import Issues, carried_issues, issues
 from winpool.status.os_support import builds, findings, groups_of
 from winpool.status.plan import plan
-from winpool.status.pods import blind, misplaced_pods, overdue_at, pod_findings
-from winpool.status.readiness import readiness_findings
-from winpool.status.rollout import NO_ROLLOUT, failed_nodes, rollout_progress
+from winpool.status.pods import (
+    Blind,
+    WorkloadFigures,
+    blind,
+    misplaced_pods,
+    overdue_at,
+    pod_findings,
+    workload_findings,
+)
 from winpool.status.upgrade import PLACES, control_plane_of, slots_in, upgrades_of
-from winpool.status.view import View
-from winpool.status.workloads import WorkloadFigures, workload_findings
+from winpool.status.view import NO_ROLLOUT, View, failed_nodes, rollout_progress
 
 
 def status(
@@ -81,30 +87,18 @@ def status(
     set_keys: Keys,
 ) -> tuple[WindowsNodePoolStatus, Issues]:
     """Return what is to stand in ``status``, all of it, for one write; and all issues."""
-    pool, now, counts = snapshot.pool, snapshot.now, tally(nodes, results)
+    pool, now = snapshot.pool, snapshot.now
     memory, upgrades = overview_of(results), upgrades_of(results)
     groups, unlisted = groups_of(nodes), blind(snapshot, nodes.notable)
     judged = findings(groups, today=now.date())
-    found = (
-        *pool_findings(snapshot, nodes),
-        *node_findings(nodes.notable),
-        *readiness_findings(nodes.notable, now=now),
-        *stray_findings(snapshot),
-        *owner_findings(snapshot, nodes.notable),
-        *judged,
-        *pod_findings(snapshot, nodes, unlisted),
-        *workload_findings(snapshot),
-        *findings_of_reserved(pool, nodes),
-        *(finding for result in results for finding in result.findings),
-    )
+    found = _all_findings(snapshot, nodes, results, judged=judged, unlisted=unlisted)
     carried = tuple(carried_issues(snapshot, memory, found))
     standing = issues(found, carried=carried, pool=pool, now=now, known=snapshot.known_issues)
     overdue = overdue_at((*standing.shown, *(each.issue for each in standing.all)))
     block = pool.spec.upgrade if pool.spec else None
-    rollout = NO_ROLLOUT if pool.deleting else rollout_progress(upgrades, block, now=now)
     view = View(
         pool=pool,
-        tally=counts,
+        tally=tally(nodes, results),
         refusal=refusal,
         missing_permission=snapshot.missing_permission,
         blind=unlisted,
@@ -115,11 +109,47 @@ def status(
         memory=memory,
         pressured=_pressured(memory, carried),
         upgrades=upgrades,
-        rollout=rollout,
+        rollout=NO_ROLLOUT if pool.deleting else rollout_progress(upgrades, block, now=now),
     )
-    known = memory_capabilities(pool, snapshot.memory.capabilities) if memory else ""
+    return _reported(snapshot, nodes, results, view, standing, set_keys), standing
+
+
+def _all_findings(
+    snapshot: Snapshot,
+    nodes: Assessed,
+    results: Iterable[FeatureResult],
+    *,
+    judged: Iterable[Finding],
+    unlisted: Blind,
+) -> tuple[Finding, ...]:
+    """Return all that is found of a pool and its nodes; ``judged`` is what the support matrix says."""
+    return (
+        *pool_findings(snapshot, nodes),
+        *node_findings(nodes.notable),
+        *readiness_findings(nodes.notable, now=snapshot.now),
+        *stray_findings(snapshot),
+        *owner_findings(snapshot, nodes.notable),
+        *judged,
+        *pod_findings(snapshot, nodes, unlisted),
+        *workload_findings(snapshot),
+        *findings_of_reserved(snapshot.pool, nodes),
+        *(finding for result in results for finding in result.findings),
+    )
+
+
+def _reported(
+    snapshot: Snapshot,
+    nodes: Assessed,
+    results: Sequence[FeatureResult],
+    view: View,
+    standing: Issues,
+    set_keys: Keys,
+) -> WindowsNodePoolStatus:
+    """Return the status that says what is in the view, with its issues."""
+    pool, counts, rollout = view.pool, view.tally, view.rollout
+    known = memory_capabilities(pool, snapshot.memory.capabilities) if view.memory else ""
     is_planned = view.mode is Mode.DRY_RUN and not pool.deleting
-    reported = WindowsNodePoolStatus(
+    return WindowsNodePoolStatus(
         observed_generation=pool.generation,
         nodes=counts.nodes,
         ready_nodes=counts.ready,
@@ -133,19 +163,18 @@ def status(
         pressured_nodes=view.pressured,
         memory_capabilities=known or None,
         misplaced_pods=misplaced_pods(snapshot, nodes),
-        builds=builds(groups),
+        builds=builds(view.groups),
         issues=standing.shown,
         issue_count=standing.count,
         set_keys=_written_keys(set_keys) if set_keys else None,
         node_template=_node_template(snapshot) if view.accepted and not pool.deleting else None,
-        plan=plan(snapshot, nodes, upgrades) if is_planned else None,
+        plan=plan(snapshot, nodes, view.upgrades) if is_planned else None,
         control_plane=control_plane_of(view),
         slots=slots_in(view, results),
         next_action_time=rollout.next_at,
-        history=history(pool, upgrades, now=now),
-        conditions=conditions(view, now=now),
+        history=history(pool, view.upgrades, now=snapshot.now),
+        conditions=conditions(view, now=snapshot.now),
     )
-    return reported, standing
 
 
 def overview_of(results: Iterable[FeatureResult]) -> Overview | None:

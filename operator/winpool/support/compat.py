@@ -23,7 +23,7 @@ from typing import Final
 from winpool.api.matrix import Verdict
 from winpool.support.data import CompatibilityRules, Runtime, Stage
 from winpool.support.matrix import Matrix
-from winpool.support.verdicts import Reason, sorted_reasons, worst
+from winpool.support.servicing import Reason, sorted_reasons, worst
 from winpool.support.versions import (
     Minor,
     Release,

@@ -15,9 +15,16 @@ import msgspec
 from winpool.api.matrix import Verdict
 from winpool.support.compat import runtime_reasons
 from winpool.support.matrix import Matrix, built_in
-from winpool.support.rows import Layered, Row
-from winpool.support.servicing import class_reason, ended_reasons, revision_reasons, skew_reasons
-from winpool.support.verdicts import Layer, Reason, sorted_reasons, worst
+from winpool.support.rows import Layer, Layered, Row
+from winpool.support.servicing import (
+    Reason,
+    class_reason,
+    ended_reasons,
+    revision_reasons,
+    skew_reasons,
+    sorted_reasons,
+    worst,
+)
 from winpool.support.versions import (
     Minor,
     WindowsVersion,

@@ -5,7 +5,7 @@ That it has no gaps and no contradictions ``tools/gen/matrix_faults.py`` says wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -108,15 +108,6 @@ class FeatureStage(StrEnum):
     """The minor is not in the data, or was not out when it was read."""
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureEntry:
-    """A feature in one minor: its stage there, and since which minor; None where it has none."""
-
-    feature: Feature
-    stage: FeatureStage
-    since: Minor | None
-
-
 def stages_of(feature: Feature) -> tuple[tuple[FeatureStage, Minor], ...]:
     """Return the stages of ``feature`` with the minor that each begins in, the oldest first."""
     written = (
@@ -128,13 +119,10 @@ def stages_of(feature: Feature) -> tuple[tuple[FeatureStage, Minor], ...]:
     return tuple((stage, minor) for stage, text in written if text and (minor := parse_minor(text)))
 
 
-def features_in(minor: Minor, *, matrix: Matrix) -> Iterator[FeatureEntry]:
-    """Yield every feature with its stage in ``minor``."""
+def stage_in(minor: Minor, feature: Feature, *, matrix: Matrix) -> tuple[FeatureStage, Minor | None]:
+    """Return the stage of ``feature`` in ``minor``, and since which minor; None where it has none."""
     known = matrix.minors.get(minor)
-    for feature in matrix.file.features:
-        if known is None or known.released is None:
-            yield FeatureEntry(feature, FeatureStage.UNKNOWN, None)
-            continue
-        reached = [(stage, since) for stage, since in stages_of(feature) if since <= minor]
-        stage, since = reached[-1] if reached else (FeatureStage.ABSENT, None)
-        yield FeatureEntry(feature, stage, since)
+    if known is None or known.released is None:
+        return FeatureStage.UNKNOWN, None
+    reached = [(stage, since) for stage, since in stages_of(feature) if since <= minor]
+    return reached[-1] if reached else (FeatureStage.ABSENT, None)

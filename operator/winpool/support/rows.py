@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -30,8 +31,27 @@ from winpool.api.fields import is_os_version, is_windows_build, read_date
 from winpool.api.matrix import RowVerdict
 from winpool.support.data import DataError, read
 from winpool.support.matrix import Matrix
-from winpool.support.verdicts import Layer
 from winpool.support.versions import Minor, WindowsVersion, parse_minor
+
+
+class Layer(StrEnum):
+    """Which layer decided: the data of the package, the cluster-wide file, or the pool."""
+
+    BUILT_IN = "BuiltIn"
+    CLUSTER = "Cluster"
+    POOL = "Pool"
+
+    @property
+    def rows(self) -> str:
+        """The rows of this layer, in words for people."""
+        return _ROWS[self]
+
+
+_ROWS: Final = {
+    Layer.BUILT_IN: "the built-in support matrix",
+    Layer.CLUSTER: "the operator's --support-matrix-file",
+    Layer.POOL: "the pool",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,57 @@ https://github.com/kubernetes/enhancements/tree/master/keps/sig-windows/116-wind
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Final
 
+import msgspec
+
 from winpool.api.matrix import RowVerdict, Verdict
 from winpool.support.data import Status, WindowsRelease
 from winpool.support.matrix import Matrix
-from winpool.support.rows import Layered
-from winpool.support.verdicts import Layer, Reason
+from winpool.support.rows import Layer, Layered
 from winpool.support.versions import Minor, WindowsVersion, parse_minor
+
+
+class Reason(msgspec.Struct, frozen=True, gc=False):
+    """One reason of a verdict.
+
+    ``message`` says, in sentences, what is so and where; ``fix`` what to do about it, empty where there is
+    nothing to be done. ``layer`` is the one that decided. ``cause`` is what nodes have in common where
+    the message quotes a text that each may have of its own; where it is empty the message is.
+    """
+
+    code: str
+    verdict: Verdict
+    message: str
+    fix: str = ""
+    layer: Layer = Layer.BUILT_IN
+    cause: str = ""
+
+    @property
+    def text(self) -> str:
+        """Message and fix."""
+        return f"{self.message} {self.fix}" if self.fix else self.message
+
+
+_FROM_BEST: Final = tuple(Verdict)
+"""Unknown is worse than Warned, since it blocks upgrades, and better than Unsupported: what is known to be
+unsupported stays so when other information is missing. Missing information alone is never Unsupported
+(P4)."""
+
+
+def worst(reasons: Iterable[Reason]) -> Verdict:
+    """Return the worst verdict among ``reasons``; Supported where there is none."""
+    return max((each.verdict for each in reasons), key=_FROM_BEST.index, default=Verdict.SUPPORTED)
+
+
+def sorted_reasons(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """Return ``reasons``, the worst first, and in the given order where they are equally bad."""
+    return tuple(sorted(reasons, key=lambda each: -_FROM_BEST.index(each.verdict)))
+
 
 NOTICE_DAYS: Final = 180
 """Half a year: long enough to plan new node pools, and before most yearly change freezes."""

@@ -10,16 +10,18 @@ from winpool.api.matrix import Verdict
 from winpool.api.text import table
 from winpool.support.data import Status
 from winpool.support.matrix import Matrix
-from winpool.support.rows import layered
+from winpool.support.rows import Layer, layered
 from winpool.support.servicing import (
     VERDICTS,
     Disagreement,
+    Reason,
     class_reason,
     disagreement,
     ended_reasons,
     servicing_told,
+    sorted_reasons,
+    worst,
 )
-from winpool.support.verdicts import Layer, Reason, sorted_reasons, worst
 from winpool.support.versions import Minor
 
 

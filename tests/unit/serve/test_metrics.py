@@ -42,8 +42,8 @@ from winpool.serve.definitions import (
     Definition,
 )
 from winpool.serve.metrics import BUILDS_SHOWN, MAX_SERIES_PER_POOL, WinpoolCollector
+from winpool.status.pods import WorkloadFigures
 from winpool.status.status import Figures, upgrade_figures
-from winpool.status.workloads import WorkloadFigures
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 

@@ -23,11 +23,12 @@ from harness.builders import (
 from harness.strategies import fleets, pools
 from harness.writes import acted, relabelled, settled
 from winpool.api.status import WindowsNodePoolStatus
+from winpool.api.text import NAMES_SHOWN, enumerate_names
 from winpool.decide import decide
 from winpool.model.node import Node, is_available
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
-from winpool.status.assessment import NAMES_SHOWN, count_nodes, enumerate_names, is_ready, tally
+from winpool.status.assessment import count_nodes, is_ready, tally
 
 LABELS = {"team": "a"}
 

@@ -15,7 +15,7 @@ from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.status import MAX_ISSUES, Issue
 from winpool.decide import Decision, decide
 from winpool.model.node import Node
-from winpool.status.readiness import CAUSE_LENGTH, MOST_CAUSES
+from winpool.status.findings import CAUSE_LENGTH, MOST_CAUSES
 
 NO_CNI = "KubeletNotReady: container runtime network not ready: cni plugin not initialized"
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized:NoSchedule"

@@ -32,7 +32,7 @@ from winpool.decide import decide
 from winpool.features.upgrade.blockers import Blocker, DrainBlock
 from winpool.features.upgrade.findings import CAUSES_KEPT, rollout_findings
 from winpool.features.upgrade.records import NodeStep, RolloutResult
-from winpool.status.rollout import RolloutProgress
+from winpool.status.view import RolloutProgress
 
 OURS: Final = ("Ready", "NodesUpToDate", "UpgradeAllowed", "Reconciling", "Stalled")
 

@@ -17,7 +17,7 @@ from winpool.model.snapshot import Snapshot
 from winpool.model.survey import CountedPods, KnownPods, Survey
 from winpool.serve.definitions import MEMORY_LIMIT_EXCESS, UNLIMITED_CONTAINERS, UNSELECTED_PODS
 from winpool.serve.metrics import of_pools
-from winpool.status.workloads import NAMED, named
+from winpool.status.pods import NAMED, named
 
 GIB = 1024**3
 UNSELECTED, UNLIMITED = IssueReason.UNSELECTED_WORKLOADS, IssueReason.MEMORY_LIMITS_MISSING

@@ -12,7 +12,7 @@ from harness.every import every
 from winpool.api.matrix import Verdict
 from winpool.support.compat import Compatibility, Isolation, compatible
 from winpool.support.matrix import Matrix, built_in
-from winpool.support.verdicts import worst
+from winpool.support.servicing import worst
 
 PROCESS, HYPER_V = Isolation.PROCESS, Isolation.HYPER_V
 

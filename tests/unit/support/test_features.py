@@ -8,7 +8,7 @@ import pytest
 
 from harness.every import every
 from winpool.cli.matrix import render_features
-from winpool.support.matrix import built_in, features_in
+from winpool.support.matrix import FeatureStage, built_in, stage_in
 from winpool.support.versions import Minor
 
 # Of each feature the minors in which its stage changes, and the stage from there on.
@@ -38,15 +38,19 @@ def test_the_table_has_every_feature_of_the_data_and_no_other() -> None:
     assert [each.name for each in built_in().file.features] == list(STAGES)
 
 
+def stages_in(minor: Minor) -> dict[str, FeatureStage]:
+    matrix = built_in()
+    return {each.name: stage_in(minor, each, matrix=matrix)[0] for each in matrix.file.features}
+
+
 @every(("name", "minor", "stage"), CELLS)
 def test_stage(name: str, minor: int, stage: str) -> None:
-    found = {each.feature.name: each.stage for each in features_in(Minor(1, minor), matrix=built_in())}
-    assert found[name] == stage
+    assert stages_in(Minor(1, minor))[name] == stage
 
 
 @pytest.mark.parametrize("minor", [Minor(1, 13), Minor(1, 99)])
 def test_of_a_minor_that_is_not_in_the_data_nothing_is_known(minor: Minor) -> None:
-    assert {each.stage for each in features_in(minor, matrix=built_in())} == {"unknown"}
+    assert {*stages_in(minor).values()} == {"unknown"}
 
 
 def test_the_command_prints_a_stage_and_since_when() -> None:

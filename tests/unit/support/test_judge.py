@@ -14,8 +14,8 @@ from harness.every import every
 from winpool.api.matrix import RowVerdict, Verdict
 from winpool.support.judge import Judgement, judge_node
 from winpool.support.matrix import Matrix, built_in
-from winpool.support.rows import Row, layered
-from winpool.support.verdicts import Layer, Reason, worst
+from winpool.support.rows import Layer, Row, layered
+from winpool.support.servicing import Reason, worst
 
 TODAY = date(2026, 11, 21)
 GOOD: dict[str, Any] = {

@@ -14,9 +14,8 @@ from winpool.api.fields import read_date
 from winpool.api.matrix import RowVerdict, Verdict
 from winpool.support.data import DataError
 from winpool.support.matrix import Matrix, built_in
-from winpool.support.rows import Override, Row, contradictions, layered, read_rows
+from winpool.support.rows import Layer, Override, Row, contradictions, layered, read_rows
 from winpool.support.servicing import class_reason
-from winpool.support.verdicts import Layer
 from winpool.support.versions import Minor, WindowsVersion
 
 ALLOW, WARN, DENY = RowVerdict.ALLOW, RowVerdict.WARN, RowVerdict.DENY

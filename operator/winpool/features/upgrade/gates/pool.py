@@ -17,8 +17,8 @@ from winpool.features.upgrade.heirs import lost_nodes
 from winpool.features.upgrade.records import GateFinding, at, because
 from winpool.features.upgrade.windows import UnusableWindowError, covers, opening, read_window
 from winpool.model.node import Node, is_available
+from winpool.support.rows import Layer
 from winpool.support.servicing import class_reason, ended_reasons, revision_reasons
-from winpool.support.verdicts import Layer
 from winpool.support.versions import WindowsVersion
 
 CONTROL_PLANE_UNKNOWN_FIX: Final = (
