@@ -65,7 +65,7 @@ def forms(pod: Object) -> Iterator[tuple[str, Object]]:
 
 def is_found(case: Case, content: Object, minor: Minor, *, at: str) -> bool:
     """Whether the audit finds the case in an object."""
-    workload = workload_of(content, {})
+    workload = workload_of(content)
     assert workload is not None
     found = {(each.rule.code, each.field) for each in findings(workload, minor)}
     return (case.code, f"{at}{case.at}") in found

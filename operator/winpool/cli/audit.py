@@ -237,7 +237,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _is_judged(content: Any) -> bool:
-    return kind_of(content) == RUNTIME_CLASS or workload_of(content, {}) is not None
+    return kind_of(content) == RUNTIME_CLASS or workload_of(content) is not None
 
 
 def audited(manifests: Iterable[Manifest], given: argparse.Namespace) -> Report:
@@ -344,7 +344,7 @@ def _workload(report: Report, manifest: Manifest | None, content: Any) -> Worklo
     kind, cluster = kind_of(content), report.cluster
     if kind == RUNTIME_CLASS:
         return runtime_class_of(content, cluster)
-    workload = workload_of(content, cluster.selectors, cluster)
+    workload = workload_of(content, cluster)
     if workload is None and kind:
         report.without_pods.append(kind)
     elif workload is None and manifest:
@@ -429,10 +429,11 @@ def cluster_of(known: Read, contents: Iterable[Any], given: argparse.Namespace) 
 
 def _keys(contents: Iterable[Any], classes: Mapping[str, RuntimeClass]) -> set[str]:
     """Return the keys of all labels that decide where pods go: nodes that differ in others are alike."""
-    selectors = {name: each.node_selector for name, each in classes.items()}
-    workloads = (workload_of(each, selectors) for each in contents)
+    known = Cluster(runtime_classes=classes)
+    workloads = (workload_of(each, known) for each in contents)
     keys = {key for each in workloads if each for key in selected_keys(each)}
-    return keys.union(*selectors.values(), (OS_LABEL, WINDOWS_BUILD_LABEL))
+    selectors = (each.node_selector for each in classes.values())
+    return keys.union(*selectors, (OS_LABEL, WINDOWS_BUILD_LABEL))
 
 
 def _host(version: str, runtime: str) -> Host:

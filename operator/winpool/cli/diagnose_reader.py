@@ -361,7 +361,7 @@ def _pods(item: Object, *, listed: Mapping[str, _Listed] | None, now: datetime) 
     states = [each for name in _STATUSES for each in status.all(name)]
     waiting = [each for each in states if "running" not in each.one("state").content]
     is_known_there = bool(listed is not None and at)
-    workload = workload_of({**item, "kind": "Pod"}, {}) if waiting or not is_known_there else None
+    workload = workload_of({**item, "kind": "Pod"}) if waiting or not is_known_there else None
     os = workload.os if workload else PodOS.UNKNOWN
     if not is_known_there and (os is PodOS.LINUX or (not at and os is not PodOS.WINDOWS)):
         return

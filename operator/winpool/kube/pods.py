@@ -135,7 +135,7 @@ class PodAsListed(wire.PodObject):
             for name, part in {**parts, "affinity": spec.affinity}.items()
             if part
         }
-        workload = workload_of({"kind": "Pod", "spec": found}, {})
+        workload = workload_of({"kind": "Pod", "spec": found})
         return workload is None or workload.os is not PodOS.UNKNOWN
 
     def memory_limits(self) -> MemoryLimits | None:

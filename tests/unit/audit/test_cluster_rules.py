@@ -49,7 +49,7 @@ def a_cluster(*hosts: Host, **more: Any) -> Cluster:
 
 
 def found_in(content: Object, cluster: Cluster) -> list[Finding]:
-    workload = workload_of(content, cluster.selectors, cluster)
+    workload = workload_of(content, cluster)
     assert workload is not None
     return findings(workload, NEWEST)
 
@@ -469,7 +469,7 @@ def test_of_an_image_that_says_nothing_nothing_is_known() -> None:
         (of(annotation="10.0.26100"), ""),
         (plain(), ""),
     ):
-        workload = workload_of(content, {}, cluster)
+        workload = workload_of(content, cluster)
         assert workload is not None
         assert unknown_images(workload).startswith(why)
         assert bool(unknown_images(workload)) is bool(why)

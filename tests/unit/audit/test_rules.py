@@ -23,6 +23,7 @@ from harness.windows_pods import (
     without_os,
 )
 from winpool.features.audit.audit import Finding, findings, ignored
+from winpool.features.audit.cluster import Cluster, RuntimeClass
 from winpool.features.audit.rules import NEWEST, OLDEST, RULES, Needs, Outcome, Severity
 from winpool.features.audit.workloads import workload_of
 from winpool.support.matrix import built_in
@@ -34,7 +35,7 @@ MINORS: Final = tuple(Minor(1, each) for each in range(OLDEST.minor, NEWEST.mino
 
 
 def found_in(content: Any, minor: Minor = NEWEST) -> list[Finding]:
-    workload = workload_of(content, {})
+    workload = workload_of(content)
     return findings(workload, minor) if workload else []
 
 
@@ -273,7 +274,7 @@ def test_pods_for_linux_and_pods_of_unknown_os_have_no_findings() -> None:
 def test_a_runtime_class_that_is_not_known_may_select_the_nodes() -> None:
     pod = a_pod({"nodeSelector": {}, "runtimeClassName": "win"})
     assert found_in(pod) == []
-    workload = workload_of(pod, {"win": {"disk": "ssd"}})
+    workload = workload_of(pod, Cluster(runtime_classes={"win": RuntimeClass(node_selector={"disk": "ssd"})}))
     assert workload is not None
     assert [each.rule.code for each in findings(workload, NEWEST)] == ["P2"]
 
@@ -299,7 +300,7 @@ def test_an_annotation_names_the_rules_that_are_ignored(
 ) -> None:
     pod = a_pod(annotations={"winpool.dev/audit-ignore": text})
     for content in (pod, in_a_deployment(pod)):
-        workload = workload_of(content, {})
+        workload = workload_of(content)
         assert workload is not None
         assert ignored(workload) == (codes, unread)
 
@@ -307,7 +308,7 @@ def test_an_annotation_names_the_rules_that_are_ignored(
 def test_the_annotation_may_be_on_the_object() -> None:
     content = in_a_deployment(a_pod(annotations={"winpool.dev/audit-ignore": "W13: a"}))
     content["metadata"]["annotations"] = {"winpool.dev/audit-ignore": "W34: b"}
-    workload = workload_of(content, {})
+    workload = workload_of(content)
     assert workload is not None
     assert ignored(workload) == ({"W34": "b", "W13": "a"}, [])
 
@@ -339,7 +340,7 @@ JSON: Final = st.recursive(
 
 @given(JSON)
 def test_no_object_raises(content: Any) -> None:
-    workload = workload_of(content, {"win": {}})
+    workload = workload_of(content, Cluster(runtime_classes={"win": RuntimeClass()}))
     if workload:
         findings(workload, NEWEST)
         ignored(workload)

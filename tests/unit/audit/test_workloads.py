@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from winpool.features.audit.cluster import Cluster, RuntimeClass
 from winpool.features.audit.workloads import PodOS, workload_of
 
 Object = dict[str, Any]
@@ -14,9 +15,12 @@ POD: Final[Object] = {"containers": [{"name": "c", "image": "acme/app"}]}
 TEMPLATE: Final[Object] = {"template": {"spec": POD}}
 
 
+OF_WINDOWS: Final[Object] = {"kubernetes.io/os": "windows"}
+
+
 def judged(spec: Object, annotations: Object | None = None) -> tuple[PodOS, str]:
     content = {"kind": "Pod", "metadata": {"annotations": annotations or {}}, "spec": {**POD, **spec}}
-    workload = workload_of(content, {"win": {"kubernetes.io/os": "windows"}})
+    workload = workload_of(content, Cluster(runtime_classes={"win": RuntimeClass(node_selector=OF_WINDOWS)}))
     assert workload is not None
     return workload.os, workload.evidence
 
@@ -37,7 +41,7 @@ def judged(spec: Object, annotations: Object | None = None) -> tuple[PodOS, str]
     ],
 )
 def test_pods_are_found_in_every_kind_that_has_them(content: Object, at: str) -> None:
-    workload = workload_of(content, {})
+    workload = workload_of(content)
     assert workload is not None
     assert (workload.at, workload.kind) == (at, content["kind"])
     prefix = f"{at}." if at else ""
@@ -60,12 +64,12 @@ def test_pods_are_found_in_every_kind_that_has_them(content: Object, at: str) ->
     ],
 )
 def test_other_objects_have_none(content: Any) -> None:
-    assert workload_of(content, {}) is None
+    assert workload_of(content) is None
 
 
 def test_the_containers_of_all_three_lists_are_meant() -> None:
     spec = {**POD, "initContainers": [{"image": "a"}, "x"], "ephemeralContainers": [{"image": "b"}]}
-    workload = workload_of({"kind": "Pod", "spec": spec}, {})
+    workload = workload_of({"kind": "Pod", "spec": spec})
     assert workload is not None
     assert [(each.path, each.value) for each in workload.places("spec.containers[*].image")] == [
         ("spec.initContainers[0].image", "a"),

@@ -143,7 +143,7 @@ PIECES = [
 def test_what_is_evidence_is_what_the_audit_says(pieces: list[Object]) -> None:
     """Although the operator reads most pods in less depth."""
     item = a_pod_object(**{key: value for piece in pieces for key, value in piece.items()})
-    workload = workload_of({"kind": "Pod", **item}, {})
+    workload = workload_of({"kind": "Pod", **item})
     assert workload is not None
     [pod] = pods_of(item)
     assert isinstance(pod.template, PodAsListed)

@@ -5,22 +5,27 @@ What is not known is None: a rule that needs it finds nothing, and the audit say
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
-
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
+from typing import Any
+from typing import Final
+from typing import NamedTuple
 from winpool.api.fields import is_taint_key_allowed
 from winpool.api.keys import NO_EXECUTE
+from winpool.api.text import enumerate_names
 from winpool.model.node import Taint
-from winpool.model.pods import Toleration, tolerates
+from winpool.model.pods import Toleration
+from winpool.model.pods import tolerates
 from winpool.support.compat import Isolation
+
 
 _NO_SCHEDULE: Final = "NoSchedule"
 _KEEPING: Final = (_NO_SCHEDULE, NO_EXECUTE)
 """Effects that keep pods away. PreferNoSchedule does not."""
-
-_SHOWN: Final = 3
-"""Nodes that a finding names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +46,7 @@ class Host:
 
     def __str__(self) -> str:
         version = self.kernel or "an unknown Windows version"
-        return f"{version} ({named(self.names)})" if self.names else version
-
-
-def named(names: Sequence[str]) -> str:
-    """Write the first names, and how many there are beside them."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
+        return f"{version} ({enumerate_names(self.names)})" if self.names else version
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +164,6 @@ class Cluster:
     isolation: Isolation = Isolation.PROCESS
     _reaches: dict[str, Reach] = field(default_factory=dict, init=False, repr=False)
     """Most pods of a cluster select alike, so each selection is asked once."""
-
-    @property
-    def selectors(self) -> dict[str, Mapping[str, Any]]:
-        """The node selectors of the RuntimeClasses."""
-        return {name: each.node_selector for name, each in self.runtime_classes.items()}
 
     @property
     def has_nodes(self) -> bool:

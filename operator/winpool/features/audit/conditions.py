@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from winpool.api.keys import OS_LABEL, WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
 from winpool.api.matrix import Verdict
 from winpool.api.quantity import bytes_of
-from winpool.features.audit.cluster import Host, Limits, RuntimeClass, Selection, named
+from winpool.api.text import enumerate_names
+from winpool.features.audit.cluster import Host, Limits, RuntimeClass, Selection
 from winpool.features.audit.workloads import AFFINITY, BETA_OS_LABEL, Place, PodOS, Workload, below
 from winpool.support.compat import Compatibility, Isolation, compatible, guess_version
 from winpool.support.matrix import built_in
@@ -363,7 +364,7 @@ def tolerates_everything(workload: Workload, _: Place) -> bool:
     """Whether the pods are those of a DaemonSet that tolerates every taint."""
     return workload.kind == "DaemonSet" and any(
         not each.key and not each.effect and each.operator == "Exists"
-        for each in _selection(workload).tolerations
+        for each in workload.selection.tolerations
     )
 
 
@@ -376,12 +377,12 @@ def no_toleration(workload: Workload, _: Sequence[Place]) -> Iterator[Place]:
     """Find pods that no Windows node takes, because of the taints of those that they select."""
     reach = workload.reach
     if reach and reach.selected and not reach.taken:
-        yield Place(workload.path("spec.tolerations"), more=_taints(reach.selected, _selection(workload)))
+        yield Place(workload.path("spec.tolerations"), more=_taints(reach.selected, workload.selection))
 
 
 def no_node(workload: Workload, _: Sequence[Place]) -> Iterator[Place]:
     """Find pods that no Windows node takes, because none has the labels that they select."""
-    reach, selection = workload.reach, _selection(workload)
+    reach, selection = workload.reach, workload.selection
     if reach and not reach.selected and not selection.node and workload.selects is not PodOS.LINUX:
         yield Place(workload.path("spec.nodeSelector"), more=_unselected(workload, selection))
 
@@ -393,7 +394,7 @@ def is_about_chosen_hosts(workload: Workload, _: Place) -> bool:
 
 def class_out_of_reach(workload: Workload, _: Sequence[Place]) -> Iterator[Place]:
     """Find a RuntimeClass with which no Windows node takes a pod that sets nothing else."""
-    reach, selection = workload.reach, _selection(workload)
+    reach, selection = workload.reach, workload.selection
     if reach is None or reach.taken:
         return
     if reach.selected:
@@ -410,16 +411,16 @@ def no_class(workload: Workload, places: Sequence[Place]) -> Iterable[Place]:
 def class_contradiction(workload: Workload, _: Sequence[Place]) -> Iterator[Place]:
     """Find labels that pods and their RuntimeClass select with different values."""
     own = _selector(workload)
-    for key, value in workload.added.items():
+    for key, value in workload.added.node_selector.items() if workload.added else ():
         if own.get(key, value) != value:
-            theirs = f"the RuntimeClass {_class_name(workload)} {key}={value}"
+            theirs = f"the RuntimeClass {workload.class_name} {key}={value}"
             path = workload.path(f"spec.nodeSelector[{key}]")
             yield Place(path, own[key], f"The pods select {key}={own[key]}, and {theirs}.")
 
 
 def no_handler(workload: Workload, places: Sequence[Place]) -> Iterator[Place]:
     """Find a RuntimeClass whose handler no host has that takes the pods. All have to report theirs."""
-    found = workload.cluster.runtime_classes.get(_class_name(workload))
+    found = workload.added
     hosts = workload.reach.taken if workload.reach else ()
     if found is None or not hosts:
         return
@@ -431,9 +432,8 @@ def no_handler(workload: Workload, places: Sequence[Place]) -> Iterator[Place]:
 
 def no_recursive_read_only(workload: Workload, places: Sequence[Place]) -> Iterator[Place]:
     """Find recursiveReadOnly: Enabled where a host that takes the pods reports that its handler cannot."""
-    name = _class_name(workload)
-    found = workload.cluster.runtime_classes.get(name, RuntimeClass())
-    hosts = workload.reach.taken if workload.reach and (found.handler or not name) else ()
+    found = workload.added or RuntimeClass()
+    hosts = workload.reach.taken if workload.reach and (found.handler or not workload.class_name) else ()
     without = [each for each in hosts if each.handlers is not None and not each.handlers.get(found.handler)]
     for each in places if without else ():
         if each.value == "Enabled":
@@ -578,8 +578,8 @@ def _declared(workload: Workload) -> Image | None:
     oldest = min(versions, key=lambda each: each.build, default=None)
     if oldest is None:
         return None
-    is_of_class = WINDOWS_BUILD_LABEL in workload.added
-    who = f"the RuntimeClass {_class_name(workload)}" if is_of_class else "the pod"
+    is_of_class = workload.added is not None and WINDOWS_BUILD_LABEL in workload.added.node_selector
+    who = f"the RuntimeClass {workload.class_name}" if is_of_class else "the pod"
     return Image(str(oldest), f"the build that {who} selects by {WINDOWS_BUILD_LABEL}")
 
 
@@ -595,7 +595,7 @@ def _guessed(reference: str) -> Image:
 
 def _builds(workload: Workload) -> tuple[str, ...]:
     """Return the values of the build label that the node selector or required affinity of the pod allows."""
-    written = {**workload.added, **_selector(workload)}.get(WINDOWS_BUILD_LABEL)
+    written = workload.selection.labels.get(WINDOWS_BUILD_LABEL)
     if isinstance(written, str):
         return (written,)
     terms = [list(_builds_of(each.value)) for each in workload.places(AFFINITY)]
@@ -612,8 +612,8 @@ def _builds_of(term: Any) -> Iterator[str]:
 
 
 def _isolation(workload: Workload) -> Isolation:
-    found = workload.cluster.runtime_classes.get(_class_name(workload), RuntimeClass())
-    return Isolation.HYPER_V if _HYPER_V in found.handler else workload.cluster.isolation
+    is_hyper_v = workload.added is not None and _HYPER_V in workload.added.handler
+    return Isolation.HYPER_V if is_hyper_v else workload.cluster.isolation
 
 
 @lru_cache(maxsize=1024)
@@ -628,26 +628,13 @@ def _compatible(
 # Words.
 
 
-def _selection(workload: Workload) -> Selection:
-    if workload.is_runtime_class:
-        found = RuntimeClass.of(workload.content)
-        return Selection(found.node_selector, None, found.tolerations)
-    classes = workload.cluster.runtime_classes
-    return Selection.of(workload.value("spec"), classes.get(_class_name(workload), RuntimeClass()))
-
-
 def _selector(workload: Workload) -> dict[str, Any]:
     found = workload.value("spec.nodeSelector")
     return found if isinstance(found, dict) else {}
 
 
-def _class_name(workload: Workload) -> str:
-    found = workload.value("spec.runtimeClassName")
-    return found if isinstance(found, str) else ""
-
-
 def _hosts(hosts: Sequence[Host]) -> str:
-    return named(sorted(name for each in hosts for name in each.names))
+    return enumerate_names(sorted(name for each in hosts for name in each.names))
 
 
 def _taints(hosts: Sequence[Host], selection: Selection) -> str:
@@ -658,7 +645,7 @@ def _taints(hosts: Sequence[Host], selection: Selection) -> str:
         for each in selection.untolerated(host)
     ]
     texts = list(dict.fromkeys(text for text, _ in found))
-    return f"Taints that they do not tolerate: {named(texts)} (on {_hosts(hosts)})."
+    return f"Taints that they do not tolerate: {enumerate_names(texts)} (on {_hosts(hosts)})."
 
 
 def _unselected(workload: Workload, selection: Selection) -> str:
@@ -669,7 +656,6 @@ def _unselected(workload: Workload, selection: Selection) -> str:
     ]
     if selection.terms is not None:
         labels.append("a required node affinity")
-    asked = f"They select {named(labels)}" if labels else "They select Windows nodes"
-    return (
-        f"{asked}, and the Windows hosts are {named(builds)}." if builds else f"{asked}, and there is none."
-    )
+    asked = f"They select {enumerate_names(labels)}" if labels else "They select Windows nodes"
+    there = f"the Windows hosts are {enumerate_names(builds)}" if builds else "there is none"
+    return f"{asked}, and {there}."

@@ -8,12 +8,13 @@ What is not here, and why, is in ``tools/gen/workload_rules_reference.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from winpool.api.keys import WINDOWS_BUILD_LABEL
+from winpool.api.text import enumerate_names
 from winpool.features.audit import conditions
 from winpool.features.audit.conditions import Find, Test, set_to, value_is, where
 from winpool.features.audit.workloads import (
@@ -105,13 +106,14 @@ class Rule:
     from which a rule holds. ``better_with`` is what makes the judgement more precise. ``kind`` is that of
     the objects which the rule is about, empty for pods.
 
-    What most rows have in common is the default: a Warning, which a real API server and the source show.
+    What most rows have in common is the default: a Warning, which a real API server and the source show, and
+    that the field is to be removed.
     """
 
     code: str
     fields: tuple[str, ...]
     happens: str
-    fix: str
+    fix: str = "Remove it."
     sources: tuple[str, ...]
     severity: Severity = Severity.WARNING
     known: tuple[Known, ...] = _LIVE_AND_SOURCE
@@ -192,7 +194,7 @@ def _refused(
     code: str,
     *fields: str,
     happens: str,
-    fix: str,
+    fix: str = "Remove it.",
     without: Severity = Severity.WARNING,
     worse: Worse | None = None,
     find: Find | None = None,
@@ -225,15 +227,14 @@ _NAMED: Final = 5
 """Fields that a finding of P5 names. A chart can set some in each of its containers."""
 
 
-def _without_name(workload: Workload) -> Iterator[Place]:
+def _without_name(workload: Workload, _: Sequence[Place]) -> Iterator[Place]:
     """Find a workload for Windows without ``os.name``; say by what, and what would be refused with it."""
     if workload.os_name:
         return
     names = [place.path for rule in REFUSED if rule.without_os for place in rule.places(workload)]
     more = f"The pods are for Windows by {workload.evidence}."
     if names:
-        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        listed = f"{', '.join(names[:_NAMED])}{rest}"
+        listed = enumerate_names(names, most=_NAMED)
         more += f" Remove first what the API server refuses with it: {listed}."
     yield Place(workload.path("spec.os.name"), more=more)
 
@@ -299,7 +300,7 @@ PLACEMENT: Final = (
     Rule(
         code="P5",
         fields=("spec.os.name",),
-        find=lambda workload, _: _without_name(workload),
+        find=_without_name,
         happens="The API server does not know that the pods are for Windows: it accepts fields that Windows "
         "ignores, and the Pod Security level restricted demands fields that only Linux has.",
         fix="Set spec.os.name to windows.",
@@ -421,13 +422,11 @@ REFUSED: Final = (
         "R3",
         *_everywhere("runAsGroup"),
         happens="Windows has no numeric groups: it has no effect.",
-        fix="Remove it.",
     ),
     _refused(
         "R4",
         f"{_POD}.supplementalGroups",
         happens="Windows has no numeric groups: it has no effect.",
-        fix="Remove it.",
         known=_LIVE,
     ),
     _refused(
@@ -435,7 +434,6 @@ REFUSED: Final = (
         f"{_POD}.supplementalGroupsPolicy",
         happens="Windows has no numeric groups: Merge has no effect, and with Strict the kubelet refuses "
         "the pod (SupplementalGroupsPolicyNotSupported).",
-        fix="Remove it.",
         worse=Worse(Severity.ERROR, value_is("Strict"), "for Strict"),
         outcomes=_gated(Minor(1, 31), Minor(1, 33)),
         sources=(f"{_KUBERNETES}/kubelet/lifecycle/predicate.go", _GATES),
@@ -453,7 +451,6 @@ REFUSED: Final = (
         f"{_POD}.sysctls",
         find=where(conditions.is_filled),
         happens="The kubelet on Windows knows no safe sysctl, and refuses the pod (SysctlForbidden).",
-        fix="Remove it.",
         without=Severity.ERROR,
         sources=(f"{_KUBERNETES}/kubelet/sysctl/safe_sysctls.go",),
     ),
@@ -461,13 +458,11 @@ REFUSED: Final = (
         "R8",
         *_everywhere("seLinuxOptions"),
         happens="Windows has no SELinux: it has no effect.",
-        fix="Remove it.",
     ),
     _refused(
         "R9",
         f"{_POD}.seLinuxChangePolicy",
         happens="Windows has no SELinux: it has no effect.",
-        fix="Remove it.",
         outcomes=_gated(Minor(1, 32), Minor(1, 33)),
         sources=(_GATES,),
     ),
@@ -481,7 +476,6 @@ REFUSED: Final = (
         "R11",
         *_everywhere("appArmorProfile"),
         happens="Windows has no AppArmor: it has no effect.",
-        fix="Remove it.",
         outcomes=((Minor(1, 30), Outcome.REFUSED),),
         sources=(f"{_KUBERNETES}/kubelet/kubelet.go",),
     ),
@@ -499,7 +493,6 @@ REFUSED: Final = (
         "spec.hostIPC",
         find=set_to(True),
         happens="The container runtime ignores it on Windows.",
-        fix="Remove it.",
         sources=(_INTRO,),
         known=_LIVE_AND_DOCUMENTATION,
     ),
@@ -572,7 +565,6 @@ REFUSED: Final = (
         "R21",
         f"{_CONTAINER}.procMount",
         happens="Windows has no /proc: it has no effect.",
-        fix="Remove it.",
         without=Severity.INFO,
         sources=(_INTRO,),
         known=_LIVE_AND_DOCUMENTATION,
@@ -717,7 +709,6 @@ DIFFERENT: Final = (
         fields=_everywhere("runAsNonRoot"),
         find=set_to(True, host_process=True),
         happens="It must not be set for HostProcess containers.",
-        fix="Remove it.",
         sources=(_HOST_PROCESS,),
         known=_DOCUMENTATION,
     ),
@@ -742,7 +733,6 @@ DIFFERENT: Final = (
         ),
         find=conditions.huge_pages,
         happens="No Windows node has huge pages: the pod stays Pending.",
-        fix="Remove it.",
         severity=Severity.ERROR,
         sources=(_INTRO,),
         known=_LIVE_AND_DOCUMENTATION,
@@ -753,7 +743,6 @@ DIFFERENT: Final = (
         find=where(conditions.is_propagated),
         happens="Mounts do not propagate on Windows. Bidirectional needs a privileged container, which "
         "Windows does not have.",
-        fix="Remove it.",
         worse=Worse(Severity.ERROR, value_is("Bidirectional"), "for Bidirectional"),
         sources=(f"{_KUBERNETES}/kubelet/kubelet_pods.go",),
     ),
@@ -763,7 +752,6 @@ DIFFERENT: Final = (
         find=conditions.no_recursive_read_only,
         happens="The runtime handler of nodes that take the pods does not support it: the kubelet there does "
         "not start the container.",
-        fix="Remove it.",
         severity=Severity.ERROR,
         needs=Needs.HANDLERS,
         sources=(f"{_KUBERNETES}/kubelet/kubelet_pods.go",),
@@ -866,7 +854,6 @@ DIFFERENT: Final = (
         fields=("spec.containers[*].lifecycle.stopSignal",),
         happens="Its feature gate, ContainerStopSignals, is disabled by default. Where it is enabled, the "
         "API server accepts SIGTERM and SIGKILL only, and only with spec.os.name: windows.",
-        fix="Remove it.",
         outcomes=((Minor(1, 33), Outcome.DROPPED),),
         since=Minor(1, 33),
         sources=(f"{VALIDATION} (validateStopSignal)", _GATES),
@@ -961,7 +948,6 @@ DIFFERENT: Final = (
         find=conditions.app_armor_annotations,
         happens="Windows has no AppArmor: it has no effect. The API server accepts the annotation, and "
         "refuses the field (R11).",
-        fix="Remove it.",
         sources=(f"{_KUBERNETES}/registry/core/pod/strategy.go (applyAppArmorVersionSkew)",),
     ),
 )

@@ -6,19 +6,15 @@ raises.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from winpool.api.keys import OS_LABEL, WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
 from winpool.features.audit.cluster import NOTHING_KNOWN, Cluster, Reach, RuntimeClass, Selection
-
-NodeSelectors: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""The node selectors of RuntimeClasses, by their names."""
 
 RUNTIME_CLASS: Final = "RuntimeClass"
 
@@ -93,9 +89,9 @@ class Workload:
 
     ``kind`` is the one that people know it by. ``os_name`` is ``spec.os.name``, empty without it.
     ``selects`` is the OS of the nodes that the pods select, with what their RuntimeClass adds. ``os`` is the
-    verdict, and ``evidence`` what it is from. ``runtime_class`` is the name of a RuntimeClass that is not
-    known, ``added`` the node selector of one that is. ``reach`` says to which hosts of the ``cluster`` they
-    get; None where none is known.
+    verdict, and ``evidence`` what it is from. ``class_name`` is the name of their RuntimeClass, and ``added``
+    what it adds; None where it is not known. ``reach`` says to which hosts of the ``cluster`` they get by
+    their ``selection``; None where none is known.
     """
 
     kind: str
@@ -106,9 +102,10 @@ class Workload:
     selects: PodOS
     os: PodOS
     evidence: str
-    runtime_class: str
+    selection: Selection
+    class_name: str = ""
+    added: RuntimeClass | None = None
     namespace: str = ""
-    added: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     cluster: Cluster = NOTHING_KNOWN
     reach: Reach | None = None
 
@@ -116,6 +113,11 @@ class Workload:
     def is_runtime_class(self) -> bool:
         """Whether it stands for a RuntimeClass."""
         return _text(self.content, "kind") == RUNTIME_CLASS
+
+    @property
+    def runtime_class(self) -> str:
+        """The name of their RuntimeClass where it is not known."""
+        return "" if self.added else self.class_name
 
     @property
     def title(self) -> str:
@@ -139,11 +141,8 @@ class Workload:
         return [each for each in self.places("spec.containers[*]") if isinstance(each.value, dict)]
 
 
-def workload_of(content: Any, selectors: NodeSelectors, cluster: Cluster = NOTHING_KNOWN) -> Workload | None:
-    """Return the pods that an object makes; None where there are none that winpool finds.
-
-    ``selectors`` are those of the RuntimeClasses that are known, ``cluster`` what is known besides.
-    """
+def workload_of(content: Any, cluster: Cluster = NOTHING_KNOWN) -> Workload | None:
+    """Return the pods that an object makes; None where there are none that winpool finds."""
     kind, name = (_text(content, field) for field in ("kind", "metadata.name"))
     at = TEMPLATES.get(kind, TEMPLATE)
     spec = _value(content, f"{at}.spec" if at else "spec")
@@ -151,12 +150,12 @@ def workload_of(content: Any, selectors: NodeSelectors, cluster: Cluster = NOTHI
     if not is_pod:
         return None
     pod = {"spec": spec, "metadata": _value(content, f"{at}.metadata" if at else "metadata")}
-    named = _text(pod, "spec.runtimeClassName")
+    class_name = _text(pod, "spec.runtimeClassName")
     os_name = _text(pod, "spec.os.name")
-    added = selectors.get(named, {})
-    selects, by = _selected(pod, added, named)
+    added = cluster.runtime_classes.get(class_name)
+    selects, by = _selected(pod, added.node_selector if added else {}, class_name)
     os, evidence = _verdict(pod, os_name, selects, by)
-    selection = Selection.of(spec, cluster.runtime_classes.get(named, RuntimeClass(node_selector=added)))
+    selection = Selection.of(spec, added or RuntimeClass())
     return Workload(
         kind=kind,
         name=name or _text(content, "metadata.generateName"),
@@ -166,9 +165,10 @@ def workload_of(content: Any, selectors: NodeSelectors, cluster: Cluster = NOTHI
         selects=selects,
         os=os,
         evidence=evidence,
-        runtime_class="" if named in selectors else named,
-        namespace=_text(content, "metadata.namespace"),
+        selection=selection,
+        class_name=class_name,
         added=added,
+        namespace=_text(content, "metadata.namespace"),
         cluster=cluster,
         reach=None if os is PodOS.LINUX else cluster.reach(selection),
     )
@@ -178,6 +178,7 @@ def runtime_class_of(content: Any, cluster: Cluster) -> Workload:
     """Return a RuntimeClass as if it were pods that set nothing else: where it sends them."""
     found = RuntimeClass.of(content)
     os = os_of_labels(found.node_selector)
+    selection = Selection(found.node_selector, None, found.tolerations)
     return Workload(
         kind=RUNTIME_CLASS,
         name=_text(content, "metadata.name"),
@@ -187,16 +188,15 @@ def runtime_class_of(content: Any, cluster: Cluster) -> Workload:
         selects=os,
         os=os,
         evidence="scheduling.nodeSelector",
-        runtime_class="",
+        selection=selection,
         cluster=cluster,
-        reach=cluster.reach(Selection(found.node_selector, None, found.tolerations)),
+        reach=cluster.reach(selection),
     )
 
 
 def selected_keys(workload: Workload) -> Iterator[str]:
     """Yield the keys of the labels by which pods may select nodes."""
-    for labels in (workload.added, workload.value("spec.nodeSelector")):
-        yield from labels if isinstance(labels, dict) else ()
+    yield from workload.selection.labels
     for each in workload.places(f"{AFFINITY}.matchExpressions[*].key"):
         if isinstance(each.value, str):
             yield each.value

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from ipaddress import IPv4Network, ip_network
 from typing import Final, TypeAlias
 
-from winpool.features.diagnose.evidence import Evidence, Found, Node, Pod, Source, named, quoted
+from winpool.api.text import enumerate_names
+from winpool.features.diagnose.evidence import Evidence, Found, Node, Pod, Source, quoted
 from winpool.support.compat import NO_VARIANT, OTHER_BUILD, runs_build, sandbox_key
 from winpool.support.matrix import built_in
 from winpool.support.versions import Release, parse_runtime
@@ -104,7 +105,7 @@ def old_pause_image(seen: Evidence) -> Iterator[Found]:
         return
     builds = {each for one in read for each in one.builds}
     if not any(runs_build(build, each, containerd=containerd, matrix=matrix) for each in builds):
-        said = f"status.images has {named([each.image for each in read])}"
+        said = f"status.images has {enumerate_names([each.image for each in read])}"
         yield Found(said, more=_build(node), fix=_pause_fix(node))
 
 
@@ -209,7 +210,7 @@ def pod_cidr(seen: Evidence) -> Iterator[Found]:
         peers = f", and other nodes of its pool ({node.pool}) have one" if seen.peers and node.pool else ""
         yield Found(f"spec.podCIDR is not set{peers}", more=_joined(node), fix=_NO_RANGE)
     elif seen.uses_flannel and seen.twins:
-        said = f"spec.podCIDR is {node.pod_cidrs[0]}, as on {named(seen.twins)}"
+        said = f"spec.podCIDR is {node.pod_cidrs[0]}, as on {enumerate_names(seen.twins)}"
         yield Found(said, more="Another node has the same.", fix=_SAME_RANGE)
 
 
@@ -247,8 +248,9 @@ def cluster_dns(seen: Evidence) -> Iterator[Found]:
     if given == ():
         yield Found("/configz: clusterDNS is not set")
     elif given and seen.dns and not set(given) & set(seen.dns):
+        ours, theirs = enumerate_names(given), enumerate_names(seen.dns)
         yield Found(
-            f"/configz: clusterDNS is {named(given)}, and the Service of the DNS has {named(seen.dns)}",
+            f"/configz: clusterDNS is {ours}, and the Service of the DNS has {theirs}",
             more="It has another address than the Service (k8s-app=kube-dns in kube-system). That may be on "
             "purpose: a DNS of your own, such as a cache on the node.",
             fix=_OWN_DNS,

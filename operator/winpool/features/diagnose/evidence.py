@@ -7,7 +7,7 @@ any letters. They are kept as they are, for the rules to search; ``quoted`` make
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -191,9 +191,3 @@ def quoted(text: str, found: re.Match[str] | None = None) -> str:
     elif begin + 2 * _QUOTED < len(text):
         line = f"{line} {_CUT}"
     return line
-
-
-def named(names: Sequence[str], *, most: int = 3) -> str:
-    """Write the first names, and how many there are beside them."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
