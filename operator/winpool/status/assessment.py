@@ -320,6 +320,11 @@ def count_nodes(number: int) -> str:
     return f"{number} node" if number == 1 else f"{number} nodes"
 
 
+def of_all(number: int, nodes: int) -> str:
+    """Begin a sentence about so many of the ``nodes``."""
+    return f"{number} of {count_nodes(nodes)} {'is' if number == 1 else 'are'}"
+
+
 def count_pods(number: int) -> str:
     """Write a number of pods: "1 pod", "12 pods"."""
     return f"{number} pod" if number == 1 else f"{number} pods"

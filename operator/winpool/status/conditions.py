@@ -18,7 +18,7 @@ from winpool.features.memory.overview import Overview
 from winpool.features.upgrade.gates.world import max_unavailable
 from winpool.model.pool import Pool
 from winpool.model.pressure import Capabilities, Capability
-from winpool.status.assessment import Tally, count_nodes, counted_nodes
+from winpool.status.assessment import Tally, count_nodes, counted_nodes, of_all
 from winpool.status.os_support import os_supported
 from winpool.status.upgrade import upgrade_allowed
 from winpool.status.view import (
@@ -28,7 +28,6 @@ from winpool.status.view import (
     View,
     false,
     none_of_ours,
-    of_all,
     owner_unknown,
     true,
     unknown,
@@ -95,9 +94,9 @@ def _in_short(type_: ConditionType, status: str, view: View) -> str:
         case ConditionType.STALLED:
             return "The operator waits for a person"
         case ConditionType.NODES_UP_TO_DATE:
-            return f"{view.of_all(tally.up_to_date)} up to date"
+            return f"{of_all(tally.up_to_date, tally.nodes)} up to date"
         case ConditionType.AVAILABLE:
-            return f"{view.of_all(tally.available)} available"
+            return f"{of_all(tally.available, tally.nodes)} available"
         case ConditionType.OS_SUPPORTED if status != "True":
             return f"At least one node is not {'' if status == 'False' else 'known to be '}supported"
         case _:
@@ -188,7 +187,7 @@ def _available(view: View) -> ConditionValue:
     if tally.nodes == 0:
         return none_of_ours(tally)
     allowed = _may_be_missing(view.pool, tally.nodes)
-    said = f"{view.of_all(tally.available)} Ready and not cordoned."
+    said = f"{of_all(tally.available, tally.nodes)} Ready and not cordoned."
     # One node that is down is all of a pool that has no other.
     if tally.available >= max(1, tally.nodes - allowed):
         return true(Reason.NODES_AVAILABLE, said)

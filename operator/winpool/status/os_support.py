@@ -18,7 +18,7 @@ from winpool.api.matrix import Verdict
 from winpool.api.status import MAX_BUILDS, Build
 from winpool.api.text import enumerate_names, grouped
 from winpool.features.feature import Finding
-from winpool.status.assessment import Assessed, count_nodes
+from winpool.status.assessment import Assessed, count_nodes, of_all
 from winpool.support.judge import Judgement
 from winpool.support.servicing import EndingLevel, support_ending
 from winpool.support.servicing import Reason as JudgedBy
@@ -179,6 +179,5 @@ def os_supported(
 def _about(reason: IssueReason, found: Iterable[Finding], groups: Iterable[Group], *, said: str) -> str:
     """Say how many nodes it is about, and which. What is wrong with them, the issue says."""
     names = sorted({name for each in found if each.reason is reason for name in each.nodes})
-    are = "is" if len(names) == 1 else "are"
-    nodes = count_nodes(sum(len(group.nodes) for group in groups))
-    return f"{len(names)} of {nodes} {are} {said} ({enumerate_names(names)}). See the issue {reason}."
+    of_them = of_all(len(names), sum(len(group.nodes) for group in groups))
+    return f"{of_them} {said} ({enumerate_names(names)}). See the issue {reason}."

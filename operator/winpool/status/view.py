@@ -21,16 +21,10 @@ from winpool.api.upgrade import Strategy, Trigger, Upgrade, UpgradeState
 from winpool.features.contract.feature import Refusal
 from winpool.features.feature import Finding, Stage
 from winpool.features.memory.overview import Overview
-from winpool.features.upgrade.claims import BEFORE_HAND_OVER, DRAINING, ENDED_BADLY, IN_WORK, Claim
+from winpool.features.upgrade.claims import BEFORE_HAND_OVER, DRAINING, ENDED_BADLY, IN_WORK
 from winpool.features.upgrade.gates.world import veto_of
 from winpool.features.upgrade.heirs import lost_nodes
-from winpool.features.upgrade.records import (
-    MOST_UNHEALTHY,
-    NodeStep,
-    RolloutResult,
-    UpgradeOverview,
-    is_late,
-)
+from winpool.features.upgrade.records import MOST_UNHEALTHY, NodeStep, RolloutResult, UpgradeOverview, is_late
 from winpool.model.node import is_held
 from winpool.model.pool import Pool
 from winpool.status.assessment import Tally, count_nodes, counted_nodes
@@ -152,15 +146,6 @@ class View:
     def upgrades_nodes(self) -> bool:
         """Whether the operator upgrades nodes itself, and needs no person for at least one of them."""
         return self.accepted and self.mode is Mode.ACTIVE and self.rollout.goes_on
-
-    def of_all(self, number: int) -> str:
-        """Begin a sentence about so many of the pool's nodes."""
-        return of_all(number, self.tally.nodes)
-
-
-def of_all(number: int, nodes: int) -> str:
-    """Begin a sentence about so many of the ``nodes``."""
-    return f"{number} of {count_nodes(nodes)} {'is' if number == 1 else 'are'}"
 
 
 def none_of_ours(tally: Tally) -> ConditionValue:
@@ -323,15 +308,11 @@ def _moments(overview: UpgradeOverview, rolled: RolloutResult) -> Iterator[datet
     for step in rolled.steps.values():
         found.append(step.late_at)
         if step.claim is not None:
-            found += _of_claim(step.claim)
+            found += (step.claim.deadline, None if step.claim.is_retried else step.claim.retry_at)
     if overview.due:
         found += [each.changes_at for each in overview.closed]
         found += [gate.changes_at for each in overview.due for gate in each.closed]
     yield from (each for each in found if each is not None)
-
-
-def _of_claim(claim: Claim) -> tuple[datetime | None, ...]:
-    return claim.deadline, None if claim.is_retried else claim.retry_at
 
 
 def failed_nodes(overview: UpgradeOverview) -> int:

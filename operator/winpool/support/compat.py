@@ -25,10 +25,12 @@ from winpool.support.data import CompatibilityRules, Runtime, Stage
 from winpool.support.matrix import Matrix
 from winpool.support.servicing import Reason, sorted_reasons, worst
 from winpool.support.versions import (
+    CONTAINERD,
     Minor,
     Release,
     RuntimeVersion,
     WindowsVersion,
+    containerd_of,
     parse_release,
     parse_runtime,
     parse_windows,
@@ -163,7 +165,6 @@ def release_named(text: str, *, matrix: Matrix) -> str | None:
     return release.name if release else None
 
 
-CONTAINERD: Final = "containerd"
 DOCKER: Final = "docker"
 
 _PINNED_FROM: Final = 2
@@ -324,9 +325,8 @@ def compatible(
     ``host_process`` is for HostProcess containers, which are processes of the host: their image may be of
     any version. Missing or unreadable versions are Unknown, never Unsupported.
     """
-    runs = parse_runtime(runtime)
     if host_process:
-        return _answer(_host_process(runs, matrix))
+        return _answer(_host_process(runtime, matrix))
     ours, theirs = parse_windows(host), parse_windows(image)
     if ours is None:
         text = f"The node's kernelVersion {host[:60]!r} is no version of Windows. Check nodeInfo of the node."
@@ -337,7 +337,7 @@ def compatible(
             "when the container starts. Publish the image with os.version in its index."
         )
         return _answer([Reason("ImageVersionUnknown", Verdict.UNKNOWN, text)])
-    pair = _Pair(ours, theirs, _containerd(runs), matrix)
+    pair = _Pair(ours, theirs, containerd_of(runtime), matrix)
     if theirs.build > ours.build:
         return _answer([_refused(pair)])
     if ours.build > max(pair.rules.stable_abi.stable_builds):
@@ -347,10 +347,6 @@ def compatible(
         )
         return _answer([Reason("HostTooNew", Verdict.UNKNOWN, text)])
     return _answer(_process(pair) if isolation is Isolation.PROCESS else _hyper_v(pair))
-
-
-def _containerd(runtime: RuntimeVersion | None) -> Release | None:
-    return runtime.release if runtime is not None and runtime.name == CONTAINERD else None
 
 
 def _answer(reasons: Iterator[Reason] | list[Reason]) -> Compatibility:
@@ -367,14 +363,15 @@ def _refused(pair: _Pair) -> Reason:
     return Reason("BuildMismatch", Verdict.UNSUPPORTED, text)
 
 
-def _host_process(runtime: RuntimeVersion | None, matrix: Matrix) -> Iterator[Reason]:
+def _host_process(runtime: str, matrix: Matrix) -> Iterator[Reason]:
     yield Reason(
         "HostProcess", Verdict.SUPPORTED, "A HostProcess container may have an image of any version."
     )
-    least, containerd = _read(matrix.file.compatibility.host_process.containerd), _containerd(runtime)
+    least, containerd = _read(matrix.file.compatibility.host_process.containerd), containerd_of(runtime)
     if least is None:
         return
-    is_docker = runtime is not None and runtime.name == DOCKER
+    named = parse_runtime(runtime)
+    is_docker = named is not None and named.name == DOCKER
     if is_docker or (containerd is not None and containerd < least):
         text = f"HostProcess containers need containerd {least} or later. Change the runtime of the node."
         yield Reason("HostProcessUnavailable", Verdict.UNSUPPORTED, text)

@@ -25,13 +25,7 @@ from winpool.support.servicing import (
     sorted_reasons,
     worst,
 )
-from winpool.support.versions import (
-    Minor,
-    WindowsVersion,
-    is_client_edition,
-    parse_minor,
-    parse_windows,
-)
+from winpool.support.versions import Minor, WindowsVersion, is_client_edition, parse_minor, parse_windows
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -94,7 +88,8 @@ def judge_node(
     end = node.layers.end_of_support(node.release)
     reasons = sorted_reasons(
         (
-            *_class(node, kubelet),
+            *_unread(node, kubelet),
+            *_class(node),
             *(ended_reasons(node.release, end[0], layer=end[1], today=today) if end else ()),
             *_floor(node, _floors(node, os_version, min_revision, accepted_revisions)),
             *(revision_reasons(version, matrix=layers.matrix) if version else ()),
@@ -128,7 +123,8 @@ class _Node(msgspec.Struct, frozen=True):
     layers: Layered
 
 
-def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
+def _unread(node: _Node, kubelet_text: str) -> Iterator[Reason]:
+    """Say what is not known of a node: its release of Windows Server, and the minor of its kubelet."""
     if node.version is None:
         yield Reason(
             "HostVersionUnknown",
@@ -162,6 +158,10 @@ def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
             fix="Check nodeInfo.kubeletVersion of the node.",
             cause="kubeletVersion",
         )
+
+
+def _class(node: _Node) -> Iterator[Reason]:
+    """Judge the release in the minor of the kubelet, and in that of its control plane."""
     if not node.release or node.kubelet is None:
         return
     own = class_reason(node.kubelet, node.release, layers=node.layers)

@@ -28,6 +28,9 @@ _RELEASE: Final = re.compile(
 )
 
 
+CONTAINERD: Final = "containerd"
+
+
 class WindowsVersion(msgspec.Struct, frozen=True, gc=False):
     """A version of Windows 10.0, of a host or of an image.
 
@@ -142,3 +145,9 @@ def parse_runtime(text: str) -> RuntimeVersion | None:
     """Read ``name://version``; None where not even the name can be read."""
     found = _RUNTIME.fullmatch(text)
     return None if found is None else RuntimeVersion(found[1], parse_release(found[2]))
+
+
+def containerd_of(text: str) -> Release | None:
+    """Read the version of containerd in ``containerd://version``; None where it is another runtime."""
+    runtime = parse_runtime(text)
+    return runtime.release if runtime and runtime.name == CONTAINERD else None

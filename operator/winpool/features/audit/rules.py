@@ -249,9 +249,7 @@ PLACEMENT: Final = (
         fix="Add nodeSelector: {kubernetes.io/os: linux} or {kubernetes.io/os: windows} to the pod "
         "template, or taint the Windows nodes.",
         worse=Worse(
-            Severity.ERROR,
-            conditions.tolerates_everything,
-            "for a DaemonSet that tolerates every taint",
+            Severity.ERROR, conditions.tolerates_everything, "for a DaemonSet that tolerates every taint"
         ),
         applies_to=(PodOS.UNKNOWN,),
         needs=Needs.NODES,
@@ -418,11 +416,7 @@ REFUSED: Final = (
         fix="Remove it, and name the user in securityContext.windowsOptions.runAsUserName.",
         known=_LIVE,
     ),
-    _refused(
-        "R3",
-        *_everywhere("runAsGroup"),
-        happens="Windows has no numeric groups: it has no effect.",
-    ),
+    _refused("R3", *_everywhere("runAsGroup"), happens="Windows has no numeric groups: it has no effect."),
     _refused(
         "R4",
         f"{_POD}.supplementalGroups",
@@ -454,11 +448,7 @@ REFUSED: Final = (
         without=Severity.ERROR,
         sources=(f"{_KUBERNETES}/kubelet/sysctl/safe_sysctls.go",),
     ),
-    _refused(
-        "R8",
-        *_everywhere("seLinuxOptions"),
-        happens="Windows has no SELinux: it has no effect.",
-    ),
+    _refused("R8", *_everywhere("seLinuxOptions"), happens="Windows has no SELinux: it has no effect."),
     _refused(
         "R9",
         f"{_POD}.seLinuxChangePolicy",

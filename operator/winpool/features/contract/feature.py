@@ -29,11 +29,7 @@ from winpool.features.judge import (
     release_findings,
     release_progress,
 )
-from winpool.features.reserved_memory import (
-    Reserved,
-    ReservedMemoryJudge,
-    too_large_everywhere,
-)
+from winpool.features.reserved_memory import Reserved, ReservedMemoryJudge, too_large_everywhere
 from winpool.model.evidence import Evidence, current_survey
 from winpool.model.node import Node
 from winpool.model.snapshot import Snapshot
@@ -59,10 +55,7 @@ _SAID: Final = {
         Reason.VALIDATION_TIMED_OUT,
         "Validation timed out on {nodes}. See the issue ValidationTimedOut.",
     ),
-    Stage.VALIDATING: (
-        Reason.VALIDATING_NODES,
-        "Startup taints stay on {nodes} until validation passes.",
-    ),
+    Stage.VALIDATING: (Reason.VALIDATING_NODES, "Startup taints stay on {nodes} until validation passes."),
 }
 
 

@@ -14,7 +14,7 @@ from winpool.api.text import enumerate_names
 from winpool.features.diagnose.evidence import Evidence, Found, Node, Pod, Source, quoted
 from winpool.support.compat import NO_VARIANT, OTHER_BUILD, runs_build, sandbox_key
 from winpool.support.matrix import built_in
-from winpool.support.versions import Release, parse_runtime
+from winpool.support.versions import containerd_of
 
 Find: TypeAlias = Callable[[Evidence], Iterator[Found]]
 
@@ -88,7 +88,7 @@ def old_pause_image(seen: Evidence) -> Iterator[Found]:
     the pods with hostNetwork may be HostProcess pods.
     """
     node, matrix = seen.node, built_in()
-    build, containerd = (node.build, _containerd(node)) if node else (None, None)
+    build, containerd = (node.build, containerd_of(node.runtime)) if node else (None, None)
     if node is None or build is None or build not in matrix.builds or containerd is None:
         return
     if Source.PODS in seen.unknown or any(each.is_up and not each.has_host_network for each in seen.pods):
@@ -109,18 +109,13 @@ def old_pause_image(seen: Evidence) -> Iterator[Found]:
         yield Found(said, more=_build(node), fix=_pause_fix(node))
 
 
-def _containerd(node: Node | None) -> Release | None:
-    runtime = parse_runtime(node.runtime) if node else None
-    return runtime.release if runtime and runtime.name == "containerd" else None
-
-
 def _build(node: Node | None) -> str:
     return f"The node has build {node.build}." if node and node.build else ""
 
 
 def _pause_fix(node: Node | None) -> str:
     """Return where the pause image is set, and the newest that is known to have a variant for the build."""
-    containerd, build = _containerd(node), node.build if node else None
+    build, containerd = (node.build, containerd_of(node.runtime)) if node else (None, None)
     key = (
         sandbox_key(containerd)
         if containerd

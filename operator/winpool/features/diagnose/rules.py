@@ -102,10 +102,7 @@ RULES: Final = (
         fix="Use an image for the build of the node, or select nodes of the build of the image by "
         "node.kubernetes.io/windows-build. If the pod is for Linux, add the node selector "
         "kubernetes.io/os: linux.",
-        sources=(
-            _CONTAINERD,
-            f"{_GITHUB}/MicrosoftDocs/Virtualization-Documentation/issues/765",
-        ),
+        sources=(_CONTAINERD, f"{_GITHUB}/MicrosoftDocs/Virtualization-Documentation/issues/765"),
         find=conditions.other_build,
     ),
     Rule(
@@ -174,10 +171,7 @@ RULES: Final = (
         "the CNI creates it, with the name that is in the configuration of the CNI.",
         fix="Check the log of the node agent, and the adapter that it is to use. Compare the name with "
         "Get-HnsNetwork on the node, and restart the node agent.",
-        sources=(
-            _DEBUG,
-            f"{_GITHUB}/containernetworking/plugins/tree/main/plugins/main",
-        ),
+        sources=(_DEBUG, f"{_GITHUB}/containernetworking/plugins/tree/main/plugins/main"),
         find=conditions.hns_network,
     ),
     Rule(
