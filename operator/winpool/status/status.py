@@ -7,7 +7,7 @@ target, or an override.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -403,7 +403,10 @@ def upgrade_figures(results: Sequence[FeatureResult]) -> UpgradeFigures | None:
     if overview is None:
         return None
     due = Counter(trigger for node in overview.due for trigger in {each.trigger for each in node.due})
-    found = [finding for result in results for finding in result.findings]
+    named: defaultdict[IssueReason, set[str]] = defaultdict(set)
+    for result in results:
+        for finding in result.findings:
+            named[finding.reason].update(finding.nodes)
     rolled = overview.rollout or NOTHING_ROLLED
     return UpgradeFigures(
         states=_states(overview, rolled),
@@ -416,15 +419,10 @@ def upgrade_figures(results: Sequence[FeatureResult]) -> UpgradeFigures | None:
         slots={each: sum(_held(slot) == each for slot in overview.slots) for each in HELD_STATES},
         overrides_in_force=len(overview.in_force),
         overrides_expired=len(overview.expired),
-        surprised={
-            kind: len({name for each in found if each.reason is reason for name in each.nodes})
-            for kind, reason in _SURPRISES.items()
-        },
+        surprised={kind: len(named[reason]) for kind, reason in _SURPRISES.items()},
         blocked=_blocked(rolled),
         stalled={
-            Reason.SETTLE_TIMED_OUT: len(
-                {name for each in found if each.reason is IssueReason.SETTLE_TIMED_OUT for name in each.nodes}
-            ),
+            Reason.SETTLE_TIMED_OUT: len(named[IssueReason.SETTLE_TIMED_OUT]),
             Reason.NODES_UNHEALTHY: len(rolled.unhealthy) if len(rolled.unhealthy) >= MOST_UNHEALTHY else 0,
         },
         disruptions_left=overview.disruptions_left,

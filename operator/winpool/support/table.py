@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
@@ -99,37 +99,20 @@ def _entry(matrix: Matrix, minor: Minor, name: str, today: date) -> Entry:
 
 def render_markdown(rows: Iterable[Entry], *, matrix: Matrix) -> str:
     """Return ``rows`` as a table of Markdown, with links to the sources."""
-    return table(
-        (
-            "Kubernetes",
-            "End of life",
-            "Windows Server",
-            "Build",
-            "Status",
-            "Verdict",
-            "End of support",
-            "KEP-116 says",
-            "Remarks",
-            "As of",
-            "Sources",
-        ),
-        (
-            (
-                str(row.kubernetes),
-                str(row.end_of_life or ""),
-                row.release,
-                str(row.build),
-                str(row.status),
-                str(row.verdict),
-                str(row.end_of_support),
-                kep116_says(row),
-                row.note,
-                str(row.as_of or ""),
-                links(row.sources, matrix=matrix),
-            )
-            for row in rows
-        ),
-    )
+    columns: dict[str, Callable[[Entry], object]] = {
+        "Kubernetes": lambda row: row.kubernetes,
+        "End of life": lambda row: row.end_of_life or "",
+        "Windows Server": lambda row: row.release,
+        "Build": lambda row: row.build,
+        "Status": lambda row: row.status,
+        "Verdict": lambda row: row.verdict,
+        "End of support": lambda row: row.end_of_support,
+        "KEP-116 says": kep116_says,
+        "Remarks": lambda row: row.note,
+        "As of": lambda row: row.as_of or "",
+        "Sources": lambda row: links(row.sources, matrix=matrix),
+    }
+    return table(tuple(columns), (tuple(str(cell(row)) for cell in columns.values()) for row in rows))
 
 
 def kep116_says(row: Entry) -> str:

@@ -117,9 +117,9 @@ def is_user_name_malformed(value: Any) -> bool:
     return is_domain_bad or bool(is_user_bad)
 
 
-def is_credential_spec_malformed(value: Any) -> bool:
-    """Whether the API server refuses the contents of a gmsaCredentialSpec, by their length in bytes."""
-    return not isinstance(value, str) or not 0 < _size(value) <= _GMSA_BYTES
+def is_credential_spec(value: Any) -> bool:
+    """Whether the API server takes the contents of a gmsaCredentialSpec, by their length in bytes."""
+    return isinstance(value, str) and 0 < _size(value) <= _GMSA_BYTES
 
 
 def is_subdomain(value: Any) -> bool:
@@ -127,17 +127,12 @@ def is_subdomain(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= _NAME_LENGTH and bool(_SUBDOMAIN.fullmatch(value))
 
 
-def malformed_credential_specs(_: Workload, places: Sequence[Place]) -> Iterable[Place]:
+def malformed_credential_specs(_: Workload, places: Sequence[Place]) -> Iterator[Place]:
     """Find credential specs, and names of them, that the API server refuses."""
-    return [
-        each
-        for each in places
-        if (
-            not is_subdomain(each.value)
-            if each.path.endswith("Name")
-            else is_credential_spec_malformed(each.value)
-        )
-    ]
+    for each in places:
+        is_taken = is_subdomain if each.path.endswith("Name") else is_credential_spec
+        if not is_taken(each.value):
+            yield each
 
 
 def _size(text: str) -> int:
@@ -410,7 +405,8 @@ def no_class(workload: Workload, places: Sequence[Place]) -> Iterable[Place]:
 
 def class_contradiction(workload: Workload, _: Sequence[Place]) -> Iterator[Place]:
     """Find labels that pods and their RuntimeClass select with different values."""
-    own = _selector(workload)
+    selector = workload.value("spec.nodeSelector")
+    own = selector if isinstance(selector, dict) else {}
     for key, value in workload.added.node_selector.items() if workload.added else ():
         if own.get(key, value) != value:
             theirs = f"the RuntimeClass {workload.class_name} {key}={value}"
@@ -626,11 +622,6 @@ def _compatible(
 
 
 # Words.
-
-
-def _selector(workload: Workload) -> dict[str, Any]:
-    found = workload.value("spec.nodeSelector")
-    return found if isinstance(found, dict) else {}
 
 
 def _hosts(hosts: Sequence[Host]) -> str:
