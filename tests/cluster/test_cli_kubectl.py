@@ -16,7 +16,7 @@ from cluster.test_cli_status import PLUGIN
 from harness.kubectl_options import FILE, flags_in, with_tables
 from harness.world import World
 from testbed.pins import chosen_pins, default_pins
-from winpool.cli.kubectl_flags import SHORT, SWITCHES, VALUES
+from winpool.cli.parsing import SHORT, SWITCHES, VALUES
 from winpool.kube.pools import POOLS_PATH
 
 Object = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Makes the tables of ``winpool.cli.kubectl_flags`` from what ``kubectl options`` prints.
+"""Makes the tables of ``winpool.cli.parsing`` from what ``kubectl options`` prints.
 
 Make them anew with ``kubectl options | ../.venv/bin/python -m harness.kubectl_options``, run in the folder
 ``tests``, by the kubectl of the testbed.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-FILE: Final = Path(__file__).parents[2] / "operator/winpool/cli/kubectl_flags.py"
+FILE: Final = Path(__file__).parents[2] / "operator/winpool/cli/parsing.py"
 
 OURS: Final = frozenset({"version"})
 """Flags of kubectl that the plugin has itself."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.documents import ROOT
 from winpool import __version__
-from winpool.cli.verbs import HELP, VERBS
+from winpool.cli.parsing import HELP, VERBS
 
 SAMPLES: Final = ROOT / "deploy" / "samples"
 JOINED: Final = ("join-config", "reserved-memory", "-f", str(SAMPLES / "reserved-memory.yaml"))

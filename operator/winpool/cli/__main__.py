@@ -11,9 +11,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from winpool.cli.kubectl_flags import FlagError, split
-from winpool.cli.parsing import HANDED_THROUGH, EndError, Exit, HelpFormatter, add_help, add_verb, note
-from winpool.cli.verbs import HELP, VERBS, joined, loaded, of_group
+from winpool.cli.parsing import (
+    HANDED_THROUGH,
+    HELP,
+    VERBS,
+    EndError,
+    Exit,
+    FlagError,
+    HelpFormatter,
+    add_help,
+    add_verb,
+    joined,
+    loaded,
+    note,
+    of_group,
+    split,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,9 +17,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import CRD_NAME, OS_LABEL, OS_WINDOWS
-from winpool.cli.kubectl_flags import SHORT, SWITCHES, VALUES, FlagError, split
-from winpool.cli.parsing import NODE_RESOURCES, POOL_RESOURCES, add_help
-from winpool.cli.verbs import HELP, VERBS, joined, loaded
+from winpool.cli.parsing import (
+    HELP,
+    NODE_RESOURCES,
+    POOL_RESOURCES,
+    SHORT,
+    SWITCHES,
+    VALUES,
+    VERBS,
+    FlagError,
+    add_help,
+    joined,
+    loaded,
+    split,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -20,13 +20,12 @@ import msgspec
 from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL, UPGRADE_STATE_LABEL
 from winpool.api.selector import selects
 from winpool.api.text import grouped
-from winpool.cli.asking import PAGE, Asking, Page
 from winpool.cli.audit_reader import namespace_of
 from winpool.cli.kubectl import Kubectl, KubectlError, NoSuchPoolError, NotAskedError, decoded
 from winpool.cli.kubelet import asking_kubelet
 from winpool.cli.lenient import Fields
 from winpool.cli.parsing import RefusedError
-from winpool.cli.reader import pool_selector
+from winpool.cli.reader import PAGE, Asking, Page, pool_selector
 from winpool.features.audit.cluster import Host, RuntimeClass, Selection
 from winpool.features.audit.workloads import PodOS, below, os_of_labels, workload_of
 from winpool.features.diagnose.evidence import TEXT_READ, Agent, Event, Evidence, Flannel, Node, Pod, Source

@@ -15,7 +15,7 @@ from winpool.api.text import printable
 from winpool.cli.counts import counted
 from winpool.cli.parsing import UsageError
 from winpool.features.memory.levels import lines
-from winpool.features.memory.replay import What
+from winpool.features.memory.replay import Change, ReplayedNode, What
 from winpool.model.pressure import Axis, Level
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from winpool.features.memory.replay import Change, ReplayedNode
     from winpool.features.memory.settings import DetectorSettings
 
 NODES_DRAWN: Final = 10

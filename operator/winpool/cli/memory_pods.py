@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from winpool.api.memory_pressure import MemoryMode
+from winpool.api.memory_pressure import MemoryMode, MemoryPressure
 from winpool.cli.console import Ink, Look, Paper
 from winpool.cli.counts import NONE, amount, rate
 from winpool.cli.kubectl import Kubectl, NotAskedError, decoded
@@ -33,7 +33,6 @@ from winpool.model.pressure import Axis, PodUsage, Reading, UsageSinceCalm
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from winpool.api.memory_pressure import MemoryPressure
     from winpool.model.memory_report import NodeReport
     from winpool.model.pool import Pool
 

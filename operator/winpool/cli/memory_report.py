@@ -14,7 +14,7 @@ import ssl
 import zlib
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -30,7 +30,6 @@ from winpool.model.memory_report import VERSION, MemoryReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
 READER: Final = "winpool-memory-reader"
 """The ServiceAccount, and the ClusterRole that permits it to get /memory."""

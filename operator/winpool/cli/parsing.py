@@ -1,13 +1,18 @@
-"""Has what verbs share on the command line: exit codes, errors, the layout of help, flags, names."""
+"""Has what verbs share on the command line: their names, exit codes, errors, the layout of help, flags.
+
+The three tables of the flags of kubectl are made by ``tests/harness/kubectl_options.py``.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import textwrap
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from winpool.api.keys import GROUP, PLURAL, SHORT_NAME, SINGULAR, VERSION
 from winpool.api.text import printable
@@ -16,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     Subparsers: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - has no other name
+
 
 _HELP_COLUMN: Final = 28
 """Where the explanations begin: after the longest of our flags with its value."""
@@ -218,3 +224,122 @@ def note(text: str) -> None:
     except OSError:
         # The answer is the same without it. At its end Python would flush once more, and fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+HELP: Final = "help"
+"""The verb that stands for ``--help``, and has no module."""
+
+VERBS: Final[Mapping[str, str]] = {
+    "audit": "Find what of workloads does not run on Windows as written.",
+    "diagnose": "Find why Windows nodes do not work.",
+    "help": "Show the help of a verb.",
+    "join-config": "Print the kubelet settings that a node needs to join a pool.",
+    "matrix": "Print which Windows releases run with which Kubernetes versions.",
+    "memory": "Show how much memory is left on nodes, the worst first.",
+    "memory replay": "Say when the operator would have signalled or evicted, by recorded samples.",
+    "plan": "Show how the nodes of a pool would be upgraded, and what keeps them.",
+    "rollout abort": "Give up the nodes in work of a pool, and begin with no further one.",
+    "rollout pause": "Begin with no further upgrade of a pool; nodes in work finish.",
+    "rollout resume": "Remove the request by which a pool is paused or aborted.",
+    "rollout retry": "Try the upgrade of a node again that has failed.",
+    "rollout status": "Show how far the upgrades of a pool are, node by node.",
+    "runtimeclass": "Print the RuntimeClass that fits a pool.",
+    "status": "Show the state of pools, their issues and the fixes.",
+    "uninstall": "Show what is to be removed to uninstall winpool, in order.",
+    "validate": "Check pool manifests without a cluster.",
+    "version": "Print the versions of the plugin, the operator and the CRD.",
+    "why": "Show why a node does not work or is not upgraded, and what to do.",
+}
+"""What each does, in the order in which ``--help`` lists them."""
+
+_REQUESTS: Final = ("rollout abort", "rollout pause", "rollout resume", "rollout retry")
+"""Verbs that are in ``rollout_requests``. Each other one is a module."""
+
+
+def loaded(name: str) -> Verb:
+    """Return the verb of that name."""
+    if name in _REQUESTS:
+        found: Verb = import_module("winpool.cli.rollout_requests").VERBS[name]
+        return found
+    module: Any = import_module(f"winpool.cli.{re.sub('[- ]', '_', name)}")
+    verb: Verb = module
+    return verb
+
+
+def of_group(word: str) -> Mapping[str, str]:
+    """Return the verbs of two words that begin with ``word``, if that is no verb itself."""
+    return {} if word in VERBS else {name: VERBS[name] for name in VERBS if name.startswith(f"{word} ")}
+
+
+def joined(words: list[str]) -> list[str]:
+    """Return the words of a command line with a verb of two words as one."""
+    first = " ".join(words[:2])
+    return [first, *words[2:]] if first in VERBS else words
+
+
+# From here on generated.
+VALUES: Final = frozenset({
+    "as", "as-group", "as-uid", "as-user-extra", "cache-dir", "certificate-authority",
+    "client-certificate", "client-key", "cluster", "context", "kubeconfig", "kuberc",
+    "log-flush-frequency", "namespace", "password", "profile", "profile-output", "proxy-url",
+    "request-timeout", "server", "tls-server-name", "token", "user", "username", "v", "vmodule",
+})  # fmt: skip
+SWITCHES: Final = frozenset({
+    "disable-compression", "insecure-skip-tls-verify", "match-server-version", "warnings-as-errors",
+})  # fmt: skip
+SHORT: Final[Mapping[str, str]] = {"n": "namespace", "s": "server", "v": "v"}
+# Until here generated.
+
+_HIDDEN: Final = frozenset({"namespace", "password", "token", "v"})
+"""Flags that are not in commands which are shown: secrets, and what does not choose the cluster."""
+
+
+class FlagError(Exception):
+    """A flag of kubectl without its value; the text says which."""
+
+
+def split(arguments: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Return the flags of kubectl in ``arguments``, each as ``--name=value``, and all other arguments.
+
+    They are read as kubectl reads them: a switch takes a value only behind ``=``. Raises FlagError.
+    """
+    flags: list[str] = []
+    others: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--":
+            return tuple(flags), [*others, argument, *rest]
+        name, given, value = _named(argument)
+        if name in SWITCHES:
+            flags.append(f"--{name}={value if given else 'true'}")
+        elif name in VALUES:
+            if not given:
+                value = next(rest, "")
+                if not value or (name == "server" and value.startswith("-")):
+                    raise FlagError(_without_value(name))
+            flags.append(f"--{name}={value}")
+        else:
+            others.append(argument)
+    return tuple(flags), others
+
+
+def shown(flags: Sequence[str]) -> tuple[str, ...]:
+    """Return those of ``flags`` that choose the cluster and are no secret: for commands that are shown."""
+    return tuple(each for each in flags if each[2:].partition("=")[0] not in _HIDDEN)
+
+
+def _named(argument: str) -> tuple[str, bool, str]:
+    """Return the long name of a flag, whether a value is given with it, and that value."""
+    if argument.startswith("--"):
+        name, given, value = argument[2:].partition("=")
+        return name, bool(given), value
+    if argument.startswith("-") and argument[1:2] in SHORT:
+        value = argument[2:].removeprefix("=")
+        return SHORT[argument[1:2]], bool(value), value
+    return "", False, ""
+
+
+def _without_value(name: str) -> str:
+    if name == "server":
+        return "--server needs the address of an API server; to have it validate a pool: --dry-run=server"
+    return f"--{name} needs a value"

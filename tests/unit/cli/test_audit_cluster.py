@@ -15,7 +15,7 @@ import pytest
 
 from harness.windows_pods import a_pod, in_a_deployment
 from unit.cli.test_audit import found
-from winpool.cli import asking, audit_reader
+from winpool.cli import audit_reader, reader
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError
 
 if TYPE_CHECKING:
@@ -545,8 +545,8 @@ def test_a_terminal_shows_how_far_a_long_audit_is(
 
     get = Server.get
     monkeypatch.setattr(Server, "get", slowly)
-    monkeypatch.setattr(asking, "QUIET_SECONDS", quiet)
-    monkeypatch.setattr(asking, "TICK_SECONDS", 0.01)
+    monkeypatch.setattr(reader, "QUIET_SECONDS", quiet)
+    monkeypatch.setattr(reader, "TICK_SECONDS", 0.01)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     ended = audit(answers=NODES)
     assert any("1 object read" in line for line in ended.err) is is_shown

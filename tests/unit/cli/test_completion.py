@@ -16,7 +16,7 @@ import pytest
 from harness.documents import ROOT
 from winpool.cli import completion
 from winpool.cli.completion import FILES, NO_FILES, Answer, answer_to
-from winpool.cli.verbs import VERBS
+from winpool.cli.parsing import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,7 +24,7 @@ from winpool.cli.kubectl import (
     complete,
     decoded,
 )
-from winpool.cli.kubectl_flags import FlagError, shown, split
+from winpool.cli.parsing import FlagError, shown, split
 
 GUARD_SECONDS = 60.0
 LISTENS = "echo 'Forwarding from 127.0.0.1:4711 -> 8080'"

@@ -14,7 +14,7 @@ import pytest
 from harness.documents import ROOT
 from harness.leak_recording import FILE, LEAKS, lines
 from winpool.api.memory_pressure import MemoryPressure
-from winpool.cli.recording import Line, RecordedUsage, read_file
+from winpool.cli.memory_replay import Line, RecordedUsage, read_file
 from winpool.controllers.watched_nodes import Wanted, WatchedNode
 from winpool.features.memory.replay import Faults, Replay
 from winpool.features.memory.settings import settings_of

@@ -27,8 +27,9 @@ from winpool.cli.memory import (
     choice,
     chosen,
     names_of,
+    render_node,
+    render_nodes,
 )
-from winpool.cli.memory_text import render_node, render_nodes
 from winpool.cli.parsing import EndError
 from winpool.model.memory_report import (
     PROBLEM_CHARACTERS,

@@ -13,10 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from winpool.cli import recording
+from winpool.cli import memory_replay
 from winpool.cli.kubectl import NotAskedError
+from winpool.cli.memory_replay import MOST_STEPS, Series, read_file, span_of
 from winpool.cli.parsing import EndError
-from winpool.cli.recording import MOST_STEPS, Series, read_file, span_of
 from winpool.features.memory.replay import Faults, Recorded
 from winpool.kubelet.exporter import DEFAULT_MATCHERS, Query
 
@@ -112,7 +112,7 @@ def test_a_rate_below_zero_as_after_a_counter_was_reset_is_unknown_and_told(tmp_
 
 
 def test_too_many_samples_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "MOST_SAMPLES", 3)
+    monkeypatch.setattr(memory_replay, "MOST_SAMPLES", 3)
     lines = [a_line(f"2026-01-01T00:0{minute}:00Z") for minute in range(4)]
     assert len(read(tmp_path, *lines[:3])[0]) == 3
     with pytest.raises(EndError, match=r"more than 3 samples, the most of a replay: split it by time"):

@@ -26,7 +26,7 @@ from winpool.api.status import SetKeys, WindowsNodePoolStatus
 from winpool.api.text import printable
 from winpool.cli.console import Look
 from winpool.cli.lenient import Fields
-from winpool.cli.uninstall import as_content, as_text
+from winpool.cli.uninstall import as_content, as_text, deployment_fact, lease_fact
 from winpool.cli.uninstall_plan import (
     NODES_AT_ONCE,
     DeploymentFact,
@@ -39,7 +39,6 @@ from winpool.cli.uninstall_plan import (
     plan_of,
     removal,
 )
-from winpool.cli.uninstall_reader import deployment_fact, lease_fact
 from winpool.model.node import Keys
 from winpool.ownership.record import Owned, Record, render
 
