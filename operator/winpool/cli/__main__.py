@@ -7,29 +7,12 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from winpool.cli.parsing import (
-    HANDED_THROUGH,
-    HELP,
-    VERBS,
-    EndError,
-    Exit,
-    FlagError,
-    HelpFormatter,
-    add_help,
-    add_verb,
-    joined,
-    loaded,
-    note,
-    of_group,
-    split,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from winpool.cli import parsing
 
 PROG: Final = "kubectl winpool"
 
@@ -55,17 +38,17 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog=PROG,
         description=DESCRIPTION,
-        epilog=HANDED_THROUGH,
-        formatter_class=HelpFormatter,
+        epilog=parsing.HANDED_THROUGH,
+        formatter_class=parsing.HelpFormatter,
         add_help=False,
         allow_abbrev=False,
     )
-    add_help(top)
+    parsing.add_help(top)
     top.set_defaults(refuse=top.error)
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for name, summary in (of_group((verb or "").partition(" ")[0]) or VERBS).items():
+    for name, summary in (parsing.of_group((verb or "").partition(" ")[0]) or parsing.VERBS).items():
         if name == verb:
-            add_verb(verbs, name, summary, loaded(name))
+            parsing.add_verb(verbs, name, summary, parsing.loaded(name))
         else:
             verbs.add_parser(name, help=summary)
     return top
@@ -82,15 +65,15 @@ def _with_verb(others: list[str]) -> list[str]:
         parser().error(VERSION)
     if not others:
         return ["--help"]
-    if others[0] == HELP:
+    if others[0] == parsing.HELP:
         return [*_with_verb(others[1:]), "--help"]
-    return joined(others)
+    return parsing.joined(others)
 
 
 def _parsed(others: list[str]) -> argparse.Namespace:
     """Return what the command line says, without the flags of kubectl. Raises SystemExit as argparse does."""
     words = _with_verb(others)
-    if of_group(words[0]):
+    if parsing.of_group(words[0]):
         if {*words[1:]} <= {"-h", "--help"}:
             parser(words[0]).parse_args(["--help"])
         words = [" ".join(words[:2]), *words[2:]]  # so that what was typed is named
@@ -124,8 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # What a locale cannot print is written out, so that no fault is lost for its letters.
             stream.reconfigure(errors="backslashreplace")
     try:
-        flags, others = split(sys.argv[1:] if arguments is None else arguments)
-    except FlagError as error:
+        flags, others = parsing.split(sys.argv[1:] if arguments is None else arguments)
+    except parsing.FlagError as error:
         parser().error(str(error))
     given = _parsed(others)
     given.flags = flags
@@ -135,21 +118,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = given.run(given)
         sys.stdout.flush()
-    except EndError as error:
+    except parsing.EndError as error:
         for line in error.lines:
-            note(f"{PROG} {given.verb}: {line}" if error.names_verb else line)
+            parsing.note(f"{PROG} {given.verb}: {line}" if error.names_verb else line)
         return error.code
     except OSError as error:
         # Who read has enough, as in `| head`, or the disk is full. At its end Python would flush once more.
         if not isinstance(error, BrokenPipeError):
-            note(f"{PROG} {given.verb}: {error}")
+            parsing.note(f"{PROG} {given.verb}: {error}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.UNKNOWN
+        return parsing.Exit.UNKNOWN
     except KeyboardInterrupt:
         if sys.stderr.isatty():
             sys.stderr.write("\n")  # after the ^C of the terminal
-        return Exit.INTERRUPTED
-    return code if is_seen else Exit.UNKNOWN
+        return parsing.Exit.INTERRUPTED
+    return code if is_seen else parsing.Exit.UNKNOWN
 
 
 if __name__ == "__main__":

@@ -13,27 +13,12 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from winpool.api.keys import CRD_NAME, OS_LABEL, OS_WINDOWS
-from winpool.cli.parsing import (
-    HELP,
-    NODE_RESOURCES,
-    POOL_RESOURCES,
-    SHORT,
-    SWITCHES,
-    VALUES,
-    VERBS,
-    FlagError,
-    add_help,
-    joined,
-    loaded,
-    split,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+from winpool.cli import parsing
 
 REQUEST_SECONDS: Final = 2
 """How long the API server may take for names. A shell shows nothing until then, and a person types on."""
@@ -51,9 +36,9 @@ NO_FILES: Final = 4
 """The directive by which it completes nothing else (``ShellCompDirectiveNoFileComp``)."""
 
 _KINDS: Final = {
-    "POOL": (POOL_RESOURCES, (CRD_NAME,)),
+    "POOL": (parsing.POOL_RESOURCES, (CRD_NAME,)),
     # As a table, of which a row is a fraction of the object: a cluster may have thousands.
-    "NODE": (NODE_RESOURCES, ("nodes", "-l", f"{OS_LABEL}={OS_WINDOWS}")),
+    "NODE": (parsing.NODE_RESOURCES, ("nodes", "-l", f"{OS_LABEL}={OS_WINDOWS}")),
 }
 """What arguments that are written so in the help name: before a slash, and how kubectl lists the names."""
 
@@ -93,19 +78,19 @@ def answer_to(words: Sequence[str]) -> Answer:
     """Return what may stand for the last of ``words``."""
     *before, word = words or [""]
     try:
-        flags, others = split(before)
-    except FlagError:
+        flags, others = parsing.split(before)
+    except parsing.FlagError:
         return _of_last_flag(before, word)
     name, has_value, value = word.partition("=")
     if has_value and name in _flags_of_kubectl():
         return _of_kubectl(word, flags=flags).beginning(value)
-    verb, *given = joined(others) or [""]
-    if verb not in VERBS or verb == HELP:
-        begun = [each for each in (verb, *given) if each not in ("", HELP)]
+    verb, *given = parsing.joined(others) or [""]
+    if verb not in parsing.VERBS or verb == parsing.HELP:
+        begun = [each for each in (verb, *given) if each not in ("", parsing.HELP)]
         return (_flags({}) if word.startswith("-") else Answer(_next_words(begun))).beginning(word)
     parser = argparse.ArgumentParser(add_help=False)
-    add_help(parser)
-    loaded(verb).add_arguments(parser)
+    parsing.add_help(parser)
+    parsing.loaded(verb).add_arguments(parser)
     found = _Line.read(parser, given).answer(word, flags=flags)
     more = {} if given or word.startswith("-") else _next_words([verb])
     return Answer({**Answer(more).beginning(word).candidates, **found.candidates}, found.directive)
@@ -114,8 +99,8 @@ def answer_to(words: Sequence[str]) -> Answer:
 def _of_last_flag(before: Sequence[str], word: str) -> Answer:
     """Return the values of the last word of ``before``, a flag of kubectl that has none yet."""
     try:
-        flags, _ = split(before[:-1])
-    except FlagError:  # it is one before it: what follows makes no sense
+        flags, _ = parsing.split(before[:-1])
+    except parsing.FlagError:  # it is one before it: what follows makes no sense
         return Answer()
     return _of_kubectl(before[-1], word, flags=flags)
 
@@ -123,19 +108,21 @@ def _of_last_flag(before: Sequence[str], word: str) -> Answer:
 def _next_words(begun: Sequence[str]) -> Mapping[str, str]:
     """Return the next words of the verbs that begin so; of several verbs the meaning is their last words."""
     found: dict[str, list[str]] = {}
-    for verb in VERBS:
+    for verb in parsing.VERBS:
         words = verb.split()
         if words[: len(begun)] == [*begun] and len(words) > len(begun):
             found.setdefault(words[len(begun)], []).append(verb)
     return {
-        word: VERBS[verbs[0]] if verbs[0].endswith(word) else ", ".join(each.split()[-1] for each in verbs)
+        word: parsing.VERBS[verbs[0]]
+        if verbs[0].endswith(word)
+        else ", ".join(each.split()[-1] for each in verbs)
         for word, verbs in found.items()
     }
 
 
 def _flags_of_kubectl() -> Iterator[str]:
-    yield from (f"--{name}" for name in sorted(VALUES | SWITCHES))
-    yield from (f"-{letter}" for letter in SHORT)
+    yield from (f"--{name}" for name in sorted(parsing.VALUES | parsing.SWITCHES))
+    yield from (f"-{letter}" for letter in parsing.SHORT)
 
 
 def _flags(ours: Mapping[str, str]) -> Answer:

@@ -9,15 +9,13 @@ import shutil
 import sys
 import textwrap
 import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 from winpool.api.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
 PIPE_WIDTH: Final = 100
 """Columns where nothing says how wide the terminal is, as in a pipe."""
@@ -215,15 +213,15 @@ def width_of(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
+def padded(text: str, width: int) -> str:
+    """Return ``text`` with blanks behind it, so that it takes ``width`` columns."""
+    return text + " " * (width - width_of(text))
+
+
 def _width(letter: str) -> int:
     if unicodedata.category(letter) in _COMBINING:
         return 0
     return 2 if unicodedata.east_asian_width(letter) in _WIDE else 1
-
-
-def padded(text: str, width: int) -> str:
-    """Return ``text`` with blanks behind it, so that it takes ``width`` columns."""
-    return text + " " * (width - width_of(text))
 
 
 def rows_of(line: str, *, columns: int) -> Iterator[str]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
 
 NAMES_SHOWN: Final = 3
 """Names that a line has: as many as an issue."""

@@ -32,14 +32,13 @@ def clipped(text: str, most: int = LONGEST) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def write_closed(paper: Paper, gates: Iterable[GateFinding], stops: Iterable[Stop], *, of: str = "") -> None:
-    """Write each stop and each closed gate with what opens it. ``of`` says what they are about."""
-    about = f" ({of})" if of else ""
+def write_closed(paper: Paper, gates: Iterable[GateFinding], stops: Iterable[Stop]) -> None:
+    """Write each stop and each closed gate with what opens it."""
     for stop in stops:
-        write_cause(paper, f"{stop.name}{about}", message=stop.message, opens=stop.opens)
+        write_cause(paper, stop.name, message=stop.message, opens=stop.opens)
     for gate in gates:
         unknown = ", unknown" if gate.stand is Stand.UNKNOWN else ""
-        write_cause(paper, f"{gate.gate}{about}{unknown}", message=gate.message, opens=gate.opens)
+        write_cause(paper, f"{gate.gate}{unknown}", message=gate.message, opens=gate.opens)
 
 
 def write_cause(paper: Paper, name: str, *, message: str, opens: str) -> None:

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
@@ -27,6 +28,8 @@ from winpool.kube.wire import BROKEN, server_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from winpool.kube.lists import ListPage
 
 AT_ONCE: Final = 4
 """Calls of kubectl at the same time."""
@@ -156,6 +159,10 @@ class Kubectl:
     def whole(self, path: str, decode: Callable[[bytes], PageT], **query: str) -> list[PageT]:
         """Return all pages of a list. Raises NotAskedError."""
         return complete(lambda: list(self.pages(path, decode, **query)))
+
+    def objects(self, path: str, decode: Callable[[bytes], ListPage[T]], **query: str) -> list[T]:
+        """Return the objects of all pages of a list. Raises NotAskedError."""
+        return [each for page in self.whole(path, decode, **query) for each in page.items]
 
     def watch(self, path: str, **query: str) -> Iterator[bytes]:
         """Yield the lines of a watch until the API server ends it. Raises KubectlError."""
@@ -330,6 +337,31 @@ def complete(read: Callable[[], T]) -> T:
             if error.reason not in _EXPIRED:
                 raise
     return read()
+
+
+def known(read: Callable[[], T]) -> tuple[T | None, str]:
+    """Return what ``read`` does, or None and why the API server could not be asked."""
+    try:
+        return read(), ""
+    except NotAskedError as error:
+        return None, str(error)
+
+
+def polled(
+    read: Callable[[], T], *, seconds: float, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[tuple[T, str]]:
+    """Yield what ``read`` returns every few seconds, and why it is not newer than that; empty where it is.
+
+    Raises NotAskedError for the first time only.
+    """
+    found, trouble = read(), ""
+    while True:
+        yield found, trouble
+        sleep(seconds)
+        try:
+            found, trouble = read(), ""
+        except NotAskedError as error:
+            trouble = str(error)
 
 
 def decoded(decode: Callable[[bytes], T], answer: bytes) -> T:

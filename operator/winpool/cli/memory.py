@@ -7,38 +7,25 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
 from winpool.api.keys import ADDRESS_ANNOTATION, SHORT_NAME
 from winpool.api.text import grouped, printable
+from winpool.cli import parsing
 from winpool.cli.console import Ink, Look, Paper, Screen, dated, is_text, write
 from winpool.cli.counts import NONE, amount, listed, percent, rate, seconds
-from winpool.cli.kubectl import NotAskedError
+from winpool.cli.kubectl import polled
 from winpool.cli.memory_pods import WITH_URL, SeenPods, read_pods, render_pods
 from winpool.cli.memory_report import MemoryReader, is_this_host
-from winpool.cli.parsing import (
-    TABLE,
-    Exit,
-    RefusedError,
-    UsageError,
-    add_output,
-    add_watch,
-    node_name,
-    note,
-    pool_name,
-)
+from winpool.cli.parsing import Exit, RefusedError, UsageError
 from winpool.model.memory_report import PROBLEM_CHARACTERS, MemoryReport, NodeReport, PhysicalReport
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
 
 REFRESH_SECONDS: Final = 5.0
 """From one reading to the next. A node under pressure has a new sample every ten seconds."""
@@ -89,8 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="POOL|NODE",
         help="Show the nodes of this pool, or this node: NAME, wnp/NAME or node/NAME.",
     )
-    add_watch(parser, help_text="Read again every 5 seconds, until Ctrl-C.")
-    add_output(parser, TABLE)
+    parsing.add_watch(parser, help_text="Read again every 5 seconds, until Ctrl-C.")
+    parsing.add_output(parser, parsing.TABLE)
     parser.add_argument(
         "--url",
         type=server_url,
@@ -117,40 +104,17 @@ def run(given: argparse.Namespace) -> int:
         given.flags, url=given.url, ca_file=given.ca_file, token_file=given.token_file
     ) as reader:
         if given.watch:
-            watch(reader, draw=_Drawing(given).draw)
+            drawing = _Drawing(given)
+            for report, trouble in polled(reader.read, seconds=REFRESH_SECONDS):
+                drawing.draw(report, trouble)
         return _show(reader.read(), given, reader)
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The last report, and why there is no newer one; empty where it is new."""
-
-    report: MemoryReport
-    trouble: str = ""
-
-
-def watch(
-    reader: MemoryReader, *, draw: Callable[[Seen], None], sleep: Callable[[float], None] = time.sleep
-) -> None:
-    """Call ``draw`` with a new report every few seconds, until Ctrl-C.
-
-    Raises NotAskedError for the first one only: what fails later is told in the picture.
-    """
-    seen = Seen(reader.read())
-    while True:
-        draw(seen)
-        sleep(REFRESH_SECONDS)
-        try:
-            seen = Seen(reader.read())
-        except NotAskedError as error:
-            seen = Seen(seen.report, str(error))
 
 
 def _show(report: MemoryReport, given: argparse.Namespace, reader: MemoryReader) -> int:
     found = chosen(report, given.name)
     has_pods = _is_one_node(found, given.name) and given.output not in ("name", "wide")
     if is_text(given.output) and not found.nodes:
-        note(NO_NODES)
+        parsing.note(NO_NODES)
     elif is_text(given.output) or not has_pods:
         write(
             given.output,
@@ -198,18 +162,18 @@ class _Drawing:
         self._screen = Screen(given.output)
         self._trouble = ""
 
-    def draw(self, seen: Seen) -> None:
-        """Show ``seen``. Where nobody sees ages go on, only new reports, and once why there is none."""
-        if not seen.trouble or self._screen.is_live:
-            found = self._chosen(seen.report)
+    def draw(self, report: MemoryReport, trouble: str = "") -> None:
+        """Show ``report``. Where nobody sees ages go on, only new ones, and once the ``trouble`` with it."""
+        if not trouble or self._screen.is_live:
+            found = self._chosen(report)
             self._screen.show(
                 lambda: msgspec.to_builtins(found),
-                lambda look: self._picture(found, seen.trouble, look),
+                lambda look: self._picture(found, trouble, look),
                 lambda: names_of(found),
             )
-        elif seen.trouble != self._trouble:
-            note(f"out of date: {seen.trouble}")
-        self._trouble = seen.trouble
+        elif trouble != self._trouble:
+            parsing.note(f"out of date: {trouble}")
+        self._trouble = trouble
 
     def _chosen(self, report: MemoryReport) -> MemoryReport:
         """Return the nodes to show: at first there must be some, later they may be gone."""
@@ -248,9 +212,9 @@ def choice(text: str) -> Choice:
     if text and "/" not in text:
         return Choice(text)
     with suppress(argparse.ArgumentTypeError):
-        return Choice(node_name(text), "node")
+        return Choice(parsing.node_name(text), "node")
     with suppress(argparse.ArgumentTypeError):
-        return Choice(pool_name(text), "pool")
+        return Choice(parsing.pool_name(text), "pool")
     raise argparse.ArgumentTypeError(
         f"{text!r} is not the name of a pool or a node: write NAME, {SHORT_NAME}/NAME or node/NAME"
     )
@@ -402,10 +366,8 @@ def _commit(paper: Paper, node: NodeReport) -> None:
 def _eviction(paper: Paper, node: NodeReport) -> None:
     if node.level is None or node.level in _FINE or node.hold == "NoPressure":
         return
-    hold = node.hold
-    paper.titled(
-        "Eviction", "of use now, if the pool evicts" if hold is None else _HOLDS.get(hold, _name(hold))
-    )
+    said = "of use now, if the pool evicts" if node.hold is None else _HOLDS.get(node.hold, _name(node.hold))
+    paper.titled("Eviction", said)
 
 
 def _physical(paper: Paper, found: PhysicalReport | None) -> None:

@@ -97,11 +97,11 @@ def read_pods(
             sleep(APART_SECONDS)
             reads_pools = kubectl.begin(partial(read_pools, kubectl))
             lists_pods = kubectl.begin(partial(kubectl.get, node_request(node.node, with_failed=False).path))
-            lists_budgets = kubectl.begin(partial(kubectl.whole, BUDGETS_PATH, decode_budgets))
+            lists_budgets = kubectl.begin(partial(kubectl.objects, BUDGETS_PATH, decode_budgets))
             at, last = sample()
         page = decoded(partial(decode_pod_page, for_eviction=True), lists_pods.result())
         pressure = _pressure(reads_pools.result(), node.pool)
-        budgets = BudgetIndex(each for found in lists_budgets.result() for each in found.items)
+        budgets = BudgetIndex(lists_budgets.result())
     except NotAskedError as error:
         return SeenPods(pods_problem=str(error))
     if page.unreadable:

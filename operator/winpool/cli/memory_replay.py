@@ -36,7 +36,6 @@ from winpool.kubelet.schedule import HOT_INTERVAL
 from winpool.model.pressure import MemorySample, PodUsage, is_amount
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from winpool.api.memory_pressure import MemoryPressure
@@ -100,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--since",
-        type=_span,
+        type=span_of,
         default=_SINCE,
         metavar="SPAN",
         help=f"Read the last 90m, 24h or 7d from Prometheus. Default: {_SINCE}.",
@@ -130,13 +129,6 @@ def _prometheus_url(text: str) -> str:
             f"{text!r} is not the address of a Prometheus: write https://HOST:PORT, and no password"
         )
     return text
-
-
-def _span(text: str) -> float:
-    try:
-        return span_of(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _matcher(text: str) -> tuple[str, str]:
@@ -216,12 +208,10 @@ def _samples(given: argparse.Namespace, pressure: MemoryPressure, faults: Faults
             "spec.memoryPressure.sources in a copy of the file"
         )
     series = Series(
-        url=given.prometheus,
+        prometheus=Prometheus(given.prometheus, ca_file=given.ca_file, token_file=given.token_file),
         source=source.name,
         label=source.prometheus.node_label,
         matchers=dict(given.matcher) if given.matcher else DEFAULT_MATCHERS,
-        ca_file=given.ca_file,
-        token_file=given.token_file,
     )
     return series.samples(given.since, faults=faults, progress=note)
 
@@ -250,7 +240,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def _costs(replay: Replay) -> Iterator[str]:
     """Yield how far apart the samples of each source are, and what that costs."""
     for source, distances in replay.distances.items():
-        usual = _median(distances)
+        usual = median_low(distances.elements())
         said = f"Samples of {source} are usually {usual} s apart"
         if usual > EVIDENCE_SECONDS:
             yield (
@@ -264,10 +254,6 @@ def _costs(replay: Replay) -> Iterator[str]:
             yield f"{said}: each level is reached up to {usual} s late, and Hard acts {apart} s after that."
 
 
-def _median(distances: Counter[int]) -> int:
-    return median_low(distances.elements())
-
-
 _INKS: Final = {What.WOULD_EVICT: Ink.BAD, What.WOULD_SIGNAL: Ink.BUSY}
 
 
@@ -278,23 +264,18 @@ def _text(report: Report, look: Look) -> str:
     paper.titled("Samples", f"{report.samples} of {counted(report.nodes, 'node')}, {span}")
     signalled = {each.node for each in report.changes if each.what is What.WOULD_SIGNAL}
     evictions = sum(each.what is What.WOULD_EVICT for each in report.changes)
-    paper.titled(
-        "Result",
-        f"with mode Evict, {counted(len(signalled), 'node')} would have been signalled, and "
-        f"{counted(evictions, 'eviction')} begun",
+    said = (
+        f"{counted(len(signalled), 'node')} would have been signalled, and {counted(evictions, 'eviction')}"
     )
+    paper.titled("Result", f"with mode Evict, {said} begun")
     paper.heading(f"Changes: {len(report.changes)}")
     for each in report.changes:
         ink = _INKS.get(each.what, Ink.PLAIN)
         mark = look.mark(ink) if ink in _INKS.values() else " "
         paper.wrapped(f"{each.node}: {each.message}", first=f"  {mark} {each.at:%Y-%m-%d %H:%M:%S} ", ink=ink)
     paper.heading("Notes:")
-    paper.bullets(
-        [
-            "It has neither owners nor PodDisruptionBudgets, and continues as if no pod was evicted.",
-            *report.notes,
-        ]
-    )
+    history = "It has neither owners nor PodDisruptionBudgets, and continues as if no pod was evicted."
+    paper.bullets([history, *report.notes])
     return paper.text
 
 
@@ -469,27 +450,25 @@ _answers: Final = msgspec.json.Decoder(_Answer)
 
 
 def span_of(text: str) -> float:
-    """Return the seconds in 90m, 24h or 30d. Raises ValueError for what is none."""
+    """Return the seconds in 90m, 24h or 30d, an argument of the command line."""
     found = _SPAN.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is not a span of time: write it like 90m, 24h or 30d")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a span of time: write it like 90m, 24h or 30d")
     return int(found[1]) * _SECONDS[found[2]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """The series of windows_exporter in a Prometheus at ``url``, by the queries that the operator makes.
+    """The series of windows_exporter in a Prometheus, by the queries that the operator makes.
 
     ``label`` is the label with the name of the node, ``matchers`` are those of the operator's data source.
     Samples are of ``source``, the name of the source in the pool.
     """
 
-    url: str
+    prometheus: Prometheus
     source: str
     label: str
     matchers: Matchers
-    ca_file: str | None = None
-    token_file: str | None = None
 
     def samples(
         self, since: float, *, faults: Faults, progress: Callable[[str], None], now: float | None = None
@@ -499,9 +478,8 @@ class Series:
         One for each scrape, and what Prometheus has at the time of each. ``progress`` gets a sentence after
         each part. Raises NotAskedError, and EndError where it would be too many.
         """
-        connection = _Connection(self.url, ca_file=self.ca_file, token_file=self.token_file)
         end = time.time() if now is None else now
-        nodes, interval = self._extent(connection, end)
+        nodes, interval = self._extent(end)
         steps = int(since // interval) + 1
         if nodes * steps > MOST_SAMPLES:
             hours = int(MOST_SAMPLES / nodes * interval // 3600)
@@ -520,15 +498,16 @@ class Series:
                 "step": f"{interval:.0f}",
             }
             bodies = {
-                query: connection.ask("query_range", query=query.of(self.matchers), **bounds)
+                query: self.prometheus.ask("query_range", query=query.of(self.matchers), **bounds)
                 for query in Query
             }
             yield from self._samples_in(bodies, faults)
             progress(f"read {100 * (last + 1) // steps} %, until {written(start + last * interval)}")
 
-    def _extent(self, connection: _Connection, end: float) -> tuple[int, float]:
+    def _extent(self, end: float) -> tuple[int, float]:
         """Return how many nodes there are at the end, and the seconds between two scrapes."""
-        told = connection.ask("query", query=f"{Query.COMMITTED.of(self.matchers)}[10m]", time=f"{end:.3f}")
+        query = f"{Query.COMMITTED.of(self.matchers)}[10m]"
+        told = self.prometheus.ask("query", query=query, time=f"{end:.3f}")
         times = [[at for at, _ in each.values] for each in told]
         gaps = [later - at for each in times for at, later in pairwise(each)]
         return max(1, len(told)), float(max(1, round(median(gaps)))) if gaps else _USUAL_SCRAPE
@@ -560,7 +539,7 @@ class Series:
         return found
 
 
-class _Connection:
+class Prometheus:
     """Asks a Prometheus, each question over a connection of its own. Redirects are not followed."""
 
     def __init__(self, url: str, *, ca_file: str | None, token_file: str | None) -> None:

@@ -12,9 +12,11 @@ import re
 import socket
 import ssl
 import zlib
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import InitVar, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,9 +29,6 @@ from winpool.kube.errors import Forbidden, NotFound, Unauthorized, error_of
 from winpool.kube.lease_rules import host_in_identity
 from winpool.kube.wire import BROKEN
 from winpool.model.memory_report import VERSION, MemoryReport
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 READER: Final = "winpool-memory-reader"
 """The ServiceAccount, and the ClusterRole that permits it to get /memory."""
@@ -70,6 +69,7 @@ class UnusableFileError(NotAskedError):
     code = Exit.USAGE
 
 
+@dataclass
 class MemoryReader:
     """Reads the report, again and again. Where a read fails, the next one begins with who leads.
 
@@ -78,18 +78,15 @@ class MemoryReader:
     token to send. Use it as a context manager.
     """
 
-    def __init__(
-        self,
-        flags: Sequence[str] = (),
-        *,
-        url: str | None = None,
-        ca_file: str | None = None,
-        token_file: str | None = None,
-    ) -> None:
+    flags: InitVar[Sequence[str]] = ()
+    url: str | None = None
+    ca_file: str | None = None
+    token_file: str | None = None
+
+    def __post_init__(self, flags: Sequence[str]) -> None:
         self.kubectl = Kubectl(flags)
-        self._url, self._ca_file, self._token_file = url, ca_file, token_file
         self._forwarding = ExitStack()
-        self._server = url
+        self._server = self.url
         self._token = ""
         self._is_by_lease = False
 
@@ -114,7 +111,7 @@ class MemoryReader:
             if status != http.client.OK:
                 raise NotAskedError(_why(status, body))
         except NotAskedError:
-            self._server = self._url
+            self._server = self.url
             self._forwarding.close()
             raise
         return report_in(body)
@@ -122,7 +119,7 @@ class MemoryReader:
     @property
     def _may_get_token(self) -> bool:
         """Whether a token is got for the server: for a Pod that the API server leads to, if none is given."""
-        return self._url is None and self._token_file is None and not self._is_by_lease
+        return self.url is None and self.token_file is None and not self._is_by_lease
 
     def _found(self) -> str:
         """Return where the operator that leads is asked: on this machine, or through a port to its Pod."""
@@ -130,7 +127,7 @@ class MemoryReader:
         holder = record_in(lease).holder
         address = address_on(lease, holder=holder)
         self._is_by_lease = bool(address)
-        if address and (self._ca_file is not None or self._token_file is not None):
+        if address and (self.ca_file is not None or self.token_file is not None):
             raise NotAskedError(
                 f"the operator is at {address} by its Lease, and anyone who may write that can name any port "
                 "of this machine: for --token-file and --ca-file name the address with --url"
@@ -141,7 +138,7 @@ class MemoryReader:
         """Forward a port to the Pod; return its address."""
         forwarding = self.kubectl.forwarded(pod, namespace=NAMESPACE, port=PORT_NAME)
         port = self._forwarding.enter_context(forwarding)
-        scheme = "https" if self._ca_file is not None or speaks_tls(port) else "http"
+        scheme = "https" if self.ca_file is not None or speaks_tls(port) else "http"
         return f"{scheme}://{_LOCAL}:{port}"
 
     def _new_token(self) -> str:
@@ -162,8 +159,8 @@ class MemoryReader:
         """Return status and body of an answer. Raises NotAskedError where there is none."""
         url = urlsplit(server)
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
-        if self._token_file is not None:
-            headers["Authorization"] = f"Bearer {token_in(self._token_file)}"
+        if self.token_file is not None:
+            headers["Authorization"] = f"Bearer {token_in(self.token_file)}"
         elif self._token and self._may_get_token:
             headers["Authorization"] = f"Bearer {self._token}"
         connection = self._connection(url.scheme, url.hostname or "", url.port)
@@ -187,7 +184,7 @@ class MemoryReader:
     def _connection(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
         if scheme != "https":
             return http.client.HTTPConnection(host, port, timeout=REQUEST_SECONDS)
-        return _Connection(host, port, context=self._tls(), name=SERVER_NAME if self._url is None else host)
+        return _Connection(host, port, context=self._tls(), name=SERVER_NAME if self.url is None else host)
 
     def _tls(self) -> ssl.SSLContext:
         """Return how certificates are verified.
@@ -195,8 +192,8 @@ class MemoryReader:
         A forwarded port ends in the Pod that the API server has named: without --ca-file nothing more is to
         be verified. Whoever names a URL gets the checks of HTTPS.
         """
-        tls = verifying(self._ca_file)
-        if self._ca_file is None and self._url is None:
+        tls = verifying(self.ca_file)
+        if self.ca_file is None and self.url is None:
             tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
         return tls
 

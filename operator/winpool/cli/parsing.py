@@ -12,7 +12,7 @@ import sys
 import textwrap
 from enum import IntEnum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 from winpool.api.keys import GROUP, PLURAL, SHORT_NAME, SINGULAR, VERSION
 from winpool.api.text import printable
@@ -259,11 +259,8 @@ _REQUESTS: Final = ("rollout abort", "rollout pause", "rollout resume", "rollout
 def loaded(name: str) -> Verb:
     """Return the verb of that name."""
     if name in _REQUESTS:
-        found: Verb = import_module("winpool.cli.rollout_requests").VERBS[name]
-        return found
-    module: Any = import_module(f"winpool.cli.{re.sub('[- ]', '_', name)}")
-    verb: Verb = module
-    return verb
+        return cast("Verb", import_module("winpool.cli.rollout_requests").VERBS[name])
+    return cast("Verb", import_module(f"winpool.cli.{re.sub('[- ]', '_', name)}"))
 
 
 def of_group(word: str) -> Mapping[str, str]:

@@ -8,21 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import KIND
 from winpool.api.text import grouped
-from winpool.cli import gates
+from winpool.cli import gates, parsing
 from winpool.cli.console import Ink, Look, Paper, write
 from winpool.cli.counts import counted, listed, span
 from winpool.cli.kubectl import Kubectl, NoSuchPoolError
 from winpool.cli.manifests import named_twice, pools_in
-from winpool.cli.parsing import (
-    Exit,
-    RefusedError,
-    UsageError,
-    add_filename,
-    add_output,
-    add_settings,
-    note,
-    pool_name,
-)
+from winpool.cli.parsing import Exit, RefusedError, UsageError
 from winpool.cli.rollouts import claimed_nodes
 from winpool.cli.upgrades import Cluster, Judged, judged, planned_pool, read_cluster, rows_of_settings
 from winpool.features.upgrade.capacity import NOT_KNOWN, Fit
@@ -70,12 +61,12 @@ EXAMPLES: Final = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes on its command line."""
     parser.add_argument(
-        "pool", type=pool_name, nargs="?", metavar="POOL", help="Plan this pool: NAME or wnp/NAME."
+        "pool", type=parsing.pool_name, nargs="?", metavar="POOL", help="Plan this pool: NAME or wnp/NAME."
     )
-    add_filename(parser, required=False)
-    add_output(parser)
+    parsing.add_filename(parser, required=False)
+    parsing.add_output(parser)
     parser.add_argument("--all", action="store_true", help="Show all nodes of the plan.")
-    add_settings(parser)
+    parsing.add_settings(parser)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -124,7 +115,7 @@ def _manifests(given: argparse.Namespace) -> Sequence[Mapping[str, Any]]:
     found = pools_in(given.filename, recursive=given.recursive)
     found.faults += named_twice(found.pools)
     for line in (*found.skipped, *found.faults):
-        note(line)
+        parsing.note(line)
     if found.faults:
         raise RefusedError("no plan for a manifest that is not valid: see kubectl winpool validate --help")
     if not found.pools:

@@ -6,33 +6,40 @@ so what is missing or of another type counts as absent.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
-
-from winpool.api.conditions import ConditionType, Polarity, Reason, referred_by
+from typing import Any
+from typing import Final
+from winpool.api import keys
+from winpool.api.conditions import ConditionType
+from winpool.api.conditions import Polarity
+from winpool.api.conditions import Reason
+from winpool.api.conditions import referred_by
 from winpool.api.issues import NORMAL
-from winpool.api.keys import (
-    HOLD_ANNOTATION,
-    MEMORY_PRESSURE_TAINT,
-    OS_REVISION_LABEL,
-    OS_VERSION_LABEL,
-    RESERVED_MEMORY_TAINT,
-)
 from winpool.api.model import InvalidSpecError
 from winpool.api.selector import selects
-from winpool.api.spec import Mode, WindowsNodePool, WindowsNodePoolSpec
-from winpool.api.status import ENDED_STATES, NOT_OBSERVED, PlanAction
+from winpool.api.spec import Mode
+from winpool.api.spec import WindowsNodePool
+from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.status import ENDED_STATES
+from winpool.api.status import NOT_OBSERVED
+from winpool.api.status import PlanAction
 from winpool.api.text import grouped
-from winpool.cli.console import Ink, Look, Paper
-from winpool.cli.counts import age, counted, listed
+from winpool.cli.console import Ink
+from winpool.cli.console import Look
+from winpool.cli.console import Paper
+from winpool.cli.counts import age
+from winpool.cli.counts import counted
+from winpool.cli.counts import listed
 from winpool.cli.lenient import Fields
-from winpool.model.node import Node, is_held
+from winpool.model.node import Node
+from winpool.model.node import is_held
 from winpool.support.matrix import built_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
 
 COUNTS: Final[Mapping[str, tuple[str, bool]]] = {
@@ -90,21 +97,32 @@ def _is_notable(condition: Fields) -> bool:
 
 
 class NodeState(StrEnum):
-    """How a node is doing, in one word for programs: after UP_TO_DATE, from the worst to the best."""
+    """How a node is doing, in one word for programs: after UP_TO_DATE, from the worst to the best.
 
-    UP_TO_DATE = "UpToDate"
-    TO_BE_RELEASED = "ToBeReleased"
-    NOT_READY = "NotReady"
-    CORDONED = "Cordoned"
-    MEMORY_PRESSURE = "MemoryPressure"
-    HELD = "Held"
-    KEYS_MISSING = "KeysMissing"
-    VALIDATING = "Validating"
-    UPGRADE_DUE = "UpgradeDue"
-    BUILD_UNKNOWN = "BuildUnknown"
-    MEMORY_MISMATCH = "MemoryMismatch"
-    NOT_WRITTEN = "NotWritten"
-    NOT_AS_ASKED = "NotAsAsked"
+    ``said`` is the same for people.
+    """
+
+    said: str
+
+    def __new__(cls, word: str, said: str) -> NodeState:
+        """Return the state of that word."""
+        state = str.__new__(cls, word)
+        state._value_, state.said = word, said
+        return state
+
+    UP_TO_DATE = "UpToDate", "up to date"
+    TO_BE_RELEASED = "ToBeReleased", "to be released"
+    NOT_READY = "NotReady", "not Ready"
+    CORDONED = "Cordoned", "cordoned"
+    MEMORY_PRESSURE = "MemoryPressure", "tainted because of memory pressure"
+    HELD = "Held", f"held, by the annotation {keys.HOLD_ANNOTATION}"
+    KEYS_MISSING = "KeysMissing", "labels or taints missing"
+    VALIDATING = "Validating", "with startup taints until they pass validation"
+    UPGRADE_DUE = "UpgradeDue", "upgrade due"
+    BUILD_UNKNOWN = "BuildUnknown", "with an unknown Windows build"
+    MEMORY_MISMATCH = "MemoryMismatch", "tainted because of reserved memory"
+    NOT_WRITTEN = "NotWritten", "not written to yet"
+    NOT_AS_ASKED = "NotAsAsked", "not as the spec asks"
 
 
 _MOST_DIGITS: Final = 10
@@ -167,7 +185,7 @@ def _shows(node: Node, spec: WindowsNodePoolSpec | None, *, now: datetime) -> It
         yield NodeState.NOT_READY
     if node.unschedulable:
         yield NodeState.CORDONED
-    if _has_taint(node, MEMORY_PRESSURE_TAINT):
+    if _has_taint(node, keys.MEMORY_PRESSURE_TAINT):
         yield NodeState.MEMORY_PRESSURE
     if is_held(node, now=now):
         yield NodeState.HELD
@@ -184,12 +202,12 @@ def _shows_by(spec: WindowsNodePoolSpec, node: Node) -> Iterator[NodeState]:
     if any(each.identity in taints for each in spec.startup_taints):
         yield NodeState.VALIDATING
     release, target = built_in().judged_as(spec.os.version), spec.os.target_revision
-    runs, revision = node.labels.get(OS_VERSION_LABEL), _revision(node)
+    runs, revision = node.labels.get(keys.OS_VERSION_LABEL), _revision(node)
     if runs not in (None, release) or (target is not None and revision is not None and revision < target):
         yield NodeState.UPGRADE_DUE
     if runs is None or (target is not None and revision is None):
         yield NodeState.BUILD_UNKNOWN
-    if _has_taint(node, RESERVED_MEMORY_TAINT):
+    if _has_taint(node, keys.RESERVED_MEMORY_TAINT):
         yield NodeState.MEMORY_MISMATCH
 
 
@@ -199,29 +217,13 @@ def _has_taint(node: Node, key: str) -> bool:
 
 def _revision(node: Node) -> int | None:
     """Return the revision that the node is labelled with, None where that is no number."""
-    revision = node.labels.get(OS_REVISION_LABEL, "")
+    revision = node.labels.get(keys.OS_REVISION_LABEL, "")
     return int(revision) if revision.isdecimal() and len(revision) <= _MOST_DIGITS else None
 
 
 _DROPPED: Final = ("MODE", "OS", "READY", "AGE")
 _DROPPED_OF_BUILDS: Final = ("REVISIONS", "OS")
 """Columns that go where the terminal is too narrow, in this order."""
-
-_SAID: Final[Mapping[NodeState, str]] = {
-    NodeState.UP_TO_DATE: "up to date",
-    NodeState.TO_BE_RELEASED: "to be released",
-    NodeState.NOT_READY: "not Ready",
-    NodeState.CORDONED: "cordoned",
-    NodeState.MEMORY_PRESSURE: "tainted because of memory pressure",
-    NodeState.HELD: f"held, by the annotation {HOLD_ANNOTATION}",
-    NodeState.KEYS_MISSING: "labels or taints missing",
-    NodeState.VALIDATING: "with startup taints until they pass validation",
-    NodeState.UPGRADE_DUE: "upgrade due",
-    NodeState.BUILD_UNKNOWN: "with an unknown Windows build",
-    NodeState.MEMORY_MISMATCH: "tainted because of reserved memory",
-    NodeState.NOT_WRITTEN: "not written to yet",
-    NodeState.NOT_AS_ASKED: "not as the spec asks",
-}
 
 
 def render_pools(pools: Iterable[PoolView], *, now: datetime, look: Look) -> str:
@@ -365,24 +367,20 @@ def _plan(paper: Paper, pool: PoolView) -> None:
     if not plan.content:
         return
     total, steps = plan.count("totalNodes"), plan.all("steps")
-    planned = counted(total, "node")
-    if plan.one("upgrade").content:
-        paper.heading(f"Plan: for {planned}, what the operator would write, and which upgrades are due")
-    else:
-        paper.heading(f"Plan: with mode Active the operator would write to {planned}")
+    for_upgrades = "for {}, what the operator would write, and which upgrades are due"
+    said = for_upgrades if plan.one("upgrade").content else "with mode Active the operator would write to {}"
+    paper.heading(f"Plan: {said.format(counted(total, 'node'))}")
     for said, names in grouped((_planned(step), step.text("node")) for step in steps).items():
         on = f"on {counted(len(names), 'node')} ({listed(names)})"
         paper.wrapped(f"{said} {on}", first="  ", rest="    ")
     if len(steps) < total:
         paper.line(f"  and {counted(total - len(steps), 'node')} more")
     for each in plan.all("preflight"):
-        pods, nodes = each.count("intolerantPods"), each.count("nodes")
-        said = (
-            f"{counted(pods, 'pod')} ({listed(each.texts('pods'), count=pods)}) on {counted(nodes, 'node')}"
-        )
-        sets = each.texts("daemonSets")
+        count, sets = each.count("intolerantPods"), each.texts("daemonSets")
+        pods = f"{counted(count, 'pod')} ({listed(each.texts('pods'), count=count)})"
         agents = f", including pods of the DaemonSets {', '.join(sets)}" if sets else ""
-        paper.marked(f"{each.text('taint')}: not tolerated by {said}{agents}", ink=Ink.BUSY)
+        on = f"on {counted(each.count('nodes'), 'node')}{agents}"
+        paper.marked(f"{each.text('taint')}: not tolerated by {pods} {on}", ink=Ink.BUSY)
 
 
 def _planned(step: Fields) -> str:
@@ -445,4 +443,4 @@ def _nodes(paper: Paper, pool: PoolView, groups: Sequence[NodeGroup], *, problem
         names = f": {listed(shown, count=group.count)}" if shown else ""
         # While the operator still writes, they have none.
         why = ", see issues" if group.state is NodeState.NOT_AS_ASKED and pool.issues else ""
-        paper.wrapped(f"{_SAID[group.state]}{why}{names}", first=f"  {str(group.count).rjust(width)} ")
+        paper.wrapped(f"{group.state.said}{why}{names}", first=f"  {str(group.count).rjust(width)} ")

@@ -9,11 +9,13 @@ spec, and then the entry cannot be removed.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -26,10 +28,6 @@ from winpool.cli.lenient import Fields
 from winpool.cli.parsing import EndError, Exit, node_name, pool_name
 from winpool.cli.reader import list_nodes, pool_content
 from winpool.features.upgrade.claims import ENDED_BADLY, Claim, claim_of
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Mapping, Sequence
 
 MANAGER: Final = "kubectl-winpool"
 """The field manager of what is written, and the owner where kubectl does not know the user."""
@@ -119,11 +117,9 @@ def request(kubectl: Kubectl, name: str, owner: str, entry: Mapping[str, str] | 
 def _paused(given: argparse.Namespace, nodes_in_work: NodesInWork) -> int:
     with Kubectl(given.flags) as kubectl:
         owner = owner_of(kubectl, given.owner)
-        entry = {"owner": owner, "reason": given.reason, "nodesInWork": str(nodes_in_work)}
-        if not given.reason:
-            del entry["reason"]
-        if nodes_in_work is NodesInWork.FINISH:
-            del entry["nodesInWork"]
+        entry = {"owner": owner} | ({"reason": given.reason} if given.reason else {})
+        if nodes_in_work is not NodesInWork.FINISH:
+            entry["nodesInWork"] = str(nodes_in_work)
         request(kubectl, given.pool, owner, entry)
     _say(
         f"No further upgrade of the pool {given.pool} begins ({owner}). {_IN_WORK[nodes_in_work]}",
@@ -147,10 +143,9 @@ def _resumed(given: argparse.Namespace) -> int:
         pool = Fields(request(kubectl, given.pool, owner, None))
     said = f"The pool {given.pool} has no pause request of {owner}."
     left = [_named(each) for each in pool.one("spec", "upgrade").all("pauseRequests")]
-    if left:
-        _say(said, f"It stays paused by {listed(left, most=len(left))}.")
-    else:
-        _say(said, f"Upgrades begin when their gates are open: kubectl winpool rollout status {given.pool}")
+    stays = f"It stays paused by {listed(left, most=len(left))}."
+    begins = f"Upgrades begin when their gates are open: kubectl winpool rollout status {given.pool}"
+    _say(said, stays if left else begins)
     return Exit.YES
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +13,7 @@ from winpool.api.upgrade import UpgradeState
 from winpool.cli import gates
 from winpool.cli.console import GAP, Ink, Look, Paper, Screen, aligned, dated, width_of, write
 from winpool.cli.counts import NONE, age, counted, listed
-from winpool.cli.kubectl import Kubectl, NoSuchPoolError, NotAskedError
+from winpool.cli.kubectl import Kubectl, NoSuchPoolError, polled
 from winpool.cli.parsing import TABLE, EndError, Exit, add_output, add_settings, add_watch, note, pool_name
 from winpool.cli.rollouts import Progress, blocker_content, progress_of, rollout_claim, with_evidence
 from winpool.cli.upgrades import Cluster, Judged, judged, read_cluster, rows_of_settings
@@ -73,11 +72,11 @@ def run(given: argparse.Namespace) -> int:
     """Show it; return the exit code."""
     rows = rows_of_settings(given)
     with Kubectl(given.flags) as kubectl:
-        found = read_rollout(kubectl, given.pool, rows=rows)
         if given.watch:
-            return _follow(given.output, found, lambda: read_rollout(kubectl, given.pool, rows=rows))
-    if found.leader_problem:
-        note(found.leader_problem)
+            return _follow(given.output, lambda: read_rollout(kubectl, given.pool, rows=rows))
+        found = read_rollout(kubectl, given.pool, rows=rows)
+    if found.cluster.leader_problem:
+        note(found.cluster.leader_problem)
     write(
         given.output,
         lambda: as_content(found),
@@ -87,25 +86,21 @@ def run(given: argparse.Namespace) -> int:
     return found.exit
 
 
-def _follow(output: str, found: Rollout, read: Callable[[], Rollout]) -> int:
+def _follow(output: str, read: Callable[[], Rollout]) -> int:
     """Show the rollout with every change, until nothing is left to be done; return the exit code."""
-    screen, trouble, last = Screen(output), "", ""
-    while True:
+    screen, last = Screen(output), ""
+    for found, trouble in polled(read, seconds=FOLLOW_SECONDS):
         content = as_content(found)
         if screen.is_live or trouble or str(content) != last:
-            last, said = str(content), trouble or found.leader_problem
+            last, said = str(content), trouble or found.cluster.leader_problem
             screen.show(
                 lambda: content,  # noqa: B023 - at once, as the others
                 lambda look: _dated(found, look, trouble=said),  # noqa: B023
                 lambda: names_of(found),  # noqa: B023
             )
         if found.exit is Exit.YES and not trouble:
-            return Exit.YES
-        time.sleep(FOLLOW_SECONDS)
-        try:
-            found, trouble = read(), ""
-        except NotAskedError as error:
-            trouble = str(error)
+            break
+    return Exit.YES
 
 
 def _dated(found: Rollout, look: Look, *, trouble: str) -> str:
@@ -133,12 +128,10 @@ class Rollout:
     far they are, then the others in the order of the plan.
     """
 
+    cluster: Cluster
     judged: Judged
     overview: UpgradeOverview
     lines: tuple[NodeLine, ...]
-    now: datetime
-    leader_problem: str = ""
-    problems: tuple[str, ...] = ()
 
     @property
     def exit(self) -> Exit:
@@ -180,14 +173,8 @@ def rollout_of(cluster: Cluster, found: Judged) -> Rollout:
     due = (
         _of_due(found, found.overview, each.upgrade) for each in found.plan.nodes if each.node not in names
     )
-    return Rollout(
-        judged=found,
-        overview=found.overview,
-        lines=(*claimed, *missing, *due),
-        now=cluster.now,
-        leader_problem=cluster.leader_problem,
-        problems=cluster.evidence.problems,
-    )
+    lines = (*claimed, *missing, *due)
+    return Rollout(cluster=cluster, judged=found, overview=found.overview, lines=lines)
 
 
 _PLACES: Final = {str(state): place for place, state in enumerate(reversed(UpgradeState))}
@@ -267,8 +254,8 @@ def as_content(found: Rollout) -> Mapping[str, Any]:
             for kind, status, reason, message in _conditions(found.judged)
         ],
         "nodes": list(map(_line_content, found.lines)),
-        **({"operatorProblem": found.leader_problem} if found.leader_problem else {}),
-        **({"unknown": list(found.problems)} if found.problems else {}),
+        **({"operatorProblem": found.cluster.leader_problem} if found.cluster.leader_problem else {}),
+        **({"unknown": list(found.cluster.evidence.problems)} if found.cluster.evidence.problems else {}),
     }
 
 
@@ -306,10 +293,10 @@ def as_text(found: Rollout, *, look: Look) -> str:
     if found.lines:
         paper.line()
         shown = waiting if look.wide else waiting[:NODES_SHOWN]
-        _write_table(paper, [*claimed, *shown], now=found.now)
+        _write_table(paper, [*claimed, *shown], now=found.cluster.now)
     if (rest := 0 if look.wide else len(waiting) - NODES_SHOWN) > 0:
         paper.line(f"and {counted(rest, 'node')} more that wait: -o json has all")
-    paper.bullets(f"Not known: {gates.clipped(each)}" for each in found.problems)
+    paper.bullets(f"Not known: {gates.clipped(each)}" for each in found.cluster.evidence.problems)
     return paper.text
 
 

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 from typing import Final
 from typing import TYPE_CHECKING
-from typing import TypeVar
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.api.keys import UPGRADE_DONE_ANNOTATION
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
@@ -33,6 +32,7 @@ from winpool.cli.counts import listed
 from winpool.cli.kubectl import Kubectl
 from winpool.cli.kubectl import NotAskedError
 from winpool.cli.kubectl import decoded
+from winpool.cli.kubectl import known
 from winpool.cli.upgrades import Cluster
 from winpool.cli.upgrades import Evidence
 from winpool.cli.upgrades import Judged
@@ -66,14 +66,11 @@ from winpool.model.rollout import KnownRollout
 from winpool.model.rollout import Workloads
 from winpool.model.rollout import mark_of
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from collections.abc import Iterator
     from collections.abc import Mapping
     from collections.abc import Sequence
     from winpool.model.budgets import BudgetIndex
 
-
-T = TypeVar("T")
 
 _CORDONED: Final = BEFORE_HAND_OVER - {UpgradeState.CLAIMED}
 _OF_PODS: Final = BEFORE_HAND_OVER | {UpgradeState.VALIDATING}
@@ -101,22 +98,15 @@ def with_evidence(kubectl: Kubectl, cluster: Cluster, nodes: Sequence[Node]) -> 
     claims = {node.name: rollout_claim(node) for node in nodes}
     of_pods = [node for node in nodes if (each := claims[node.name]) is None or each.state in _OF_PODS]
     states = {each.state for each in claims.values() if each is not None}
-    problems: list[str] = []
-
-    def known(call: Callable[[], T]) -> T | None:
-        try:
-            return call()
-        except NotAskedError as error:
-            problems.append(str(error))
-            return None
-
-    pods = known(partial(_pods, kubectl, of_pods)) if of_pods else {}
     volumes = UpgradeState.DRAINED in states or any(
         each and each.reason == VOLUMES for each in claims.values()
     )
-    attachments = known(partial(_attachments, kubectl)) if volumes else None
-    workloads = known(partial(_workloads, kubectl)) if UpgradeState.SOAKING in states else None
-    found = Evidence(pods or {}, KnownRollout(workloads, attachments), tuple(dict.fromkeys(problems)))
+    soaks = UpgradeState.SOAKING in states
+    pods, no_pods = known(partial(_pods, kubectl, of_pods)) if of_pods else ({}, "")
+    attachments, no_volumes = known(partial(_attachments, kubectl)) if volumes else (None, "")
+    workloads, no_workloads = known(partial(_workloads, kubectl)) if soaks else (None, "")
+    problems = dict.fromkeys(filter(None, (no_pods, no_volumes, no_workloads)))
+    found = Evidence(pods or {}, KnownRollout(workloads, attachments), tuple(problems))
     return replace(cluster, evidence=found, now=datetime.now(UTC))
 
 
@@ -143,15 +133,15 @@ def _node_pods(answer: bytes, budgets: BudgetIndex, started: datetime) -> NodePo
 
 def _attachments(kubectl: Kubectl) -> Attachments:
     started = datetime.now(UTC)
-    pages = kubectl.whole(ATTACHMENTS_PATH, decode_attachments)
-    found = grouped((each.node, each.volume) for page in pages for each in page.items)
+    listed_now = kubectl.objects(ATTACHMENTS_PATH, decode_attachments)
+    found = grouped((each.node, each.volume) for each in listed_now)
     return Attachments(started, 0.0, {node: tuple(sorted(each)) for node, each in found.items()})
 
 
 def _workloads(kubectl: Kubectl) -> Workloads:
     started = datetime.now(UTC)
-    calls = [kubectl.begin(partial(kubectl.whole, each.collection, each.decode)) for each in LISTINGS]
-    found = {mark_of(each.uid): each for call in calls for page in call.result() for each in page.items}
+    calls = [kubectl.begin(partial(kubectl.objects, each.collection, each.decode)) for each in LISTINGS]
+    found = {mark_of(each.uid): each for call in calls for each in call.result()}
     return Workloads(started, 0.0, found, {each.title: mark for mark, each in found.items()})
 
 

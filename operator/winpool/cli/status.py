@@ -215,11 +215,7 @@ class PoolFeed:
             pause = min(2 * pause, most)
 
     def _watch(self) -> None:
-        query = {
-            **self._query,
-            "resourceVersion": self._position,
-            "timeoutSeconds": str(WATCH_SECONDS),
-        }
+        query = {**self._query, "resourceVersion": self._position, "timeoutSeconds": str(WATCH_SECONDS)}
         for line in self._kubectl.watch(POOLS_PATH, allowWatchBookmarks="true", **query):
             self._take(line)
 
@@ -322,6 +318,7 @@ def content_of(
     """Return what programs get, by the names of the API; without ``groups`` no nodes."""
     status, ready = pool.status, pool.ready
     notable = [each.content for each in pool.notable]
+    nodes = [{"state": each.state, "count": each.count, "nodes": [*each.nodes]} for each in groups or ()]
     return {
         "name": pool.name,
         "osVersion": pool.os.text("version"),
@@ -337,13 +334,9 @@ def content_of(
         "issueCount": pool.issue_count,
         **{name: status.items(name) for name in ("issues", "builds")},
         **({"plan": status.content["plan"]} if "plan" in status.content else {}),
-        **({} if groups is None else {"nodeGroups": [_group(each) for each in groups]}),
+        **({} if groups is None else {"nodeGroups": nodes}),
         **({"nodesProblem": nodes_problem} if nodes_problem else {}),
     }
-
-
-def _group(group: NodeGroup) -> Mapping[str, Any]:
-    return {"state": str(group.state), "count": group.count, "nodes": list(group.nodes)}
 
 
 class _Screen:

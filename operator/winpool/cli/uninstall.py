@@ -14,24 +14,14 @@ from winpool.api.admission import GUARD_NAME
 from winpool.api.fence import policies
 from winpool.api.keys import CRD_NAME, NAMESPACE, RELEASE_FINALIZER
 from winpool.api.text import grouped
+from winpool.cli import uninstall_plan
 from winpool.cli.console import Ink, Look, Paper, write
 from winpool.cli.counts import counted, listed
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError
 from winpool.cli.lenient import Fields
 from winpool.cli.parsing import Exit, UsageError, add_output, shown
 from winpool.cli.reader import list_nodes, read_pools
-from winpool.cli.uninstall_plan import (
-    NAME_LABEL,
-    DeploymentFact,
-    Facts,
-    FenceFact,
-    GuardFact,
-    LeaseFact,
-    Place,
-    mode_of,
-    other_finalizers,
-    plan_of,
-)
+from winpool.cli.uninstall_plan import DeploymentFact, Facts, FenceFact, GuardFact, LeaseFact
 from winpool.kube.guard import BINDING, POLICY, identity_of, problem_of
 from winpool.kube.lists import ListPage
 from winpool.kube.wire import ListOf
@@ -97,7 +87,7 @@ def run(given: argparse.Namespace) -> int:
 
 def as_content(facts: Facts) -> dict[str, Any]:
     """Return the plan for programs. What could not be read is null."""
-    plan, guard = plan_of(facts), facts.guard
+    plan, guard = uninstall_plan.plan_of(facts), facts.guard
     groups = grouped(((each.place, each.pool), each.node.name) for each in plan.nodes)
     content: dict[str, Any] = msgspec.to_builtins(
         {
@@ -105,13 +95,13 @@ def as_content(facts: Facts) -> dict[str, Any]:
             "pools": [
                 {
                     "name": pool.name,
-                    "mode": mode_of(pool),
+                    "mode": uninstall_plan.mode_of(pool),
                     "deleting": pool.deleting,
                     "finalizer": RELEASE_FINALIZER in pool.finalizers,
-                    "otherFinalizers": other_finalizers(pool),
+                    "otherFinalizers": uninstall_plan.other_finalizers(pool),
                     "nodes": [
                         name
-                        for place in (Place.OWNED, Place.RECORD_UNREADABLE)
+                        for place in (uninstall_plan.Place.OWNED, uninstall_plan.Place.RECORD_UNREADABLE)
                         for name in groups.get((place, pool.name), ())
                     ],
                 }
@@ -223,17 +213,14 @@ def read_facts(kubectl: Kubectl, flags: Sequence[str]) -> Facts:
             unread[part] = str(error)
             return None
 
-    def listed(
-        path: str, decode: Callable[[bytes], ListPage[T]], **query: str
-    ) -> Callable[[], tuple[T, ...]]:
-        pages = kubectl.begin(lambda: kubectl.whole(path, decode, **query))
-        return lambda: tuple(each for page in pages.result() for each in page.items)
+    def listed(path: str, decode: Callable[[bytes], ListPage[T]], **query: str) -> Callable[[], list[T]]:
+        return kubectl.begin(lambda: kubectl.objects(path, decode, **query)).result
 
     pools = known("the pools", lambda: _pools(kubectl))
     nodes_of = kubectl.begin(lambda: list_nodes(kubectl)).result
     namespaces = listed("/api/v1/namespaces", _objects, fieldSelector=f"metadata.name={NAMESPACE}")
-    deployments = listed(_DEPLOYMENTS, _objects, labelSelector=NAME_LABEL)
-    rights = [listed(each, _objects, labelSelector=NAME_LABEL) for each in _RIGHTS]
+    deployments = listed(_DEPLOYMENTS, _objects, labelSelector=uninstall_plan.NAME_LABEL)
+    rights = [listed(each, _objects, labelSelector=uninstall_plan.NAME_LABEL) for each in _RIGHTS]
     leases = listed(_LEASES, _objects)
     policies_of = listed(POLICY.listing.collection, POLICY.decode_page)
     bindings_of = listed(BINDING.listing.collection, BINDING.decode_page)

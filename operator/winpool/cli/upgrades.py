@@ -35,6 +35,7 @@ from winpool.cli.kubectl import KubectlError
 from winpool.cli.kubectl import NotAskedError
 from winpool.cli.kubectl import complete
 from winpool.cli.kubectl import decoded
+from winpool.cli.kubectl import known
 from winpool.cli.manifests import without_nulls
 from winpool.cli.parsing import UsageError
 from winpool.cli.reader import leader_problem
@@ -91,7 +92,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Sequence
     from winpool.model.node import Node
-    from winpool.model.runtime_classes import RuntimeClasses
 
 
 UNCHANGED: Final = timedelta(days=1)
@@ -216,10 +216,8 @@ def read_cluster(kubectl: Kubectl, plans: Callable[[Cluster], Sequence[Pool]], *
 
 def _leader_problem(kubectl: Kubectl) -> str:
     """Return why no operator is known to lead; empty where one does."""
-    try:
-        return leader_problem(kubectl)
-    except NotAskedError as error:
-        return f"Whether the operator runs is not known: {error}."
+    said, problem = known(lambda: leader_problem(kubectl))
+    return f"Whether the operator runs is not known: {problem}." if said is None else said
 
 
 def _with_pods(kubectl: Kubectl, cluster: Cluster, questions: Sequence[PoolQuestion]) -> Cluster:
@@ -254,12 +252,11 @@ def _surveys(
             if not lost.node:
                 raise NotAskedError(f"a pod cannot be read, and may be on any node: {lost}")
             unreadable.add(lost.node)
-    runtime_classes, unlisted = _runtime_classes(kubectl)  # after the pods, as in the operator
+    # After the pods, as in the operator.
+    classes, unlisted = known(lambda: dict(kubectl.objects(RUNTIME_CLASSES_PATH, decode_runtime_classes)))
+    finished = datetime.now(UTC)
     surveys = surveyor.finish(
-        started=started,
-        finished=datetime.now(UTC),
-        runtime_classes=runtime_classes,
-        unreadable=unreadable,
+        started=started, finished=finished, runtime_classes=classes, unreadable=unreadable
     )
     return surveys, unlisted
 
@@ -271,10 +268,9 @@ def with_pods_of(kubectl: Kubectl, cluster: Cluster, node: Node, *, pool: Pool) 
     if question is None:
         return cluster
     surveyor = Surveyor([replace(question, workloads=False)])
-    try:
-        page = decoded(decode_pod_page, kubectl.get(node_request(node.name).path))
-    except NotAskedError as error:
-        return replace(cluster, pods_problem=str(error))
+    page, problem = known(lambda: decoded(decode_pod_page, kubectl.get(node_request(node.name).path)))
+    if page is None:
+        return replace(cluster, pods_problem=problem)
     for pod in page.pods:
         surveyor.see(pod)
     finished = datetime.now(UTC)
@@ -285,20 +281,7 @@ def with_pods_of(kubectl: Kubectl, cluster: Cluster, node: Node, *, pool: Pool) 
 
 def read_budgets(kubectl: Kubectl) -> tuple[BudgetIndex | None, str]:
     """Return all PodDisruptionBudgets, or None and why they are not known."""
-    try:
-        pages = kubectl.whole(BUDGETS_PATH, decode_budgets)
-    except NotAskedError as error:
-        return None, str(error)
-    return BudgetIndex(each for page in pages for each in page.items), ""
-
-
-def _runtime_classes(kubectl: Kubectl) -> tuple[RuntimeClasses | None, str]:
-    """Return all RuntimeClasses, or None and why they are not known."""
-    try:
-        pages = kubectl.whole(RUNTIME_CLASSES_PATH, decode_runtime_classes)
-    except NotAskedError as error:
-        return None, str(error)
-    return dict(each for page in pages for each in page.items), ""
+    return known(lambda: BudgetIndex(kubectl.objects(BUDGETS_PATH, decode_budgets)))
 
 
 def snapshot_of(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> Snapshot:
@@ -312,10 +295,7 @@ def snapshot_of(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> 
         nodes=cluster.nodes,
         now=cluster.now,
         selected_by=Selections().of_all(cluster.nodes, (*rivals, pool)),
-        others=OtherPools(
-            rivals=rivals,
-            seen={each.uid: keys_of(each) for each in cluster.pools},
-        ),
+        others=OtherPools(rivals=rivals, seen={each.uid: keys_of(each) for each in cluster.pools}),
         pods=KnownPods(
             survey=cluster.surveys.get(pool.uid),
             problem=cluster.pods_problem,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -12,13 +14,9 @@ from winpool import __version__
 from winpool.api.keys import APPLY_CRD, CRD_NAME, LEASE, MANIFESTS, NAMESPACE
 from winpool.cli.console import Look, Paper, write
 from winpool.cli.counts import listed
-from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, decoded, read_lease
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, decoded, known, read_lease
 from winpool.cli.lenient import Fields
 from winpool.cli.parsing import Exit, add_output, note, note_offline
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Mapping
 
 DESCRIPTION: Final = f"""\
 Print the versions of the plugin, the operator and the CRD, and say where they
@@ -75,23 +73,21 @@ def run(given: argparse.Namespace) -> int:
     return Exit.UNKNOWN if found.operator is None or found.crd is None else Exit.YES
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorPod:
-    """A Pod of the operator. ``version`` is empty where the tag of its image is none."""
+class OperatorPod(msgspec.Struct, frozen=True):
+    """A Pod of the operator. ``version`` is None where the tag of its image is none."""
 
     name: str
     image: str
-    version: str
+    version: str | None
     leads: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Crd:
-    """The CRD in the cluster. ``lacking`` are the fields of the plugin's version that it does not have."""
+class Crd(msgspec.Struct, frozen=True, rename="camel"):
+    """The CRD in the cluster. ``lacking_fields`` are those of the plugin's version that it does not have."""
 
-    versions: tuple[str, ...]
+    versions: list[str]
     generation: int
-    lacking: tuple[str, ...]
+    lacking_fields: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +102,7 @@ class Versions:
     def operator(self) -> str | None:
         """The version of the Pod that leads; of none that leads, that of all of them; None if not known."""
         versions = {each.version for each in self.pods if each.leads} or {each.version for each in self.pods}
-        return versions.pop() or None if len(versions) == 1 else None
+        return versions.pop() if len(versions) == 1 else None
 
 
 def read_versions(kubectl: Kubectl) -> Versions:
@@ -120,15 +116,14 @@ def read_versions(kubectl: Kubectl) -> Versions:
         crd, why = None, f"the CRD {CRD_NAME} is not installed: kubectl apply -f {MANIFESTS}, or helm install"
         problems.append(why if error.reason == "NotFound" else f"the CRD is not known: {error}")
     pods_of = kubectl.begin(lambda: decoded(_object.decode, kubectl.get(_PODS_PATH, labelSelector=_SELECTOR)))
-    holder = ""
-    try:
-        holder = read_lease(kubectl).shown
-    except NotAskedError as error:
-        problems.append(f"which Pod leads is not known: {error}")
-    try:
-        pods = tuple(_pods_in(pods_of.result(), holder))
-    except NotAskedError as error:
-        return Versions(crd=crd, problems=(*problems, f"the operator is not known: {error}"))
+    lease, problem = known(lambda: read_lease(kubectl))
+    if problem:
+        problems.append(f"which Pod leads is not known: {problem}")
+    found, problem = known(pods_of.result)
+    if found is None:
+        return Versions(crd=crd, problems=(*problems, f"the operator is not known: {problem}"))
+    holder = lease.shown if lease is not None else ""
+    pods = tuple(_pods_in(found, holder))
     return Versions(pods, crd, (*problems, *_oddities(pods, holder)))
 
 
@@ -138,9 +133,9 @@ def _read_crd(kubectl: Kubectl) -> Crd:
     crd = Fields(decoded(_object.decode, kubectl.get(_CRD_PATH)))
     spec = crd.one("spec")
     return Crd(
-        versions=tuple(each.text("name") for each in spec.all("versions")),
+        versions=[each.text("name") for each in spec.all("versions")],
         generation=crd.one("metadata").count("generation"),
-        lacking=tuple(map(name_of, lacking_fields(spec.content))),
+        lacking_fields=list(map(name_of, lacking_fields(spec.content))),
     )
 
 
@@ -152,11 +147,11 @@ def _pods_in(body: Mapping[str, Any], holder: str) -> Iterator[OperatorPod]:
         yield OperatorPod(name, image, version_of(image), leads=holder.rpartition("_")[0] == name)
 
 
-def version_of(image: str) -> str:
-    """Return the version that the tag of an image says; empty where it says none."""
+def version_of(image: str) -> str | None:
+    """Return the version that the tag of an image says; None where it says none."""
     tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
     found = _VERSION.fullmatch(tag)
-    return found[1] if found else ""
+    return found[1] if found else None
 
 
 def _oddities(pods: tuple[OperatorPod, ...], holder: str) -> Iterator[str]:
@@ -181,29 +176,16 @@ def misfits(found: Versions) -> Iterator[str]:
             f"the operator is of version {listed(others)} and the plugin of {__version__}: install the "
             "plugin of the operator's version, since the plugin judges nodes by its own rules"
         )
-    if found.crd is not None and found.crd.lacking:
-        yield (f"the CRD lacks {listed(found.crd.lacking)} of version {__version__}. {APPLY_CRD}")
+    if found.crd is not None and found.crd.lacking_fields:
+        yield f"the CRD lacks {listed(found.crd.lacking_fields)} of version {__version__}. {APPLY_CRD}"
 
 
 def as_content(found: Versions) -> Mapping[str, Any]:
     """Return all of it for programs. What is not known is null."""
-    crd = found.crd
     return {
         "client": {"version": __version__},
-        "operator": {
-            "version": found.operator,
-            "pods": [
-                {"name": each.name, "image": each.image, "version": each.version or None, "leads": each.leads}
-                for each in found.pods
-            ],
-        },
-        "crd": None
-        if crd is None
-        else {
-            "versions": list(crd.versions),
-            "generation": crd.generation,
-            "lackingFields": list(crd.lacking),
-        },
+        "operator": {"version": found.operator, "pods": list(map(msgspec.to_builtins, found.pods))},
+        "crd": msgspec.to_builtins(found.crd),
         "misfits": list(misfits(found)),
         "problems": list(found.problems),
     }

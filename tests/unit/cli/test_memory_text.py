@@ -22,7 +22,6 @@ from winpool.cli.memory import (
     NO_NODES,
     Choice,
     NothingChosenError,
-    Seen,
     _Drawing,
     choice,
     chosen,
@@ -308,7 +307,7 @@ class Terminal(io.StringIO):
 
 def drawn(
     monkeypatch: pytest.MonkeyPatch,
-    *seen: Seen,
+    *seen: tuple[MemoryReport, str],
     output: str = "text",
     name: Choice | None = None,
     is_terminal: bool = False,
@@ -319,12 +318,12 @@ def drawn(
     monkeypatch.setattr("sys.stdout", stream)
     drawing = _Drawing(argparse.Namespace(output=output, name=name))
     for each in seen:
-        drawing.draw(each)
+        drawing.draw(*each)
     return stream.getvalue()
 
 
 def test_on_a_terminal_trouble_is_shown_above_the_last_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = drawn(monkeypatch, Seen(REPORT), Seen(REPORT, "the operator is gone"), is_terminal=True)
+    text = drawn(monkeypatch, (REPORT, ""), (REPORT, "the operator is gone"), is_terminal=True)
     first, second = text.split("\x1b[H")[1:]
     assert "out of date" not in first
     assert "out of date: the operator is gone" in second
@@ -334,8 +333,8 @@ def test_on_a_terminal_trouble_is_shown_above_the_last_report(monkeypatch: pytes
 def test_elsewhere_each_report_follows_the_one_before_and_trouble_is_said_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gone = Seen(REPORT, "the operator is gone")
-    text = drawn(monkeypatch, Seen(REPORT), gone, gone, Seen(REPORT))
+    gone = (REPORT, "the operator is gone")
+    text = drawn(monkeypatch, (REPORT, ""), gone, gone, (REPORT, ""))
     assert "\x1b" not in text
     assert text.count("12:00:00 UTC") == 2
     assert capsys.readouterr().err == "out of date: the operator is gone\n"
@@ -345,7 +344,7 @@ def test_with_json_each_report_is_a_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = drawn(
-        monkeypatch, Seen(REPORT), Seen(REPORT, "x"), Seen(REPORT), output="json", name=Choice("win-2022")
+        monkeypatch, (REPORT, ""), (REPORT, "x"), (REPORT, ""), output="json", name=Choice("win-2022")
     )
     found = [json.loads(line) for line in text.splitlines()]
     assert [[node["pool"] for node in each["nodes"]] for each in found] == [["win-2022"] * 2] * 2
@@ -358,10 +357,10 @@ def test_a_node_that_is_gone_ends_no_watch_and_one_that_never_was_does(
     wanted = Choice("akswin000001", "node")
     gone = Known(REPORT_WITHOUT_FIRST).report()
     assert "the operator no longer watches such a node" in drawn(
-        monkeypatch, Seen(REPORT), Seen(gone), name=wanted
+        monkeypatch, (REPORT, ""), (gone, ""), name=wanted
     )
     with pytest.raises(NothingChosenError):
-        drawn(monkeypatch, Seen(gone), name=wanted)
+        drawn(monkeypatch, (gone, ""), name=wanted)
 
 
 REPORT_WITHOUT_FIRST = (SeenNode("akswin000002", "win-2022", HEALTHY),)
@@ -370,14 +369,14 @@ REPORT_WITHOUT_FIRST = (SeenNode("akswin000002", "win-2022", HEALTHY),)
 def test_without_a_node_that_is_watched_it_says_for_which_pools_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert NO_NODES in drawn(monkeypatch, Seen(Known(()).report()))
+    assert NO_NODES in drawn(monkeypatch, (Known(()).report(), ""))
 
 
 def test_a_watch_counts_the_nodes_by_level_above_the_lines_that_a_terminal_may_not_show(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert "5 nodes: 1 Soft, 2 Unknown, 2 Normal\n" in drawn(monkeypatch, Seen(REPORT))
-    one = drawn(monkeypatch, Seen(REPORT), name=Choice("akswin000002"))
+    assert "5 nodes: 1 Soft, 2 Unknown, 2 Normal\n" in drawn(monkeypatch, (REPORT, ""))
+    one = drawn(monkeypatch, (REPORT, ""), name=Choice("akswin000002"))
     assert "nodes:" not in one
 
 
@@ -385,7 +384,7 @@ def test_a_watch_counts_the_nodes_by_level_above_the_lines_that_a_terminal_may_n
 def test_a_watch_of_five_thousand_nodes_fills_the_terminal_once_and_erases_nothing_before_it_draws(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen = Seen(healthy(5000).report())
+    seen = (healthy(5000).report(), "")
     text = drawn(monkeypatch, seen, seen, is_terminal=True)
     clear, first, second = text.split("\x1b[H")
     assert clear == "\x1b[2J", "later pictures are written over the one before"

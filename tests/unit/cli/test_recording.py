@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from argparse import ArgumentTypeError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +16,7 @@ import pytest
 
 from winpool.cli import memory_replay
 from winpool.cli.kubectl import NotAskedError
-from winpool.cli.memory_replay import MOST_STEPS, Series, read_file, span_of
+from winpool.cli.memory_replay import MOST_STEPS, Prometheus, Series, read_file, span_of
 from winpool.cli.parsing import EndError
 from winpool.features.memory.replay import Faults, Recorded
 from winpool.kubelet.exporter import DEFAULT_MATCHERS, Query
@@ -129,7 +130,7 @@ def test_a_file_that_has_no_lines_of_samples_ends_it(tmp_path: Path) -> None:
 def test_a_span_is_a_number_of_minutes_hours_or_days() -> None:
     assert [span_of(each) for each in ("90m", "24h", "30d")] == [5400, 86_400, 2_592_000]
     for wrong in ("", "0h", "24", "1w", "-1h", "1.5h", "999999d"):
-        with pytest.raises(ValueError, match="write it like 90m, 24h or 30d"):
+        with pytest.raises(ArgumentTypeError, match="write it like 90m, 24h or 30d"):
             span_of(wrong)
 
 
@@ -212,11 +213,10 @@ def samples(
     """Return the samples, what is wrong with them, and what was said of the progress."""
     faults, progress = Faults(), list[str]()
     series = Series(
-        url=prometheus.url,
+        prometheus=Prometheus(prometheus.url, ca_file=None, token_file=token_file),
         source="Prometheus/main",
         label="node",
         matchers=DEFAULT_MATCHERS,
-        token_file=token_file,
     )
     found = list(series.samples(since, faults=faults, progress=progress.append, now=NOW))
     return found, faults.sentences(), progress

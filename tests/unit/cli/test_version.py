@@ -66,13 +66,13 @@ def ours(name: str, version: str = __version__) -> dict[str, Any]:
         ("winpool:0.1.0", "0.1.0"),
         ("registry.example:5000/a/winpool:v1.2.3-rc.1", "1.2.3-rc.1"),
         ("winpool:0.1.0@sha256:00ff", "0.1.0"),
-        ("registry.example:5000/winpool@sha256:00ff", ""),
-        ("registry.example:5000/winpool", ""),
-        ("winpool:latest", ""),
-        ("", ""),
+        ("registry.example:5000/winpool@sha256:00ff", None),
+        ("registry.example:5000/winpool", None),
+        ("winpool:latest", None),
+        ("", None),
     ],
 )
-def test_the_version_of_an_image_is_its_tag(image: str, version: str) -> None:
+def test_the_version_of_an_image_is_its_tag(image: str, version: str | None) -> None:
     assert version_of(image) == version
 
 
@@ -108,7 +108,7 @@ def test_fields_that_the_crd_lacks_are_named() -> None:
     del schema["properties"]["spec"]["properties"]["memoryPressure"]
     found = read(Server(old, (ours("winpool-a"),)))
     assert found.crd is not None
-    assert found.crd.lacking == ("spec.memoryPressure",)
+    assert found.crd.lacking_fields == ["spec.memoryPressure"]
     (misfit,) = misfits(found)
     assert misfit.startswith(f"the CRD lacks spec.memoryPressure of version {__version__}. Apply the CRD")
 
