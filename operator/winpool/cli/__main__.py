@@ -35,15 +35,7 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
 
     If its first word is one that several verbs have, such as rollout, it knows those only.
     """
-    top = argparse.ArgumentParser(
-        prog=PROG,
-        description=DESCRIPTION,
-        epilog=parsing.HANDED_THROUGH,
-        formatter_class=parsing.HelpFormatter,
-        add_help=False,
-        allow_abbrev=False,
-    )
-    parsing.add_help(top)
+    top = parsing.Parser(prog=PROG, description=DESCRIPTION, epilog=parsing.HANDED_THROUGH)
     top.set_defaults(refuse=top.error)
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
     for name, summary in (parsing.of_group((verb or "").partition(" ")[0]) or parsing.VERBS).items():

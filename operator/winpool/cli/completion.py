@@ -88,8 +88,7 @@ def answer_to(words: Sequence[str]) -> Answer:
     if verb not in parsing.VERBS or verb == parsing.HELP:
         begun = [each for each in (verb, *given) if each not in ("", parsing.HELP)]
         return (_flags({}) if word.startswith("-") else Answer(_next_words(begun))).beginning(word)
-    parser = argparse.ArgumentParser(add_help=False)
-    parsing.add_help(parser)
+    parser = parsing.Parser()
     parsing.loaded(verb).add_arguments(parser)
     found = _Line.read(parser, given).answer(word, flags=flags)
     more = {} if given or word.startswith("-") else _next_words([verb])

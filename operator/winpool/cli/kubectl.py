@@ -12,10 +12,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
 import msgspec
@@ -27,8 +28,6 @@ from winpool.kube.lease_rules import LeaseRecord, read_record
 from winpool.kube.wire import BROKEN, server_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from winpool.kube.lists import ListPage
 
 AT_ONCE: Final = 4
@@ -74,6 +73,8 @@ _QUOTED: Final = 4096
 """Characters of what kubectl says that a message has."""
 
 T = TypeVar("T")
+
+Sleep: TypeAlias = Callable[[float], None]
 
 
 class Page(Protocol):
@@ -347,9 +348,7 @@ def known(read: Callable[[], T]) -> tuple[T | None, str]:
         return None, str(error)
 
 
-def polled(
-    read: Callable[[], T], *, seconds: float, sleep: Callable[[float], None] = time.sleep
-) -> Iterator[tuple[T, str]]:
+def polled(read: Callable[[], T], *, seconds: float, sleep: Sleep = time.sleep) -> Iterator[tuple[T, str]]:
     """Yield what ``read`` returns every few seconds, and why it is not newer than that; empty where it is.
 
     Raises NotAskedError for the first time only.

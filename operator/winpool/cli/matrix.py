@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from winpool.support.data import Feature
 
-
 DESCRIPTION: Final = """\
 Print which Windows Server releases run with which Kubernetes versions.
 

@@ -124,12 +124,9 @@ def _show(report: MemoryReport, given: argparse.Namespace, reader: MemoryReader)
         )
     if has_pods:
         sys.stdout.flush()  # the pods take a while, and a kubelet may not answer
-        protected = found.protected_namespaces
-        seen = (
-            read_pods(reader.kubectl, found.nodes[0], protected=protected)
-            if given.url is None
-            else SeenPods(pods_problem=WITH_URL)
-        )
+        seen = SeenPods(pods_problem=WITH_URL)
+        if given.url is None:
+            seen = read_pods(reader.kubectl, found.nodes[0], protected=found.protected_namespaces)
         write(
             given.output,
             lambda: {**msgspec.to_builtins(found), **msgspec.to_builtins(seen)},
@@ -236,11 +233,8 @@ def chosen(report: MemoryReport, wanted: Choice | None) -> MemoryReport:
         )
     if not of_pool and not named:
         what = {"pool": "watched pool", "node": "watched node", "": "watched node or pool"}[wanted.kind]
-        raise NothingChosenError(
-            f'no {what} is named "{wanted.name}": list them with kubectl winpool memory'
-            if report.nodes
-            else NO_NODES
-        )
+        said = f'no {what} is named "{wanted.name}": list them with kubectl winpool memory'
+        raise NothingChosenError(said if report.nodes else NO_NODES)
     return msgspec.structs.replace(report, nodes=of_pool or named, left_out=0 if named else report.left_out)
 
 

@@ -124,26 +124,16 @@ class Plot:
         for each in changes:
             if each.pod:
                 (day,) = days([each.at.timestamp()])
-                axes.annotate(
-                    _plain(each.pod),
-                    (day, MARKS[each.what][0]),
-                    (7, -3),
-                    textcoords="offset points",
-                    fontsize="small",
-                )
+                place = (day, MARKS[each.what][0])
+                axes.annotate(_plain(each.pod), place, (7, -3), textcoords="offset points", fontsize="small")
 
     def _lines(self, axes: Axes, wholes: Mapping[Axis, float]) -> None:
         for axis, whole in wholes.items():
             for level, left in lines(axis, whole, self._settings).items():
                 if level in (Level.SOFT, Level.HARD):
                     style = "dashed" if level is Level.SOFT else "dotted"
-                    axes.axhline(
-                        100 - 100 * left / whole,
-                        color=_COLOURS[axis],
-                        linestyle=style,
-                        linewidth=0.9,
-                        label=f"{level.name.capitalize()} of {axis}",
-                    )
+                    used, label = 100 - 100 * left / whole, f"{level.name.capitalize()} of {axis}"
+                    axes.axhline(used, color=_COLOURS[axis], linestyle=style, linewidth=0.9, label=label)
 
 
 def days(times: Iterable[float]) -> list[float]:

@@ -25,13 +25,13 @@ from winpool.features.memory.levels import missing
 from winpool.features.memory.settings import settings_of
 from winpool.features.memory.victims import Basis, Candidate, Exclusion, Protection, candidates_of, judge
 from winpool.kube.budgets import BUDGETS_PATH, decode_budgets
-from winpool.kube.pods import PodPage, decode_pod_page, node_request
+from winpool.kube.pods import decode_pod_page, node_request
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node_pods import NodePods
-from winpool.model.pressure import Axis, PodUsage, Reading, UsageSinceCalm
+from winpool.model.pressure import Axis, Reading, UsageSinceCalm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from winpool.model.memory_report import NodeReport
     from winpool.model.pool import Pool
@@ -80,21 +80,16 @@ class SeenPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     pods_problem: str = ""
 
 
-def read_pods(
-    kubectl: Kubectl,
-    node: NodeReport,
-    *,
-    protected: Collection[str] | None,
-    sleep: Callable[[float], None] = time.sleep,
-) -> SeenPods:
-    """Return the pods of ``node`` by two samples; those in the namespaces ``protected`` are never evicted.
+def read_pods(kubectl: Kubectl, node: NodeReport, *, protected: Collection[str] | None) -> SeenPods:
+    """Return the pods of ``node`` as an eviction would judge them now, by two samples, the largest first.
 
-    None: the operator does not say which these are.
+    Those in the namespaces ``protected`` are never evicted; None: the operator does not say which these are.
+    What pods used while the node was calm is not known here: ``GROWERS_ONLY`` says so.
     """
     try:
         with sampling(kubectl, node.node) as sample:
             first_at, first = sample()
-            sleep(APART_SECONDS)
+            time.sleep(APART_SECONDS)
             reads_pools = kubectl.begin(partial(read_pools, kubectl))
             lists_pods = kubectl.begin(partial(kubectl.get, node_request(node.node, with_failed=False).path))
             lists_budgets = kubectl.begin(partial(kubectl.objects, BUDGETS_PATH, decode_budgets))
@@ -109,19 +104,21 @@ def read_pods(
     # A kubelet that cannot read its counters answers with the old values, and their old time. How much a pod
     # grew that is only in the second sample is not known: it may have started long before.
     both = {uid: each for uid, each in last.items() if uid in first} if at > first_at else {}
-    return SeenPods(
-        pods=judged(
-            page,
-            node,
-            pressure,
-            budgets=budgets,
-            usage={**last, **grown_pods(first, both)},
-            seconds=at - first_at,
-            protected=protected,
-        ),
-        pods_at=datetime.fromtimestamp(at, UTC),
-        evicts=pressure.mode is MemoryMode.EVICT,
+    usage, now = UsageSinceCalm({**last, **grown_pods(first, both)}), datetime.now(UTC)
+    blocked = frozenset(pod.uid for pod in page.pods if budgets.block_of(pod) is not None)
+    pods, rules = NodePods(now, 0.0, page.pods, blocked), pressure.eviction.pod_rules
+    basis, found = judge(
+        candidates_of(pods, usage=usage, rules=rules, answers={}, now=now),
+        axis=node.axis or Axis.COMMIT,
+        missing=_missing(node, pressure),
+        protection=Protection(frozenset(protected or ()), pressure.eviction.min_pod_age_seconds),
+        is_hard=node.level == "Hard",
+        by_growth=False,
     )
+    found.sort(key=lambda each: (-(each[0].used(basis) or 0.0), each[0].pod.full_name))
+    rows = tuple(_row(*each, basis, seconds=at - first_at, is_sure=protected is not None) for each in found)
+    evicts = pressure.mode is MemoryMode.EVICT
+    return SeenPods(pods=rows, pods_at=datetime.fromtimestamp(at, UTC), evicts=evicts)
 
 
 def _pressure(pools: Collection[Pool], name: str) -> MemoryPressure:
@@ -132,38 +129,6 @@ def _pressure(pools: Collection[Pool], name: str) -> MemoryPressure:
             f"kubectl get wnp {name} -o yaml"
         )
     return spec.memory_pressure
-
-
-def judged(
-    page: PodPage,
-    node: NodeReport,
-    pressure: MemoryPressure,
-    *,
-    budgets: BudgetIndex,
-    usage: Mapping[str, PodUsage],
-    seconds: float,
-    protected: Collection[str] | None,
-) -> tuple[PodMemory, ...]:
-    """Return the pods of ``node`` as an eviction would judge them now, those that use most first.
-
-    The growth in ``usage`` is that of so many ``seconds``. What the pods used while the node was calm is not
-    known here: ``GROWERS_ONLY`` says so.
-    """
-    now = datetime.now(UTC)
-    blocked = frozenset(pod.uid for pod in page.pods if budgets.block_of(pod) is not None)
-    pods = NodePods(now, 0.0, page.pods, blocked)
-    basis, found = judge(
-        candidates_of(
-            pods, usage=UsageSinceCalm(usage), rules=pressure.eviction.pod_rules, answers={}, now=now
-        ),
-        axis=node.axis or Axis.COMMIT,
-        missing=_missing(node, pressure),
-        protection=Protection(frozenset(protected or ()), pressure.eviction.min_pod_age_seconds),
-        is_hard=node.level == "Hard",
-        by_growth=False,
-    )
-    found.sort(key=lambda each: (-(each[0].used(basis) or 0.0), each[0].pod.full_name))
-    return tuple(_row(*each, basis, seconds=seconds, is_sure=protected is not None) for each in found)
 
 
 def _missing(node: NodeReport, pressure: MemoryPressure) -> float:

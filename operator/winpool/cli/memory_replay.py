@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
 from statistics import median, median_low
@@ -346,9 +347,7 @@ def read_file(name: str, *, faults: Faults) -> list[Recorded]:
     last: dict[tuple[str, str], float] = {}
     try:
         with Path(name).open("rb") as file:
-            number = 0
-            while line := file.readline(_LINE_BYTES):
-                number += 1
+            for number, line in enumerate(iter(partial(file.readline, _LINE_BYTES), b""), 1):
                 if len(line) == _LINE_BYTES:
                     raise EndError(f"{name}:{number}: the line is too long for a sample: write one on each")
                 if not line.strip() or (recorded := _recorded(line, number, faults)) is None:
@@ -554,11 +553,9 @@ class Prometheus:
     def ask(self, what: str, **parameters: str) -> list[_Series]:
         """Return the series of an answer. Raises NotAskedError."""
         host, port = self._url.hostname or "", self._url.port
-        connection = (
-            http.client.HTTPConnection(host, port, timeout=_REQUEST_SECONDS)
-            if self._tls is None
-            else http.client.HTTPSConnection(host, port, timeout=_REQUEST_SECONDS, context=self._tls)
-        )
+        connection = http.client.HTTPConnection(host, port, timeout=_REQUEST_SECONDS)
+        if self._tls is not None:
+            connection = http.client.HTTPSConnection(host, port, timeout=_REQUEST_SECONDS, context=self._tls)
         path = f"{self._url.path.rstrip('/')}/api/v1/{what}?{urlencode(parameters)}"
         try:
             connection.request("GET", path, headers=self._headers)

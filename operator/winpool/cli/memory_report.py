@@ -17,13 +17,14 @@ from contextlib import ExitStack
 from dataclasses import InitVar, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
 from winpool.api.keys import ADDRESS_ANNOTATION, LEASE, NAMESPACE, READER_MANIFEST
 from winpool.api.text import printable
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, lease_object, record_in
+from winpool.cli.lenient import Fields
 from winpool.cli.parsing import Exit
 from winpool.kube.errors import Forbidden, NotFound, Unauthorized, error_of
 from winpool.kube.lease_rules import host_in_identity
@@ -143,9 +144,8 @@ class MemoryReader:
 
     def _new_token(self) -> str:
         try:
-            answer = self.kubectl.run(
-                *("create", "token", READER, "--namespace", NAMESPACE, f"--duration={TOKEN_SECONDS}s")
-            )
+            life = f"--duration={TOKEN_SECONDS}s"
+            answer = self.kubectl.run("create", "token", READER, "--namespace", NAMESPACE, life)
         except KubectlError as error:
             raise NotAskedError(
                 f"the operator requires a token: {error}; kubectl apply -f {READER_MANIFEST} creates "
@@ -163,7 +163,7 @@ class MemoryReader:
             headers["Authorization"] = f"Bearer {token_in(self.token_file)}"
         elif self._token and self._may_get_token:
             headers["Authorization"] = f"Bearer {self._token}"
-        connection = self._connection(url.scheme, url.hostname or "", url.port)
+        connection = self._connection(url)
         try:
             connection.request("GET", f"{url.path}/memory", headers=headers)
             answer = connection.getresponse()
@@ -181,21 +181,19 @@ class MemoryReader:
         finally:
             connection.close()
 
-    def _connection(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
-        if scheme != "https":
-            return http.client.HTTPConnection(host, port, timeout=REQUEST_SECONDS)
-        return _Connection(host, port, context=self._tls(), name=SERVER_NAME if self.url is None else host)
-
-    def _tls(self) -> ssl.SSLContext:
-        """Return how certificates are verified.
+    def _connection(self, url: SplitResult) -> http.client.HTTPConnection:
+        """Return a connection that is not made yet.
 
         A forwarded port ends in the Pod that the API server has named: without --ca-file nothing more is to
         be verified. Whoever names a URL gets the checks of HTTPS.
         """
+        host = url.hostname or ""
+        if url.scheme != "https":
+            return http.client.HTTPConnection(host, url.port, timeout=REQUEST_SECONDS)
         tls = verifying(self.ca_file)
         if self.ca_file is None and self.url is None:
             tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-        return tls
+        return _Connection(host, url.port, context=tls, name=SERVER_NAME if self.url is None else host)
 
 
 class _Connection(http.client.HTTPSConnection):
@@ -242,11 +240,8 @@ def address_on(lease: Mapping[str, Any], *, holder: str) -> str:
     """
     if holder.rpartition("_")[0] != host_in_identity(socket.gethostname()):
         return ""
-    metadata = lease.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    text = annotations.get(ADDRESS_ANNOTATION) if isinstance(annotations, dict) else None
     try:
-        url = urlsplit(text) if isinstance(text, str) else urlsplit("")
+        url = urlsplit(Fields(lease).one("metadata", "annotations").text(ADDRESS_ANNOTATION))
         is_here = url.scheme == "http" and is_this_host(url.hostname or "") and bool(url.port)
     except ValueError:
         return ""

@@ -10,18 +10,14 @@ import os
 import re
 import sys
 import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from winpool.api.keys import GROUP, PLURAL, SHORT_NAME, SINGULAR, VERSION
 from winpool.api.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    Subparsers: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - has no other name
-
 
 _HELP_COLUMN: Final = 28
 """Where the explanations begin: after the longest of our flags with its value."""
@@ -96,8 +92,17 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         self._action_max_length = _HELP_COLUMN - 2
 
 
-class Verb(Protocol):
-    """What the module of a verb has.
+class Parser(argparse.ArgumentParser):
+    """Reads arguments as they are, not abbreviated. ``--help`` has a sentence like those of our own flags."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(formatter_class=HelpFormatter, add_help=False, allow_abbrev=False, **more)
+        self.add_argument("-h", "--help", action="help", help="Show this help.")
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What a verb has: one of these, or a module with these names.
 
     ``EXITS`` says what each exit code means, beside those that mean the same for all verbs. Each of
     ``EXAMPLES`` is a command and what it does. ``run`` returns the exit code.
@@ -110,19 +115,18 @@ class Verb(Protocol):
     run: Callable[[argparse.Namespace], int]
 
 
-def add_verb(subparsers: Subparsers, name: str, summary: str, verb: Verb) -> None:
+_Parsers: TypeAlias = argparse._SubParsersAction  # noqa: SLF001 - has no other name
+
+
+def add_verb(subparsers: _Parsers[Parser], name: str, summary: str, verb: Verb) -> None:
     """Add the parser of a verb."""
     lines = [f"  # {meaning}\n  {command}" for command, meaning in verb.EXAMPLES]
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         name,
         help=summary,
         description=f"{verb.DESCRIPTION}\n\n{_exit_codes(verb.EXITS)}",
         epilog="\n\n".join(("examples:", *lines, HANDED_THROUGH)),
-        formatter_class=HelpFormatter,
-        add_help=False,
-        allow_abbrev=False,
     )
-    add_help(parser)
     verb.add_arguments(parser)
     parser.set_defaults(verb=name, run=verb.run, refuse=parser.error)
 
@@ -139,11 +143,6 @@ def _exit_codes(exits: Mapping[Exit, str]) -> str:
         )
     )
     return "\n".join(("exit codes:", *lines))
-
-
-def add_help(parser: argparse.ArgumentParser) -> None:
-    """Add ``--help``, with a sentence like those of our own flags."""
-    parser.add_argument("-h", "--help", action="help", help="Show this help.")
 
 
 def add_filename(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

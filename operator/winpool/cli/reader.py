@@ -1,9 +1,13 @@
-"""Reads pools, nodes, the version of the API server, who leads, and lists of objects, by kubectl."""
+"""Reads pools, nodes, the version of the API server, who leads, and lists of objects, by kubectl.
+
+Pools are also watched.
+"""
 
 from __future__ import annotations
 
 import msgspec
 import sys
+import threading
 import time
 from concurrent.futures import Future
 from concurrent.futures import wait
@@ -30,6 +34,7 @@ from winpool.cli.kubectl import NotAskedError
 from winpool.cli.kubectl import complete
 from winpool.cli.kubectl import decoded
 from winpool.cli.kubectl import read_lease
+from winpool.cli.lenient import Fields
 from winpool.kube.errors import parse_permission
 from winpool.kube.lists import ListPage
 from winpool.kube.nodes import NODES_PATH
@@ -145,6 +150,116 @@ def pool_content(kubectl: Kubectl, name: str) -> Mapping[str, Any]:
 
 
 T = TypeVar("T")
+
+WATCH_SECONDS: Final = 300
+"""How long one watch of pools lasts."""
+
+LASTING_SECONDS: Final = 5.0
+"""A watch that lives as long works. One that fails later is begun again at once, and without a word."""
+
+PAUSES: Final = (1.0, 30.0)
+"""Seconds until pools are read again after a failure: the first time, and at most."""
+
+
+class PoolFeed:
+    """The pools, or those called ``names``, or with the labels ``selector``; kept up to date by ``run``.
+
+    That runs in a thread of its own. ``changed`` is set when the pools or ``trouble`` have changed; whoever
+    reads them clears it before. ``fault`` is what has ended ``run``, which ends by a fault of ours only.
+    """
+
+    def __init__(self, kubectl: Kubectl, names: Sequence[str] = (), selector: str = "") -> None:
+        self.changed = threading.Event()
+        self.fault: BaseException | None = None
+        self._kubectl = kubectl
+        self._names = names
+        # The API server selects one name, or all. Of several the others are left out here.
+        self._query = {"fieldSelector": f"metadata.name={names[0]}"} if len(names) == 1 else {}
+        if selector:
+            self._query["labelSelector"] = selector
+        self._pools: dict[str, Mapping[str, Any]] = {}
+        # The resourceVersion to go on from; "" asks for a list.
+        self._position = ""
+        self._trouble = ""
+        self._watched_since: float | None = None
+
+    @property
+    def pools(self) -> tuple[Mapping[str, Any], ...]:
+        """The pools as last seen, by name."""
+        names = self._names or self._pools
+        return tuple(pool for name, pool in sorted(self._pools.items()) if name in names)
+
+    @property
+    def trouble(self) -> str:
+        """Why the pools may be out of date; empty where they are not."""
+        since = self._watched_since
+        return "" if since is not None and time.monotonic() - since >= LASTING_SECONDS else self._trouble
+
+    def list(self) -> None:
+        """Read all of them anew. Raises NotAskedError."""
+        found = list_pools(self._kubectl, **self._query)
+        self._position = found.resource_version
+        self._pools = {pool["metadata"]["name"]: pool for pool in found.items}
+        self.changed.set()
+
+    def run(self) -> None:
+        """Watch for ever; survives everything that the API server may answer."""
+        try:
+            self._run()
+        except BaseException as fault:
+            self.fault = fault
+            self.changed.set()
+            raise
+
+    def _run(self) -> None:
+        pause, most = PAUSES
+        while True:
+            began = time.monotonic()
+            try:
+                if not self._position:
+                    self.list()
+                self._watched_since = time.monotonic()
+                self._watch()
+                trouble = ""
+            except NotAskedError as error:
+                self._position, trouble = "", str(error)
+            finally:
+                self._watched_since = None
+            if time.monotonic() - began >= LASTING_SECONDS:
+                pause = PAUSES[0]
+                self._tell("")
+                continue
+            self._tell(trouble)
+            time.sleep(pause)
+            pause = min(2 * pause, most)
+
+    def _watch(self) -> None:
+        query = {**self._query, "resourceVersion": self._position, "timeoutSeconds": str(WATCH_SECONDS)}
+        for line in self._kubectl.watch(POOLS_PATH, allowWatchBookmarks="true", **query):
+            self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        """Take in one line of the watch."""
+        event = Fields.of(decoded(msgspec.json.decode, line))
+        pool = event.one("object")
+        metadata = pool.one("metadata")
+        name = metadata.text("name")
+        match event.text("type"):
+            case "ERROR":
+                raise KubectlError(f"Error from server ({pool.text('reason')}): {pool.text('message')}")
+            case "DELETED":
+                self._pools.pop(name, None)
+                self.changed.set()
+            case "ADDED" | "MODIFIED":
+                self._pools[name] = pool.content
+                self.changed.set()
+        self._position = metadata.text("resourceVersion") or self._position
+
+    def _tell(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self.changed.set()
+
 
 PAGE: Final = 500
 """Objects of a page. One of pods has up to 10 MB."""

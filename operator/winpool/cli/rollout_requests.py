@@ -12,8 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -25,7 +24,7 @@ from winpool.cli.console import Look, Paper, write
 from winpool.cli.counts import listed
 from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, decoded
 from winpool.cli.lenient import Fields
-from winpool.cli.parsing import EndError, Exit, node_name, pool_name
+from winpool.cli.parsing import EndError, Exit, Verb, node_name, pool_name
 from winpool.cli.reader import list_nodes, pool_content
 from winpool.features.upgrade.claims import ENDED_BADLY, Claim, claim_of
 
@@ -44,17 +43,6 @@ _NOT_OF_AN_OWNER: Final = re.compile(r"[^A-Za-z0-9_.]+")
 _UNKNOWN: Final = (
     "there is no such pool, it has no spec.upgrade, a right is missing, or the API server cannot be asked"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A verb that writes, as a module of a verb is: ``parsing.Verb``."""
-
-    DESCRIPTION: str
-    EXITS: Mapping[Exit, str]
-    EXAMPLES: Sequence[tuple[str, str]]
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
 
 
 def owner_of(kubectl: Kubectl, given: str | None) -> str:
@@ -207,8 +195,8 @@ def _exits(done: str) -> Mapping[Exit, str]:
     return {Exit.YES: done, Exit.UNKNOWN: _UNKNOWN}
 
 
-VERBS: Final[Mapping[str, Written]] = {
-    "rollout abort": Written(
+VERBS: Final[Mapping[str, Verb]] = {
+    "rollout abort": Verb(
         "Add a request of yours to spec.upgrade.pauseRequests of the pool, with\n"
         "nodesInWork: Restore. No further upgrade begins. Nodes that the operator drains\n"
         "are uncordoned. Those that are handed over (Upgrading and later) finish, since\n"
@@ -218,7 +206,7 @@ VERBS: Final[Mapping[str, Written]] = {
         _add_pool_and_reason,
         partial(_paused, nodes_in_work=NodesInWork.RESTORE),
     ),
-    "rollout pause": Written(
+    "rollout pause": Verb(
         "Add a request of yours to spec.upgrade.pauseRequests of the pool. No further\n"
         "upgrade begins until it, and those of all other owners, are removed.\n"
         f"{_RIGHTS}",
@@ -230,7 +218,7 @@ VERBS: Final[Mapping[str, Written]] = {
         _add_pool_and_reason,
         partial(_paused, nodes_in_work=NodesInWork.FINISH),
     ),
-    "rollout resume": Written(
+    "rollout resume": Verb(
         "Remove your request from spec.upgrade.pauseRequests of the pool. Those of other\n"
         f"owners stay, and are named.\n{_RIGHTS}",
         _exits("the pool has no such request, now or before"),
@@ -238,7 +226,7 @@ VERBS: Final[Mapping[str, Written]] = {
         _add_pool,
         _resumed,
     ),
-    "rollout retry": Written(
+    "rollout retry": Verb(
         f"Annotate a node whose upgrade has failed with {UPGRADE_RETRY_ANNOTATION}.\n"
         "The operator tries it again when its gates are open and its turn has come.\n"
         "It needs the rights to list and patch nodes; the guard may ask for a right of\n"

@@ -108,7 +108,7 @@ def _dated(found: Rollout, look: Look, *, trouble: str) -> str:
     return paper.text + as_text(found, look=look)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NodeLine:
     """One node. ``state`` is that of its claim, or its label; ``progress`` is None without a claim."""
 
@@ -195,26 +195,16 @@ def _of_claim(cluster: Cluster, found: Judged, node: Node) -> NodeLine | None:
         waits_for = "its machine to be patched or replaced"
     else:
         waits_for = progress.waits_for
-    return NodeLine(
-        node=node.name,
-        state=claim.state,
-        waits_for=waits_for or f"kubectl winpool why {node.name}",
-        since=claim.since,
-        deadline=claim.deadline or claim.retry_at,
-        progress=progress,
-    )
+    waits_for = waits_for or f"kubectl winpool why {node.name}"
+    deadline = claim.deadline or claim.retry_at
+    return NodeLine(node.name, claim.state, waits_for, claim.since, deadline, progress)
 
 
 def _of_missing(overview: UpgradeOverview) -> Iterator[NodeLine]:
     """Yield the lines of nodes that were handed over, and whose Node is gone."""
+    waits_for = "a machine in its place: its Node is gone from the pool"
     for name, claim in overview.rollout.missing.items() if overview.rollout else ():
-        yield NodeLine(
-            node=name,
-            state=claim.state,
-            waits_for="a machine in its place: its Node is gone from the pool",
-            since=claim.since,
-            deadline=claim.deadline,
-        )
+        yield NodeLine(name, claim.state, waits_for, claim.since, claim.deadline)
 
 
 def _of_due(found: Judged, overview: UpgradeOverview, upgrade: NodeUpgrade) -> NodeLine:
@@ -231,13 +221,8 @@ def _of_due(found: Judged, overview: UpgradeOverview, upgrade: NodeUpgrade) -> N
         waits_for = "its machine to be patched or replaced: it may be upgraded now"
     else:
         waits_for = ", ".join(causes) or "its turn, or gates of its own"
-    return NodeLine(
-        node=node.name,
-        state=label or NONE,
-        waits_for=waits_for,
-        since=slot.since if slot is not None else None,
-        deadline=slot.deadline if slot is not None else None,
-    )
+    since, deadline = (slot.since, slot.deadline) if slot is not None else (None, None)
+    return NodeLine(node.name, label or NONE, waits_for, since, deadline)
 
 
 def as_content(found: Rollout) -> Mapping[str, Any]:

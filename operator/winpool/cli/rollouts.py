@@ -250,11 +250,9 @@ def next_of_claim(progress: Progress, judged: Judged) -> Iterator[str]:
         yield _FORCES
         yield from _not_forced(progress, block)
     elif claim.state in ENDED_BADLY:
-        yield (
-            f"The operator tries again by itself at {_at(claim.retry_at)}."
-            if claim.retry_at is not None
-            else "The operator does nothing until someone asks it to try again."
-        )
+        again = f"The operator tries again by itself at {_at(claim.retry_at)}."
+        never = "The operator does nothing until someone asks it to try again."
+        yield never if claim.retry_at is None else again
     else:
         yield _NEXT[claim.state].format(at=_at(claim.deadline))
 

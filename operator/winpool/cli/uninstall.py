@@ -89,40 +89,38 @@ def as_content(facts: Facts) -> dict[str, Any]:
     """Return the plan for programs. What could not be read is null."""
     plan, guard = uninstall_plan.plan_of(facts), facts.guard
     groups = grouped(((each.place, each.pool), each.node.name) for each in plan.nodes)
-    content: dict[str, Any] = msgspec.to_builtins(
-        {
-            "ready": plan.is_ready,
-            "pools": [
-                {
-                    "name": pool.name,
-                    "mode": uninstall_plan.mode_of(pool),
-                    "deleting": pool.deleting,
-                    "finalizer": RELEASE_FINALIZER in pool.finalizers,
-                    "otherFinalizers": uninstall_plan.other_finalizers(pool),
-                    "nodes": [
-                        name
-                        for place in (uninstall_plan.Place.OWNED, uninstall_plan.Place.RECORD_UNREADABLE)
-                        for name in groups.get((place, pool.name), ())
-                    ],
-                }
-                for pool in facts.pools
-            ],
-            "nodeGroups": [
-                {"place": place, "pool": pool, "count": len(names), "nodes": names}
-                for (place, pool), names in groups.items()
-            ],
-            "unreadNodes": facts.unread_nodes,
-            "deployments": facts.deployments,
-            "leases": facts.leases,
-            "guard": guard and {"found": guard.found, "problem": guard.problem},
-            "fence": facts.fence,
-            "roles": facts.roles,
-            "crd": facts.crd,
-            "warnings": plan.cautions,
-            "steps": plan.steps,
-        }
-    )
-    return content
+    content = {
+        "ready": plan.is_ready,
+        "pools": [
+            {
+                "name": pool.name,
+                "mode": uninstall_plan.mode_of(pool),
+                "deleting": pool.deleting,
+                "finalizer": RELEASE_FINALIZER in pool.finalizers,
+                "otherFinalizers": uninstall_plan.other_finalizers(pool),
+                "nodes": [
+                    name
+                    for place in (uninstall_plan.Place.OWNED, uninstall_plan.Place.RECORD_UNREADABLE)
+                    for name in groups.get((place, pool.name), ())
+                ],
+            }
+            for pool in facts.pools
+        ],
+        "nodeGroups": [
+            {"place": place, "pool": pool, "count": len(names), "nodes": names}
+            for (place, pool), names in groups.items()
+        ],
+        "unreadNodes": facts.unread_nodes,
+        "deployments": facts.deployments,
+        "leases": facts.leases,
+        "guard": guard and {"found": guard.found, "problem": guard.problem},
+        "fence": facts.fence,
+        "roles": facts.roles,
+        "crd": facts.crd,
+        "warnings": plan.cautions,
+        "steps": plan.steps,
+    }
+    return dict(msgspec.to_builtins(content))
 
 
 def as_text(content: Mapping[str, Any], *, look: Look) -> str:

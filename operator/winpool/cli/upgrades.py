@@ -290,17 +290,15 @@ def snapshot_of(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> 
     Whether the guard is in force is not known: what records on nodes count for does not depend on it here.
     """
     rivals = tuple(each for each in cluster.pools if each.uid != pool.uid)
+    problem = cluster.pods_problem
+    forbidden = problem if cluster.forbidden else ""
     return Snapshot(
         pool=pool,
         nodes=cluster.nodes,
         now=cluster.now,
         selected_by=Selections().of_all(cluster.nodes, (*rivals, pool)),
         others=OtherPools(rivals=rivals, seen={each.uid: keys_of(each) for each in cluster.pools}),
-        pods=KnownPods(
-            survey=cluster.surveys.get(pool.uid),
-            problem=cluster.pods_problem,
-            forbidden=cluster.pods_problem if cluster.forbidden else "",
-        ),
+        pods=KnownPods(survey=cluster.surveys.get(pool.uid), problem=problem, forbidden=forbidden),
         support=Basis(control_plane=cluster.version, cluster_rows=rows),
         guard=GuardState(is_unknown=True),
         upgrades=KnownUpgrades(control_plane_since=cluster.control_plane_since),

@@ -176,8 +176,16 @@ def node(view: NodePressure = HEALTHY) -> NodeReport:
     return reported(view).nodes[0]
 
 
+@pytest.fixture(autouse=True)
+def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """For how long the plugin waits between two samples; it does not."""
+    found: list[float] = []
+    monkeypatch.setattr("winpool.cli.memory_pods.time.sleep", found.append)
+    return found
+
+
 def seen(server: Server, of: NodeReport | None = None, *, protected: Sequence[str] | None = ()) -> SeenPods:
-    return read_pods(server, of or node(), protected=protected, sleep=lambda _: None)
+    return read_pods(server, of or node(), protected=protected)
 
 
 def reasons(found: SeenPods) -> dict[str, str]:
@@ -188,14 +196,15 @@ def cells(text: str) -> list[list[str]]:
     return [re.split(r" {3,}", line.strip()) for line in text.splitlines()]
 
 
-def test_the_pods_are_shown_by_commit_with_request_growth_and_whether_they_may_go() -> None:
+def test_the_pods_are_shown_by_commit_with_request_growth_and_whether_they_may_go(
+    waited: list[float],
+) -> None:
     server = Server(
         summary(BEFORE, small=1, large=5),
         summary(small=1, large=5.25, new=2),
         pods=[a_pod("small"), a_pod("large", request="2Gi"), a_pod("new", owner="DaemonSet"), a_pod("mute")],
     )
-    waited: list[float] = []
-    found = read_pods(server, node(), protected=(), sleep=waited.append)
+    found = read_pods(server, node(), protected=())
     assert waited == [APART_SECONDS]
     assert cells(render_pods(found, look=Look(100))) == [
         [""],

@@ -10,7 +10,7 @@ import pytest
 from harness.builders import NOON
 from unit.cli.pools import TAINT, TEAM, a_member, a_pool, members
 from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL
-from winpool.cli.pool_text import NodeGroup, NodeState, PoolView, node_groups
+from winpool.cli.status import NodeGroup, NodeState, PoolView, node_groups
 
 if TYPE_CHECKING:
     from winpool.model.node import Node

@@ -26,8 +26,20 @@ from winpool.api.status import SlotState
 from winpool.api.text import printable
 from winpool.cli.console import Ink, Look, Paper, fills, look_of, rows_of, width_of
 from winpool.cli.kubectl import Kubectl
-from winpool.cli.pool_text import PoolView, node_groups, render_pool, render_pools
-from winpool.cli.status import PoolFeed, Seen, _content, _Screen, _text, content_of, names_of, seen_of
+from winpool.cli.reader import PoolFeed
+from winpool.cli.status import (
+    PoolView,
+    Seen,
+    _content,
+    _Screen,
+    _text,
+    content_of,
+    names_of,
+    node_groups,
+    render_pool,
+    render_pools,
+    seen_of,
+)
 from winpool.kube.nodes import NODES_PATH
 
 if TYPE_CHECKING:

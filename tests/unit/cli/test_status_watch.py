@@ -11,9 +11,10 @@ from typing import Any, cast
 
 import pytest
 
-from winpool.cli import status
+from winpool.cli import reader
 from winpool.cli.kubectl import Kubectl, KubectlError
-from winpool.cli.status import PoolFeed, Seen, watch
+from winpool.cli.reader import PoolFeed
+from winpool.cli.status import Seen, watch
 from winpool.kube.pools import POOLS_PATH
 
 
@@ -240,7 +241,7 @@ def test_a_failure_is_told_and_ends_with_a_list(monkeypatch: pytest.MonkeyPatch)
     assert server.asked == ["list", "watch 5", "list", "list", "list", "watch 5"]
     assert pauses == [1, 2, 4], "longer each time"
     assert "unexpected EOF" in feed.trouble, "until the watch has lasted"
-    monkeypatch.setattr(status, "LASTING_SECONDS", 0)
+    monkeypatch.setattr(reader, "LASTING_SECONDS", 0)
     assert feed.trouble == ""
 
 
