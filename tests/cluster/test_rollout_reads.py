@@ -18,9 +18,8 @@ from testbed.api import Api
 from winpool.features.upgrade.settle import baseline_of, settled
 from winpool.kube.budgets import BudgetWatch
 from winpool.kube.client import Transport
+from winpool.kube.listers import AttachmentLister, WorkloadLister
 from winpool.kube.pods import PodLister
-from winpool.kube.volume_attachments import AttachmentLister
-from winpool.kube.workloads import WorkloadLister
 from winpool.model.budgets import BudgetIndex
 from winpool.model.pods import Block, BlockedBy, Pod
 from winpool.model.rollout import Controller, Workloads

@@ -30,7 +30,8 @@ from harness.sources import tree_of
 from winpool.api.fence import EVICT, SYSTEM_PODS, eviction_policy
 from winpool.api.keys import CRD_NAME, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
 from winpool.kube.events import EventRecord
-from winpool.kube.lists import Listing
+from winpool.kube.listers import CONTROLLERS
+from winpool.kube.lists import Kind, Listing
 from winpool.kube.named import Target
 from winpool.kube.request import Request
 from winpool.kubelet.samples import CONFIGZ_PATH, SUMMARY_PATH
@@ -99,15 +100,15 @@ def value_of(node: ast.expr, known: dict[str, Any]) -> Any:
 @cache
 def asked() -> frozenset[Asked]:
     """Return everything that the code can ask of the API server."""
-    found: set[Asked] = {*BY_KOPF}
+    found: set[Asked] = {*BY_KOPF, *(("list", resource, "") for resource, *_ in CONTROLLERS)}
     for path in modules():
         for call in calls_of(Request, path):
             if call["verb"] and call["resource"]:
                 found.add((call["verb"], call["resource"], ""))
             else:
                 found |= WITH_VARIABLES[str(path.relative_to(SOURCE))]
-        for call in calls_of(Listing, path):
-            if resource := call["resource"]:  # None: that of a Target
+        for call in (*calls_of(Listing, path), *calls_of(Kind, path)):
+            if resource := call.get("resource"):  # None: that of a Kind or a Target
                 found |= {
                     (verb, resource, "") for verb in ("list", "watch")[: 1 if resource in LISTED_ONLY else 2]
                 }

@@ -140,7 +140,7 @@ RIGHTS: Final = (
             "Know on which nodes the pods that replace those of a drained node may run, for pools with"
             " `upgrade`."
         ),
-        used_by=("kube/runtime_classes.py",),
+        used_by=("kube/listers.py",),
     ),
     Right(
         role=CLUSTER,
@@ -151,7 +151,7 @@ RIGHTS: Final = (
             "Find the DaemonSets for Windows nodes that do not tolerate a taint of a pool, since on a node"
             " with the taint no pod shows it."
         ),
-        used_by=("kube/daemon_sets.py",),
+        used_by=("kube/listers.py",),
     ),
     Right(
         role=CLUSTER,
@@ -326,7 +326,7 @@ RIGHTS: Final = (
             "Know whether the volumes of a drained node are detached before it is handed over; only while a"
             " node drains."
         ),
-        used_by=("kube/volume_attachments.py",),
+        used_by=("kube/listers.py",),
     ),
     Right(
         role=ROLLOUT,
@@ -337,7 +337,7 @@ RIGHTS: Final = (
             "Know whether the workloads that a drain moved are Ready again before the next node; only while a"
             " rollout settles."
         ),
-        used_by=("kube/workloads.py",),
+        used_by=("kube/listers.py",),
     ),
     Right(
         role=ROLLOUT,
@@ -345,7 +345,7 @@ RIGHTS: Final = (
         resources=("replicationcontrollers",),
         verbs=("list",),
         reason="The same for pods that a ReplicationController owns.",
-        used_by=("kube/workloads.py",),
+        used_by=("kube/listers.py",),
     ),
     Right(
         role=ROLLOUT,
@@ -353,7 +353,7 @@ RIGHTS: Final = (
         resources=("jobs",),
         verbs=("list",),
         reason="The same for pods that a Job owns, which may be complete or suspended by then.",
-        used_by=("kube/workloads.py",),
+        used_by=("kube/listers.py",),
     ),
     Right(
         role=FORCE,

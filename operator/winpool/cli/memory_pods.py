@@ -7,34 +7,49 @@ with the rights of the person, and judges them by the rules of the operator
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime
-from functools import partial
-from typing import TYPE_CHECKING, Final
-
 import msgspec
-
-from winpool.api.memory_pressure import MemoryMode, MemoryPressure
-from winpool.cli.console import Ink, Look, Paper
-from winpool.cli.counts import NONE, amount, rate
-from winpool.cli.kubectl import Kubectl, NotAskedError, decoded
+import time
+from datetime import UTC
+from datetime import datetime
+from functools import partial
+from typing import Final
+from typing import TYPE_CHECKING
+from winpool.api.memory_pressure import MemoryMode
+from winpool.api.memory_pressure import MemoryPressure
+from winpool.cli.console import Ink
+from winpool.cli.console import Look
+from winpool.cli.console import Paper
+from winpool.cli.counts import NONE
+from winpool.cli.counts import amount
+from winpool.cli.counts import rate
+from winpool.cli.kubectl import Kubectl
+from winpool.cli.kubectl import NotAskedError
+from winpool.cli.kubectl import decoded
 from winpool.cli.kubelet import sampling
 from winpool.cli.reader import read_pools
 from winpool.features.memory.growth import grown_pods
 from winpool.features.memory.levels import missing
 from winpool.features.memory.settings import settings_of
-from winpool.features.memory.victims import Basis, Candidate, Exclusion, Protection, candidates_of, judge
-from winpool.kube.budgets import BUDGETS_PATH, decode_budgets
-from winpool.kube.pods import decode_pod_page, node_request
+from winpool.features.memory.victims import Basis
+from winpool.features.memory.victims import Candidate
+from winpool.features.memory.victims import Exclusion
+from winpool.features.memory.victims import Protection
+from winpool.features.memory.victims import candidates_of
+from winpool.features.memory.victims import judge
+from winpool.kube.budgets import BUDGETS
+from winpool.kube.pods import decode_pod_page
+from winpool.kube.pods import node_request
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node_pods import NodePods
-from winpool.model.pressure import Axis, Reading, UsageSinceCalm
-
+from winpool.model.pressure import Axis
+from winpool.model.pressure import Reading
+from winpool.model.pressure import UsageSinceCalm
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
+    from collections.abc import Collection
+    from collections.abc import Mapping
     from winpool.model.memory_report import NodeReport
     from winpool.model.pool import Pool
+
 
 APART_SECONDS: Final = 12.0
 """Between the two samples that show growth: a kubelet reads its counters anew every ten seconds."""
@@ -92,7 +107,7 @@ def read_pods(kubectl: Kubectl, node: NodeReport, *, protected: Collection[str] 
             time.sleep(APART_SECONDS)
             reads_pools = kubectl.begin(partial(read_pools, kubectl))
             lists_pods = kubectl.begin(partial(kubectl.get, node_request(node.node, with_failed=False).path))
-            lists_budgets = kubectl.begin(partial(kubectl.objects, BUDGETS_PATH, decode_budgets))
+            lists_budgets = kubectl.begin(partial(kubectl.objects, BUDGETS.collection, BUDGETS.decode))
             at, last = sample()
         page = decoded(partial(decode_pod_page, for_eviction=True), lists_pods.result())
         pressure = _pressure(reads_pools.result(), node.pool)

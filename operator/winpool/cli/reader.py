@@ -39,9 +39,9 @@ from winpool.kube.errors import parse_permission
 from winpool.kube.lists import ListPage
 from winpool.kube.nodes import NODES_PATH
 from winpool.kube.nodes import decode_page
+from winpool.kube.pools import LISTING
 from winpool.kube.pools import POOLS_PATH
 from winpool.kube.pools import PoolObject
-from winpool.kube.pools import decode_pool_page
 from winpool.kube.wire import server_version
 from winpool.model.pool import NO_ROOM
 from winpool.model.pool import Pool
@@ -65,7 +65,7 @@ class Nodes:
 
 def list_pools(kubectl: Kubectl, **query: str) -> ListPage[Mapping[str, Any]]:
     """Return all pools that ``query`` selects, by name. Raises NotAskedError."""
-    pages = kubectl.whole(POOLS_PATH, decode_pool_page, **query)
+    pages = kubectl.whole(POOLS_PATH, LISTING.decode, **query)
     found = (pool for page in pages for pool in page.items)
     pools = tuple(sorted(found, key=lambda each: str(each["metadata"]["name"])))
     return ListPage(pools, pages[0].resource_version)

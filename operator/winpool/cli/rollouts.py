@@ -51,11 +51,10 @@ from winpool.features.upgrade.drain import preflight
 from winpool.features.upgrade.gates.world import veto_of
 from winpool.features.upgrade.records import NodeStep
 from winpool.features.upgrade.records import VOLUMES
+from winpool.kube.listers import ATTACHMENTS
+from winpool.kube.listers import LISTINGS
 from winpool.kube.pods import decode_pod_page
 from winpool.kube.pods import node_request
-from winpool.kube.volume_attachments import ATTACHMENTS_PATH
-from winpool.kube.volume_attachments import decode_attachments
-from winpool.kube.workloads import LISTINGS
 from winpool.model.node import Node
 from winpool.model.node import is_held
 from winpool.model.node_pods import NodePods
@@ -133,7 +132,7 @@ def _node_pods(answer: bytes, budgets: BudgetIndex, started: datetime) -> NodePo
 
 def _attachments(kubectl: Kubectl) -> Attachments:
     started = datetime.now(UTC)
-    listed_now = kubectl.objects(ATTACHMENTS_PATH, decode_attachments)
+    listed_now = kubectl.objects(ATTACHMENTS.collection, ATTACHMENTS.decode)
     found = grouped((each.node, each.volume) for each in listed_now)
     return Attachments(started, 0.0, {node: tuple(sorted(each)) for node, each in found.items()})
 

@@ -220,8 +220,9 @@ def read_facts(kubectl: Kubectl, flags: Sequence[str]) -> Facts:
     deployments = listed(_DEPLOYMENTS, _objects, labelSelector=uninstall_plan.NAME_LABEL)
     rights = [listed(each, _objects, labelSelector=uninstall_plan.NAME_LABEL) for each in _RIGHTS]
     leases = listed(_LEASES, _objects)
-    policies_of = listed(POLICY.listing.collection, POLICY.decode_page)
-    bindings_of = listed(BINDING.listing.collection, BINDING.decode_page)
+    policies_of, bindings_of = (
+        listed(each.collection, each.decode) for each in (POLICY.source.listing, BINDING.source.listing)
+    )
     crds = listed(_CRDS, _objects, fieldSelector=f"metadata.name={CRD_NAME}")
     nodes, now = known("the nodes", nodes_of), datetime.now(UTC)
     if pools is None or nodes is None:

@@ -51,15 +51,13 @@ from winpool.features.upgrade.records import GateFinding
 from winpool.features.upgrade.records import NodeUpgrade
 from winpool.features.upgrade.records import Stand
 from winpool.features.upgrade.records import UpgradeOverview
-from winpool.kube.budgets import BUDGETS_PATH
-from winpool.kube.budgets import decode_budgets
+from winpool.kube.budgets import BUDGETS
+from winpool.kube.listers import RUNTIME_CLASSES
 from winpool.kube.nodes import WINDOWS_SELECTOR
 from winpool.kube.pods import BOUND
 from winpool.kube.pods import PODS_PATH
 from winpool.kube.pods import decode_pod_page
 from winpool.kube.pods import node_request
-from winpool.kube.runtime_classes import RUNTIME_CLASSES_PATH
-from winpool.kube.runtime_classes import decode_runtime_classes
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node_pods import KnownEvictions
 from winpool.model.node_pods import NodePods
@@ -253,7 +251,7 @@ def _surveys(
                 raise NotAskedError(f"a pod cannot be read, and may be on any node: {lost}")
             unreadable.add(lost.node)
     # After the pods, as in the operator.
-    classes, unlisted = known(lambda: dict(kubectl.objects(RUNTIME_CLASSES_PATH, decode_runtime_classes)))
+    classes, unlisted = known(lambda: dict(kubectl.objects(RUNTIME_CLASSES.collection, RUNTIME_CLASSES.decode)))
     finished = datetime.now(UTC)
     surveys = surveyor.finish(
         started=started, finished=finished, runtime_classes=classes, unreadable=unreadable
@@ -281,7 +279,7 @@ def with_pods_of(kubectl: Kubectl, cluster: Cluster, node: Node, *, pool: Pool) 
 
 def read_budgets(kubectl: Kubectl) -> tuple[BudgetIndex | None, str]:
     """Return all PodDisruptionBudgets, or None and why they are not known."""
-    return known(lambda: BudgetIndex(kubectl.objects(BUDGETS_PATH, decode_budgets)))
+    return known(lambda: BudgetIndex(kubectl.objects(BUDGETS.collection, BUDGETS.decode)))
 
 
 def snapshot_of(cluster: Cluster, pool: Pool, *, rows: tuple[Row, ...] = ()) -> Snapshot:

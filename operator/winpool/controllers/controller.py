@@ -31,18 +31,15 @@ from winpool.features.memory.victims import is_system_namespace, namespaces_of
 from winpool.kube.budgets import BudgetCache, BudgetLister, BudgetWatch
 from winpool.kube.client import Transport
 from winpool.kube.control_plane import ControlPlane
-from winpool.kube.daemon_sets import DaemonSetLister
 from winpool.kube.events import EventRecorder
 from winpool.kube.guard import Guard
 from winpool.kube.leader_election import Elector
+from winpool.kube.listers import AttachmentLister, DaemonSetLister, RuntimeClassLister, WorkloadLister
 from winpool.kube.nodes import WINDOWS_NODES, list_labelled, list_strays
 from winpool.kube.pods import PodLister
 from winpool.kube.pools import PoolKind
 from winpool.kube.reviews import review_deletions
-from winpool.kube.runtime_classes import RuntimeClassLister
-from winpool.kube.volume_attachments import AttachmentLister
 from winpool.kube.watch import ListWatch
-from winpool.kube.workloads import WorkloadLister
 from winpool.kube.writer import Writer
 from winpool.loops import Clock
 from winpool.model.node import Node

@@ -16,18 +16,18 @@ budgets permit, and continues as soon as one of them permits more.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 import msgspec
 
-from winpool.kube.errors import ApiError, StreamGarbled, event_error
-from winpool.kube.lists import Listing, ListPage, ListReader, Pager
+from winpool.kube.errors import ApiError
+from winpool.kube.lists import Kind, ListPage, NamespaceStore, Pager
 from winpool.kube.request import ApiServer, Send
-from winpool.kube.watch import ListWatch, Source, WatchEvent
-from winpool.kube.wire import BROKEN, Base, Bounded, ListOf, raw_event
+from winpool.kube.watch import ListWatch, Source
+from winpool.kube.wire import Base, Bounded, Condition, ObjectMeta
 from winpool.model.budgets import Budget, BudgetHealth, BudgetIndex, Requirement
 
 
@@ -42,21 +42,9 @@ class _Selector(Base):
     match_expressions: list[_Expression] | None = None
 
 
-class _Metadata(Base):
-    namespace: Bounded = ""
-    name: Bounded = ""
-    uid: Bounded = ""
-    resource_version: Bounded = ""
-    generation: int = 0
-
-
 class _Spec(Base):
     selector: _Selector | None = None
     unhealthy_pod_eviction_policy: Bounded | None = None
-
-
-class _Condition(Base):
-    reason: str = ""
 
 
 class _Status(Base):
@@ -66,13 +54,13 @@ class _Status(Base):
     desired_healthy: int = 0
     expected_pods: int = 0
     disrupted_pods: dict[str, msgspec.Raw] | None = None
-    conditions: list[_Condition] | None = None
+    conditions: list[Condition] | None = None
 
 
 class _Budget(Base):
     """The part of policy/v1 PodDisruptionBudget that is read."""
 
-    metadata: _Metadata
+    metadata: ObjectMeta
     spec: _Spec | None = None
     status: _Status | None = None
 
@@ -84,7 +72,6 @@ SYNC_FAILED: Final = "SyncFailed"
 """The reason of a condition: the disruption controller cannot count the pods of a budget. k8s.io/api:
 policy/v1 SyncFailedReason."""
 
-BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
 PAGE_BYTES: Final = 8 * 1024 * 1024
 """A budget has 1 to 3 kB."""
 
@@ -104,29 +91,11 @@ LIST_SECONDS: Final = 15.0
 """For the whole list, with all its pages. The pods of a node are listed before, in at most 10 s, and both
 together permit nothing after 30 s (``memory.eviction``)."""
 
-_list: Final = ListReader(
-    msgspec.json.Decoder(ListOf[_Budget]),
-    resource="poddisruptionbudgets",
-    kind="PodDisruptionBudgetList",
-    api_version="policy/v1",
-)
-
-
-def decode_budgets(body: bytes | bytearray) -> ListPage[Budget]:
-    """Read one page. Raises StreamGarbled where one cannot be read: it may forbid the eviction (P4)."""
-    page = _list.read(body)
-    found = tuple([_budget(_readable(each)) for each in page.items or ()])
-    return ListPage(found, page.metadata.resource_version, page.metadata.continue_)
-
-
-def _readable(item: _Budget | msgspec.Raw) -> _Budget:
-    if not isinstance(item, _Budget) or not item.metadata.namespace:
-        raise StreamGarbled("list poddisruptionbudgets: one that cannot be read")
-    return item
-
 
 def _budget(found: _Budget) -> Budget:
     metadata, status = found.metadata, found.status or _Status()
+    if not metadata.namespace:
+        raise ValueError("it has no namespace")
     spec = found.spec or _Spec()
     selector = spec.selector or _Selector()
     is_current = found.status is not None and status.observed_generation >= metadata.generation
@@ -153,19 +122,10 @@ def _budget(found: _Budget) -> Budget:
             is_failing=any(each.reason == SYNC_FAILED for each in status.conditions or ()),
         ),
     )
-    return _without_selector(budget) if budget.size > LARGEST else budget
+    if budget.size > LARGEST:
+        return Budget(metadata.namespace, metadata.name, is_too_large=True)
+    return budget
 
-
-def _without_selector(budget: Budget) -> Budget:
-    return Budget(budget.namespace, budget.name, is_too_large=True)
-
-
-BUDGET_LISTING: Final = Listing(
-    resource="poddisruptionbudgets",
-    collection=BUDGETS_PATH,
-    decode=decode_budgets,
-    page_bytes=PAGE_BYTES,
-)
 
 SHARED_SECONDS: Final = 5.0
 """How long after its begin a list is used. Less than between two evictions that begin in a pool
@@ -193,40 +153,15 @@ def _watched(found: _Budget) -> WatchedBudget:
     return WatchedBudget(name, metadata.uid, metadata.resource_version, _budget(found))
 
 
-def decode_watched(body: bytes | bytearray) -> ListPage[WatchedBudget]:
-    """Read one page of the list that a watch begins with. Raises StreamGarbled, as ``decode_budgets``."""
-    page = _list.read(body)
-    found = tuple([_watched(_readable(each)) for each in page.items or ()])
-    return ListPage(found, page.metadata.resource_version, page.metadata.continue_)
+BUDGETS: Final = Kind(
+    _Budget, _budget, resource="poddisruptionbudgets", kind="PodDisruptionBudget", api_version="policy/v1"
+).listing(page_bytes=PAGE_BYTES)
 
-
-_one: Final = msgspec.json.Decoder(_Budget)
-
-
-def decode_event(line: bytes) -> WatchEvent[WatchedBudget]:
-    """Read one line of a watch. Raises StreamGarbled, also where the budget cannot be read."""
-    try:
-        event = raw_event.decode(line)
-        if event.type == "ERROR":
-            error = event_error(event.object, request="watch poddisruptionbudgets")
-            return WatchEvent(event.type, error=error)
-        found = _one.decode(event.object)
-    except BROKEN as fault:
-        raise StreamGarbled(f"watch poddisruptionbudgets: unreadable line: {fault}") from None
-    is_change = event.type in {"ADDED", "MODIFIED", "DELETED"}  # BOOKMARK, and what may be added
-    version = found.metadata.resource_version
-    return WatchEvent(event.type, version, _watched(_readable(found)) if is_change else None)
-
-
-WATCHED_BUDGETS: Final = Source(
-    listing=Listing(
-        resource="poddisruptionbudgets",
-        collection=BUDGETS_PATH,
-        decode=decode_watched,
-        page_bytes=PAGE_BYTES,
-    ),
-    decode_event=decode_event,
+_WATCHED: Final = Kind(
+    _Budget, _watched, resource="poddisruptionbudgets", kind="PodDisruptionBudget", api_version="policy/v1"
 )
+
+WATCHED_BUDGETS: Final = Source(listing=_WATCHED.listing(page_bytes=PAGE_BYTES), decode_event=_WATCHED.event)
 
 
 class BudgetWatch:
@@ -289,67 +224,26 @@ class _Flight:
         return now - self.began < SHARED_SECONDS
 
 
-class _Kept:
-    """The budgets of a list, in bounded memory. Of a namespace with too many it keeps only that it has."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, dict[str, Budget]] = {}
-        self._sizes: Counter[str] = Counter()
-        self._size = 0
-
-    def keep(self, budgets: Iterable[Budget]) -> tuple[Budget, ...]:
-        """Keep ``budgets``; return none of them, so that no one else keeps them.
-
-        One that comes again, in a list that begins again, replaces what it was.
-        """
-        for each in budgets:
-            if self._sizes[each.namespace] > MOST_OF_NAMESPACE:
-                continue
-            own = self._found.setdefault(each.namespace, {})
-            before = own.get(each.name)
-            added = each.size - (before.size if before else 0)
-            self._sizes[each.namespace] += added
-            self._size += added
-            own[each.name] = each
-            if self._sizes[each.namespace] > MOST_OF_NAMESPACE:
-                self._drop(each.namespace)
-        if self._size > MOST_OF_ALL:
-            self._make_room()
-        return ()
-
-    def _make_room(self) -> None:
-        """Drop the namespaces with the most, until there is room for some pages.
-
-        So it is not done again for each page: a cluster may have very many namespaces.
-        """
-        kept = [(size, name) for name, size in self._sizes.items() if size <= MOST_OF_NAMESPACE]
-        for _, name in sorted(kept, reverse=True):
-            if self._size <= MOST_OF_ALL - MOST_OF_NAMESPACE:
-                break
-            self._drop(name)
-
-    def _drop(self, namespace: str) -> None:
-        one = next(iter(self._found[namespace].values()))
-        self._found[namespace] = {one.name: _without_selector(one)}
-        self._size -= self._sizes[namespace]
-        self._sizes[namespace] = MOST_OF_NAMESPACE + 1
-
-    def all(self) -> tuple[Budget, ...]:
-        """Return what is kept."""
-        return tuple([each for own in self._found.values() for each in own.values()])
-
-
 class BudgetLister:
     """Lists the budgets of the cluster."""
 
     def __init__(self, send: Send) -> None:
-        self._pager = Pager(send, BUDGET_LISTING)
+        self._pager = Pager(send, BUDGETS)
 
     async def list(self) -> tuple[Budget, ...]:
         """Return all budgets, as of one moment, within LIST_SECONDS. Raises ApiErrors."""
-        kept = _Kept()
-        await self._pager.collect_within(LIST_SECONDS, lambda page: kept.keep(page.items))
-        return kept.all()
+        kept = NamespaceStore(
+            attrgetter("size"), most=MOST_OF_ALL, free=MOST_OF_NAMESPACE, most_of_namespace=MOST_OF_NAMESPACE
+        )
+
+        def keep(page: ListPage[Budget]) -> tuple[Budget, ...]:
+            for each in page.items:
+                kept.keep(each.namespace, each.name, each)
+            return ()
+
+        await self._pager.collect_within(LIST_SECONDS, keep)
+        left_out = [Budget(*each, is_too_large=True) for each in kept.left_out.items()]
+        return (*(each for _, each in kept.items()), *left_out)
 
 
 class BudgetCache:

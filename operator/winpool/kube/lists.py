@@ -1,4 +1,4 @@
-"""Lists objects page by page, by the same rules for everything that is listed.
+"""Lists objects page by page, and reads lists and watches, by the same rules for every kind.
 
 An answer counts only if it is a list of the right kind and version, with items: an empty JSON object from
 some proxy must not mean that there are none (P4). One page is in memory at a time (P7).
@@ -8,59 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from winpool.kube.errors import Gone, StreamGarbled, TooLarge, Unavailable
+from winpool.kube.errors import ApiError, Gone, StreamGarbled, TooLarge, Unavailable, event_error
 from winpool.kube.request import REPLY_LIMIT, Request, Send
-from winpool.kube.wire import BROKEN, ListOf
+from winpool.kube.wire import BROKEN, ListOf, identified_object, raw_event
 
 ItemT = TypeVar("ItemT")
+ObjectT = TypeVar("ObjectT")
 
 log = logging.getLogger(__name__)
-
-_raw_list: Final = msgspec.json.Decoder(ListOf[msgspec.Raw])
-
-
-@dataclass(frozen=True, slots=True)
-class ListReader(Generic[ItemT]):
-    """Reads pages of lists of ``resource``, which are of this kind and version."""
-
-    decoder: msgspec.json.Decoder[ListOf[ItemT]]
-    _: KW_ONLY
-    resource: str
-    kind: str
-    api_version: str
-
-    def read(self, body: bytes | bytearray) -> ListOf[ItemT] | ListOf[msgspec.Raw]:
-        """Read one page; with raw items where one cannot be read, so that the others are still read.
-
-        Raises StreamGarbled for anything else than a list of that kind and version, with items and with a
-        resourceVersion.
-        """
-        page: ListOf[ItemT] | ListOf[msgspec.Raw]
-        try:
-            page = self.decoder.decode(body)
-        except BROKEN:
-            page = self._read_raw(body)
-        is_right = page.kind == self.kind and page.api_version == self.api_version
-        if not is_right or not page.metadata.resource_version:
-            raise StreamGarbled(
-                f"list {self.resource}: the answer is not a {self.kind} of {self.api_version}"
-                " with a resourceVersion"
-            )
-        return page
-
-    def _read_raw(self, body: bytes | bytearray) -> ListOf[msgspec.Raw]:
-        try:
-            return _raw_list.decode(body)
-        except BROKEN as error:
-            raise StreamGarbled(f"list {self.resource}: the answer is not a list ({error})") from None
-
 
 LIST_ATTEMPTS: Final = 3
 """A continue token is valid for about five minutes. If one expires in a list of a few pages that is collected
@@ -252,3 +216,172 @@ class Pager(Generic[PageT]):
         if self._limit < most and 0 < largest * (RESIZE + 1) <= self._listing.page_bytes:
             self._limit = min(most, self._limit * RESIZE)
             log.info("list %s: winpool asks for %d a page again", self._listing.resource, self._limit)
+
+
+class NamespaceStore(Generic[ItemT]):
+    """Keeps the objects of a list by their namespaces, in bounded memory; ``size_of`` returns bytes.
+
+    Of a namespace with more than ``most_of_namespace`` bytes none is kept. Where all together have more than
+    ``most``, the namespaces with the most are left out until so many bytes are ``free`` that it is not done
+    again for each page: a cluster may have very many namespaces. So no one can have those of others left out.
+    """
+
+    def __init__(
+        self, size_of: Callable[[ItemT], int], *, most: int, free: int, most_of_namespace: float = math.inf
+    ) -> None:
+        self.left_out: dict[str, str] = {}
+        """The namespaces that are left out, each with the key of one of its objects."""
+        self._size_of = size_of
+        self._most = most
+        self._free = free
+        self._most_of_namespace = most_of_namespace
+        self._found: dict[str, dict[str, ItemT]] = {}
+        self._sizes: Counter[str] = Counter()
+        self._size = 0
+
+    def keep(self, namespace: str, key: str, item: ItemT) -> None:
+        """Keep an object. One that comes again, in a list that begins again, replaces what it was."""
+        if namespace in self.left_out:
+            return
+        own = self._found.setdefault(namespace, {})
+        before = own.get(key)
+        added = self._size_of(item) - (0 if before is None else self._size_of(before))
+        own[key] = item
+        self._sizes[namespace] += added
+        self._size += added
+        if self._sizes[namespace] > self._most_of_namespace:
+            self._leave_out(namespace)
+        if self._size > self._most:
+            for largest, _ in self._sizes.most_common():
+                if self._size <= self._most - self._free:
+                    break
+                self._leave_out(largest)
+
+    def _leave_out(self, namespace: str) -> None:
+        self.left_out[namespace] = next(iter(self._found.pop(namespace)))
+        self._size -= self._sizes.pop(namespace)
+
+    def items(self) -> Iterator[tuple[str, ItemT]]:
+        """Yield what is kept, each with its key."""
+        return (each for own in self._found.values() for each in own.items())
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[ItemT]):
+    """One line of a watch: its type as the server wrote it, and its object.
+
+    ``object`` is set for ADDED, MODIFIED and DELETED, ``error`` for ERROR. Of an object that could not be
+    read but was deleted, only the identity is true. ``resource_version`` is the position of the stream, empty
+    where the line does not say.
+    """
+
+    type: str
+    resource_version: str = ""
+    object: ItemT | None = None
+    error: ApiError | None = None
+
+
+CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
+"""The types of events that have an object. The others are BOOKMARK, and what a later Kubernetes may add."""
+
+_raw_list: Final = msgspec.json.Decoder(ListOf[msgspec.Raw])
+
+
+class Kind(Generic[ObjectT, ItemT]):
+    """Reads lists and watches of the objects of one kind: of each what ``shape`` declares.
+
+    ``keep`` makes of that what is kept, None where the object is left out. It raises ValueError, or what
+    BROKEN names, for one that cannot be read.
+    """
+
+    def __init__(
+        self,
+        shape: type[ObjectT],
+        keep: Callable[[ObjectT], ItemT | None],
+        *,
+        resource: str,
+        kind: str,
+        api_version: str,
+    ) -> None:
+        self._one = msgspec.json.Decoder(shape)
+        self._list = msgspec.json.Decoder(ListOf[shape])  # type: ignore[valid-type]
+        self._keep = keep
+        self._resource = resource
+        self._list_kind = f"{kind}List"
+        self._api_version = api_version
+
+    def listing(
+        self,
+        *,
+        namespace: str = "",
+        selectors: Mapping[str, str] | None = None,
+        name: str = "",
+        page_limit: int = OBJECTS_A_PAGE,
+        page_bytes: int = REPLY_LIMIT,
+    ) -> Listing[ListPage[ItemT]]:
+        """Return the listing of those that ``selectors`` select, of all namespaces or of one."""
+        root = "apis" if "/" in self._api_version else "api"
+        inside = f"namespaces/{namespace}/" if namespace else ""
+        return Listing(
+            resource=self._resource,
+            collection=f"/{root}/{self._api_version}/{inside}{self._resource}",
+            decode=self.page,
+            selectors=selectors or {},
+            name=name,
+            page_limit=page_limit,
+            page_bytes=page_bytes,
+        )
+
+    def read(self, body: bytes | bytearray) -> ListOf[ObjectT] | ListOf[msgspec.Raw]:
+        """Read one page; with raw items where one cannot be read, so that the others are still read.
+
+        Raises StreamGarbled for anything else than a list of that kind and version, with items and with a
+        resourceVersion.
+        """
+        page: ListOf[ObjectT] | ListOf[msgspec.Raw]
+        try:
+            page = self._list.decode(body)
+        except BROKEN:
+            page = self._read_raw(body)
+        is_right = page.kind == self._list_kind and page.api_version == self._api_version
+        if not is_right or not page.metadata.resource_version:
+            raise StreamGarbled(
+                f"list {self._resource}: the answer is not a {self._list_kind} of {self._api_version}"
+                " with a resourceVersion"
+            )
+        return page
+
+    def _read_raw(self, body: bytes | bytearray) -> ListOf[msgspec.Raw]:
+        try:
+            return _raw_list.decode(body)
+        except BROKEN as error:
+            raise StreamGarbled(f"list {self._resource}: the answer is not a list ({error})") from None
+
+    def page(self, body: bytes | bytearray) -> ListPage[ItemT]:
+        """Read one page.
+
+        Raises StreamGarbled also where an object on it cannot be read: what it has is not known (P4).
+        """
+        page = self.read(body)
+        try:
+            found = [self._keep(self._decoded(item)) for item in page.items or ()]
+        except (*BROKEN, ValueError):
+            raise StreamGarbled(f"list {self._resource}: one that cannot be read") from None
+        kept = tuple([each for each in found if each is not None])
+        return ListPage(kept, page.metadata.resource_version, page.metadata.continue_)
+
+    def _decoded(self, item: ObjectT | msgspec.Raw) -> ObjectT:
+        return self._one.decode(item) if isinstance(item, msgspec.Raw) else item
+
+    def event(self, line: bytes) -> WatchEvent[ItemT]:
+        """Read one line of a watch. Raises StreamGarbled, also where its object cannot be read."""
+        try:
+            event = raw_event.decode(line)
+            if event.type == "ERROR":
+                error = event_error(event.object, request=f"watch {self._resource}")
+                return WatchEvent(event.type, error=error)
+            version = identified_object.decode(event.object).metadata.resource_version
+            found = self._keep(self._one.decode(event.object)) if event.type in CHANGES else None
+        except (*BROKEN, ValueError) as fault:
+            raise StreamGarbled(f"watch {self._resource}: unreadable line: {fault}") from None
+        return WatchEvent(event.type, version, found)

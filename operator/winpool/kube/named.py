@@ -14,11 +14,10 @@ from typing import Any, Final
 import msgspec
 
 from winpool.api.text import read_moment
-from winpool.kube.errors import StreamGarbled, event_error
-from winpool.kube.lists import Listing, ListPage, ListReader
+from winpool.kube.lists import Kind
 from winpool.kube.request import ApiServer
-from winpool.kube.watch import RELIST_SECONDS, SILENCE_SECONDS, ListWatch, Source, WatchEvent
-from winpool.kube.wire import BROKEN, Base, ListOf, raw_event
+from winpool.kube.watch import RELIST_SECONDS, SILENCE_SECONDS, ListWatch, Source
+from winpool.kube.wire import Base, ObjectMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,7 @@ class _ManagedFields(Base):
     time: str | None = None
 
 
-class _Metadata(Base):
-    name: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
+class _Metadata(ObjectMeta):
     creation_timestamp: str | None = None
     managed_fields: list[_ManagedFields] | None = None
 
@@ -55,7 +50,6 @@ class _Object(Base):
     spec: dict[str, Any] | None = None
 
 
-_list: Final = msgspec.json.Decoder(ListOf[_Object])
 _object: Final = msgspec.json.Decoder(_Object)
 
 
@@ -74,43 +68,23 @@ class Target:
     namespace: str = ""
 
     @property
-    def listing(self) -> Listing[ListPage[NamedObject]]:
+    def source(self) -> Source[NamedObject]:
         """The list and the watch that hold this object or nothing."""
-        inside = f"namespaces/{self.namespace}/" if self.namespace else ""
-        return Listing(
+        kind = Kind(
+            _Object,
+            _found,
             resource=self.resource,
-            collection=f"/apis/{self.group}/{self.version}/{inside}{self.resource}",
+            kind=self.kind,
+            api_version=f"{self.group}/{self.version}",
+        )
+        listing = kind.listing(
+            namespace=self.namespace,
             # RBAC permits list and watch by resourceNames only with exactly this field selector:
             # https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
             selectors={"fieldSelector": f"metadata.name={self.name}"},
-            decode=self.decode_page,
             name=self.name,
         )
-
-    def decode_page(self, body: bytes | bytearray) -> ListPage[NamedObject]:
-        """Read a page of the list. Raises StreamGarbled for anything that is not such a list."""
-        reader = ListReader(
-            _list, resource=self.resource, kind=f"{self.kind}List", api_version=f"{self.group}/{self.version}"
-        )
-        page = reader.read(body)
-        items = page.items or ()
-        found = tuple([_found(each) for each in items if isinstance(each, _Object)])
-        if len(found) < len(items):
-            raise StreamGarbled(f"list {self.resource}: an item cannot be read")
-        return ListPage(found, page.metadata.resource_version, page.metadata.continue_)
-
-    def decode_event(self, line: bytes) -> WatchEvent[NamedObject]:
-        """Read one line of a watch. Raises StreamGarbled."""
-        try:
-            event = raw_event.decode(line)
-            if event.type == "ERROR":
-                error = event_error(event.object, request=f"watch {self.resource}")
-                return WatchEvent(event.type, error=error)
-            found = decode_object(event.object)
-        except BROKEN as fault:
-            raise StreamGarbled(f"watch {self.resource}: unreadable line: {fault}") from None
-        is_change = event.type in {"ADDED", "MODIFIED", "DELETED"}  # BOOKMARK, and what may be added
-        return WatchEvent(event.type, found.resource_version, found if is_change else None)
+        return Source(listing=listing, decode_event=kind.event)
 
 
 def decode_object(body: bytes | bytearray | msgspec.Raw) -> NamedObject:
@@ -151,7 +125,7 @@ class NamedWatch(ListWatch[NamedObject]):
     ) -> None:
         super().__init__(
             transport,
-            Source(listing=target.listing, decode_event=target.decode_event),
+            target.source,
             on_change=lambda _old, _new: on_change(),
             on_state=on_change,
             monotonic=monotonic,

@@ -23,9 +23,9 @@ from winpool.api.quantity import bytes_of, milli_of
 from winpool.api.text import read_moment
 from winpool.kube import wire
 from winpool.kube.errors import StreamGarbled, event_error
-from winpool.kube.lists import Listing, ListPage, ListReader, Pager, UnreadableObjectError
+from winpool.kube.lists import CHANGES, Kind, Listing, ListPage, Pager, UnreadableObjectError, WatchEvent
 from winpool.kube.request import ApiServer
-from winpool.kube.watch import Source, WatchEvent
+from winpool.kube.watch import Source
 from winpool.kube.wire import BROKEN, UNKNOWN
 from winpool.model.node import (
     MESSAGE_LENGTH,
@@ -180,9 +180,6 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}…"
 
 
-_list: Final = ListReader(wire.node_list, resource="nodes", kind="NodeList", api_version="v1")
-
-
 NODE: Final = "node"
 """How a message about a node that cannot be read names it."""
 
@@ -201,7 +198,7 @@ def decode_event(line: bytes) -> WatchEvent[Node]:
     except BROKEN as fault:
         return _salvage(line, problem=str(fault))
     version = event.object.metadata.resource_version
-    if event.type in {"ADDED", "MODIFIED", "DELETED"}:
+    if event.type in CHANGES:
         return WatchEvent(event.type, version, _node(event.object))
     return WatchEvent(event.type, version)  # BOOKMARK, and types that a later Kubernetes may add
 
@@ -211,7 +208,7 @@ def decode_page(body: bytes | bytearray) -> ListPage[Node]:
 
     Raises StreamGarbled for anything that is not a list of nodes, see ``ListReader``.
     """
-    page = _list.read(body)
+    page = _KIND.read(body)
     unreadable: list[UnreadableObjectError] = []
     nodes: list[Node] = []
     for item in page.items or ():
@@ -291,6 +288,9 @@ def _node(found: wire.NodeObject) -> Node:
     )
     record_of(node)  # read now, page by page; otherwise the first pass would read thousands at once
     return node
+
+
+_KIND: Final = Kind(wire.NodeObject, _node, resource="nodes", kind="Node", api_version="v1")
 
 
 def _taint(taint: wire.TaintObject) -> Taint:

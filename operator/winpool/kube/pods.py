@@ -36,9 +36,9 @@ from winpool.features.audit.workloads import (
 )
 from winpool.kube import wire
 from winpool.kube.errors import StreamGarbled, Unavailable
-from winpool.kube.lists import Listing, ListReader, Pager
+from winpool.kube.lists import Kind, Listing, Pager
 from winpool.kube.request import Request, Send
-from winpool.kube.wire import BROKEN, Bounded, ListOf
+from winpool.kube.wire import BROKEN, Bounded
 from winpool.model.pods import (
     DEFAULT_GRACE_SECONDS,
     FINALIZERS_KEPT,
@@ -161,9 +161,7 @@ def _has_word(text: bytes, words: Iterable[bytes]) -> bool:
 
 _pod: Final = msgspec.json.Decoder(PodAsListed)
 
-_list: Final = ListReader(
-    msgspec.json.Decoder(ListOf[PodAsListed]), resource="pods", kind="PodList", api_version="v1"
-)
+_KIND: Final = Kind(PodAsListed, lambda found: found, resource="pods", kind="Pod", api_version="v1")
 
 
 # A page of a list.
@@ -256,7 +254,7 @@ def decode_pod_page(
     template, and with it the whole page stays in memory.
     Raises StreamGarbled for anything that is not a list of pods, see ``ListReader``.
     """
-    page = _list.read(body)
+    page = _KIND.read(body)
     unreadable: list[UnreadablePod] = []
     pods: list[Pod] = []
     for item in page.items or ():

@@ -17,10 +17,10 @@ import msgspec
 from winpool.api.crd import FieldPath, lacking_fields, name_of
 from winpool.api.keys import API_VERSION, APPLY_CRD, CRD_NAME, GROUP, KIND, PLURAL, VERSION
 from winpool.kube.errors import StreamGarbled
-from winpool.kube.lists import Listing, ListPage, ListReader
+from winpool.kube.lists import Kind
 from winpool.kube.named import NamedObject, NamedWatch, Target
 from winpool.kube.request import ApiServer
-from winpool.kube.wire import BROKEN, ListOf
+from winpool.kube.wire import BROKEN
 
 POOLS_PATH: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 
@@ -63,27 +63,11 @@ class _Required(msgspec.Struct, rename="camel"):
     creation_timestamp: datetime
 
 
-_list: Final = ListReader(
-    msgspec.json.Decoder(ListOf[msgspec.Raw]),
-    resource=PLURAL,
-    kind=f"{KIND}List",
-    api_version=API_VERSION,
-)
 _pool: Final = msgspec.json.Decoder(PoolObject)
 
 
-def decode_pool_page(body: bytes | bytearray) -> ListPage[dict[str, Any]]:
-    """Read one page of a list of pools.
-
-    Raises StreamGarbled for anything that is not a list of pools (see ``ListReader``), and for one with an
-    item that cannot be read: without that item, the list would mean that a pool is gone.
-    """
-    page = _list.read(body)
-    pools = tuple([_read(item) for item in page.items or ()])
-    return ListPage(pools, page.metadata.resource_version, page.metadata.continue_)
-
-
 def _read(item: msgspec.Raw) -> dict[str, Any]:
+    """Read a pool. Raises StreamGarbled: without that item, the list would mean that the pool is gone."""
     try:
         pool = _pool.decode(item)
         msgspec.convert(pool.get("metadata"), _Required)
@@ -92,12 +76,8 @@ def _read(item: msgspec.Raw) -> dict[str, Any]:
     return dict(pool)
 
 
-LISTING: Final = Listing(
-    resource=PLURAL,
-    collection=POOLS_PATH,
-    decode=decode_pool_page,
-    page_limit=PAGE_LIMIT,
-    page_bytes=PAGE_BYTES,
+LISTING: Final = Kind(msgspec.Raw, _read, resource=PLURAL, kind=KIND, api_version=API_VERSION).listing(
+    page_limit=PAGE_LIMIT, page_bytes=PAGE_BYTES
 )
 
 

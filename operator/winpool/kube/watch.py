@@ -28,7 +28,7 @@ from winpool.kube.errors import (
     TooLarge,
     explained,
 )
-from winpool.kube.lists import Listing, ListPage, Pager, PageTooLarge, UnreadableObjectError
+from winpool.kube.lists import Listing, ListPage, Pager, PageTooLarge, UnreadableObjectError, WatchEvent
 from winpool.kube.request import ApiServer
 from winpool.kube.wire import is_older
 
@@ -52,21 +52,6 @@ class ApiObject(Protocol):
 
 
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
-
-
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[ObjectT]):
-    """One line of a watch: its type as the server wrote it, and its object.
-
-    ``object`` is set for ADDED, MODIFIED and DELETED, ``error`` for ERROR. Of an object that could not be
-    read but was deleted, only the identity is true. ``resource_version`` is the position of the stream, empty
-    where the line does not say.
-    """
-
-    type: str
-    resource_version: str = ""
-    object: ObjectT | None = None
-    error: ApiError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

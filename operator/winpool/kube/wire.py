@@ -211,6 +211,21 @@ class OwnerReference(Base):
     controller: bool | None = None
 
 
+class ObjectMeta(Base):
+    """The part of meta/v1 ObjectMeta that is read of objects other than nodes and pods.
+
+    The API server does not limit the UID of an owner.
+    """
+
+    namespace: Bounded = ""
+    name: Bounded = ""
+    uid: Bounded = ""
+    resource_version: Bounded = ""
+    generation: int = 0
+    owner_references: list[OwnerReference] | None = None
+    deletion_timestamp: str | None = None
+
+
 class PodAnnotations(Base):
     """The kubelet sets ``mirror`` on the mirror pods of static pods. The others may be any text."""
 
@@ -489,7 +504,6 @@ class ServerVersion(Base):
 
 node_event: Final = msgspec.json.Decoder(NodeEvent)
 raw_event: Final = msgspec.json.Decoder(RawEvent)
-node_list: Final = msgspec.json.Decoder(ListOf[NodeObject])
 node_object: Final = msgspec.json.Decoder(NodeObject)
 identified_object: Final = msgspec.json.Decoder(IdentifiedObject)
 server_version: Final = msgspec.json.Decoder(ServerVersion)

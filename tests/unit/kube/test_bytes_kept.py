@@ -19,7 +19,7 @@ from msgspec import inspect
 
 from gen.rights import RIGHTS
 from harness.kept import FILL, Filler, measured, merged
-from winpool.kube import budgets, daemon_sets, volume_attachments, wire, workloads
+from winpool.kube import budgets, listers, wire
 from winpool.kube.errors import StreamGarbled
 from winpool.kube.nodes import decode_page
 from winpool.kube.pods import decode_pod_page
@@ -118,9 +118,9 @@ def of_template(of_pod: Mapping[str, Found]) -> dict[str, Found]:
 
 def of_workloads(resource: str) -> Kind:
     """Return how a controller that makes lost pods again is read."""
-    [listing] = [each for each in workloads.LISTINGS if each.resource == resource]
+    [listing] = [each for each in listers.LISTINGS if each.resource == resource]
     return Kind(
-        wire=workloads._Item,
+        wire=listers._Controller,
         least={"metadata": {"namespace": "shop", "name": "web", "uid": "uid"}},
         read=listing.decode,
         beside={".metadata.ownerReferences[]": {"controller": True}},
@@ -150,19 +150,19 @@ KINDS: Final = {
     ),
     "Pod that may be evicted": POD(read=partial(decode_pod_page, for_eviction=True)),
     "DaemonSet": Kind(
-        wire=daemon_sets._DaemonSet,
+        wire=listers._DaemonSet,
         least={
             "metadata": {"namespace": "shop", "name": "web"},
             "spec": {"template": {"spec": {"os": {"name": "windows"}}}},
         },
-        read=daemon_sets.decode_daemon_sets,
+        read=listers.DAEMON_SETS.decode,
         accepted=of_template(POD.keywords["accepted"]),
         later=of_template(POD.keywords["later"]),
     ),
     "PodDisruptionBudget": Kind(
         wire=budgets._Budget,
         least={"metadata": {"namespace": "shop", "name": "web"}},
-        read=budgets.decode_budgets,
+        read=budgets.BUDGETS.decode,
         accepted={f".spec.selector.matchLabels{part}": most for part, most in LABEL.items()},
         later={".status.disruptedPods{}": str},
     ),
@@ -172,9 +172,9 @@ KINDS: Final = {
     "ReplicationController": of_workloads("replicationcontrollers"),
     "Job": of_workloads("jobs"),
     "VolumeAttachment": Kind(
-        wire=volume_attachments._Attachment,
+        wire=listers._Attachment,
         least={"metadata": {"name": "csi-1"}, "spec": {"nodeName": "w1"}},
-        read=volume_attachments.decode_attachments,
+        read=listers.ATTACHMENTS.decode,
     ),
 }
 LISTS: Final = {

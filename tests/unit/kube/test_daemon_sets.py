@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness.every import every
-from winpool.kube.daemon_sets import MOST_KEPT, DaemonSetLister, decode_daemon_sets
 from winpool.kube.errors import StreamGarbled
+from winpool.kube.listers import DAEMON_SETS, MOST_DAEMON_SETS, DaemonSetLister
 from winpool.kube.request import Request
 from winpool.model.pods import Toleration
 
@@ -56,14 +56,14 @@ def affine(operator: str, *values: str) -> Object:
     ],
 )
 def test_those_that_name_windows_are_made_for_windows_nodes(spec: Object, is_read: bool) -> None:
-    found = decode_daemon_sets(a_page(a_daemon_set(spec), a_daemon_set(WINDOWS, name="other"))).items
+    found = DAEMON_SETS.decode(a_page(a_daemon_set(spec), a_daemon_set(WINDOWS, name="other"))).items
     assert [each.name for each in found] == ["shop/agent"] * is_read + ["shop/other"]
 
 
 def test_what_is_read_of_one_and_none_that_is_being_deleted() -> None:
     spec = {"nodeSelector": {"kubernetes.io/os": "windows", "a": "b"}, "tolerations": [{"key": "os"}]}
     deleted = a_daemon_set(spec, deletionTimestamp="2026-11-28T00:00:00Z")
-    [found] = decode_daemon_sets(a_page(a_daemon_set(spec), deleted)).items
+    [found] = DAEMON_SETS.decode(a_page(a_daemon_set(spec), deleted)).items
     assert found.name == "shop/agent"
     assert found.selector == (("a", "b"), ("kubernetes.io/os", "windows"))
     assert found.tolerations == (Toleration(key="os"),)
@@ -71,16 +71,16 @@ def test_what_is_read_of_one_and_none_that_is_being_deleted() -> None:
 
 def test_what_is_no_list_of_daemon_sets_is_refused() -> None:
     with pytest.raises(StreamGarbled, match="is not a DaemonSetList"):
-        decode_daemon_sets(a_page().replace(b"DaemonSetList", b"PodList"))
+        DAEMON_SETS.decode(a_page().replace(b"DaemonSetList", b"PodList"))
 
 
 async def test_of_very_many_those_of_kube_system_are_kept() -> None:
-    many = [a_daemon_set(WINDOWS, name=f"a{number}") for number in range(MOST_KEPT + 50)]
+    many = [a_daemon_set(WINDOWS, name=f"a{number}") for number in range(MOST_DAEMON_SETS + 50)]
     page = a_page(*many, a_daemon_set(WINDOWS, namespace="kube-system", name="z"))
 
     async def answer(_: Request) -> bytes:
         return page
 
     found = await DaemonSetLister(answer).list()
-    assert len(found) == MOST_KEPT
+    assert len(found) == MOST_DAEMON_SETS
     assert "kube-system/z" in {each.name for each in found}

@@ -18,6 +18,7 @@ TARGET = Target(
     kind="ValidatingAdmissionPolicy",
     name="winpool-guard",
 )
+SOURCE = TARGET.source
 
 
 def an_object(name: str = TARGET.name, **metadata: Any) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def a_list(*items: Any, **more: Any) -> bytes:
 
 
 def found_in(body: bytes) -> NamedObject | None:
-    return next(iter(TARGET.decode_page(body).items), None)
+    return next(iter(SOURCE.listing.decode(body).items), None)
 
 
 def a_line(kind: str, found: Any) -> bytes:
@@ -43,14 +44,14 @@ def a_line(kind: str, found: Any) -> bytes:
 
 def test_requests_name_the_object_in_the_one_field_that_rbac_looks_at() -> None:
     path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies?fieldSelector=metadata.name%3D"
-    assert TARGET.listing.list_request().path == f"{path}winpool-guard&limit=500"
-    assert TARGET.listing.watch_request("9", 0.5).path == (
+    assert SOURCE.listing.list_request().path == f"{path}winpool-guard&limit=500"
+    assert SOURCE.listing.watch_request("9", 0.5).path == (
         f"{path}winpool-guard&watch=1&allowWatchBookmarks=true&resourceVersion=9&timeoutSeconds=1"
     )
 
 
 def test_a_list_has_the_object() -> None:
-    listed = TARGET.decode_page(a_list(an_object()))
+    listed = SOURCE.listing.decode(a_list(an_object()))
     assert listed.resource_version == "9"
     (found,) = listed.items
     assert (found.name, found.uid, found.generation) == (TARGET.name, "u", 3)
@@ -87,18 +88,18 @@ def test_it_changed_when_anybody_last_wrote_any_of_it() -> None:
 )
 def test_what_is_no_such_list_says_nothing(body: bytes) -> None:
     with pytest.raises(StreamGarbled):
-        TARGET.decode_page(body)
+        SOURCE.listing.decode(body)
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
 def test_a_line_has_the_object(kind: str) -> None:
-    event = TARGET.decode_event(a_line(kind, an_object()))
+    event = SOURCE.decode_event(a_line(kind, an_object()))
     assert event.object is not None
     assert (event.type, event.object.name, event.resource_version) == (kind, TARGET.name, "7")
 
 
 def test_or_that_it_is_gone() -> None:
-    event = TARGET.decode_event(a_line("DELETED", an_object()))
+    event = SOURCE.decode_event(a_line("DELETED", an_object()))
     assert event.object is not None
     assert (event.type, event.object.uid, event.resource_version) == ("DELETED", "u", "7")
 
@@ -111,17 +112,17 @@ def test_or_that_it_is_gone() -> None:
     ],
 )
 def test_or_nothing_of_it_but_how_far_the_stream_is(line: bytes) -> None:
-    event = TARGET.decode_event(line)
+    event = SOURCE.decode_event(line)
     assert (event.object, event.resource_version) == (None, "7")
 
 
 def test_an_error_is_the_one_it_stands_for() -> None:
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-    event = TARGET.decode_event(a_line("ERROR", status))
+    event = SOURCE.decode_event(a_line("ERROR", status))
     assert isinstance(event.error, Gone)
 
 
 @pytest.mark.parametrize("line", [b"x", b"{}", a_line("ADDED", 3), a_line("ADDED", {"spec": []})])
 def test_what_is_no_line_of_a_watch_says_nothing(line: bytes) -> None:
     with pytest.raises(StreamGarbled):
-        TARGET.decode_event(line)
+        SOURCE.decode_event(line)

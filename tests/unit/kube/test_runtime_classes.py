@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from winpool.kube.errors import StreamGarbled
+from winpool.kube.listers import RUNTIME_CLASSES, RuntimeClassLister
 from winpool.kube.pods import TEXT_KEPT
 from winpool.kube.request import Request
-from winpool.kube.runtime_classes import RuntimeClassLister, decode_runtime_classes
 from winpool.model.pods import Toleration
 from winpool.model.runtime_classes import RuntimeClass
 
@@ -59,7 +59,7 @@ async def test_selector_and_tolerations_are_read() -> None:
 
 def test_of_one_that_is_too_long_only_its_name_is_kept() -> None:
     page = a_page(a_class(nodeSelector={"a": "x" * TEXT_KEPT}))
-    assert decode_runtime_classes(page).items == (("windows-2022", None),)
+    assert RUNTIME_CLASSES.decode(page).items == (("windows-2022", None),)
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_of_one_that_is_too_long_only_its_name_is_kept() -> None:
 def test_what_is_no_list_of_runtime_classes_is_refused(body: bytes) -> None:
     """One that is left out would count as one that does not exist."""
     with pytest.raises(StreamGarbled, match="list runtimeclasses"):
-        decode_runtime_classes(body)
+        RUNTIME_CLASSES.decode(body)

@@ -21,12 +21,12 @@ from winpool.features.memory.eviction import EvictionState, Step
 from winpool.features.memory.findings import eviction_findings
 from winpool.features.memory.victims import Basis, Choice
 from winpool.kube.budgets import (
+    BUDGETS,
     LARGEST,
     LIST_SECONDS,
     MOST_OF_ALL,
     MOST_OF_NAMESPACE,
     BudgetLister,
-    decode_budgets,
 )
 from winpool.kube.errors import StreamGarbled, Unavailable
 from winpool.kube.pods import PodLister, decode_pod_page
@@ -325,7 +325,7 @@ def test_what_is_no_list_is_none(body: bytes) -> None:
     with pytest.raises(StreamGarbled):
         listed(body)
     with pytest.raises(StreamGarbled):
-        decode_budgets(body)
+        BUDGETS.decode(body)
 
 
 @given(
@@ -357,7 +357,7 @@ def test_no_answer_is_an_error_of_another_kind(item: Any) -> None:
     with contextlib.suppress(StreamGarbled):
         read(item)
     with contextlib.suppress(StreamGarbled):
-        decode_budgets(a_list(item, kind="PodDisruptionBudgetList", version="policy/v1"))
+        BUDGETS.decode(a_list(item, kind="PodDisruptionBudgetList", version="policy/v1"))
 
 
 async def test_the_list_is_that_of_one_node_and_comes_in_time() -> None:
@@ -395,7 +395,7 @@ def a_budget(name: str = "web", *, allowed: int = 1, **spec: Any) -> Object:
 
 
 def budgets(*items: Object) -> tuple[Budget, ...]:
-    return decode_budgets(a_list(*items, kind="PodDisruptionBudgetList", version="policy/v1")).items
+    return BUDGETS.decode(a_list(*items, kind="PodDisruptionBudgetList", version="policy/v1")).items
 
 
 def is_blocked(*items: Object, pod: Pod | None = None) -> bool:
@@ -539,7 +539,7 @@ def test_of_a_budget_with_a_huge_selector_nothing_is_kept_and_no_pod_of_its_name
     )
     tracemalloc.start()
     try:
-        found = decode_budgets(body).items
+        found = BUDGETS.decode(body).items
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

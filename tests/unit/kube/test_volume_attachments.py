@@ -10,10 +10,10 @@ import pytest
 
 from harness.builders import NOON
 from harness.every import every
-from winpool.kube import volume_attachments
+from winpool.kube import listers
 from winpool.kube.errors import StreamGarbled, TooLarge
+from winpool.kube.listers import AttachmentLister
 from winpool.kube.request import Request
-from winpool.kube.volume_attachments import AttachmentLister
 from winpool.model.rollout import Attachments
 
 Object = dict[str, Any]
@@ -58,6 +58,6 @@ def test_with_one_that_cannot_be_read_nothing_is_known(item: Object) -> None:
 
 
 def test_of_too_many_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(volume_attachments, "MOST_KEPT", 2)
+    monkeypatch.setattr(listers, "MOST_ATTACHMENTS", 2)
     with pytest.raises(TooLarge):
         listed(*(an_attachment(f"csi-{number}") for number in range(3)))

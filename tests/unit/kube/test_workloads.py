@@ -10,10 +10,10 @@ import pytest
 
 from harness.builders import NOON
 from harness.every import every
-from winpool.kube import workloads
+from winpool.kube import listers
 from winpool.kube.errors import Forbidden, StreamGarbled
+from winpool.kube.listers import LISTINGS, WorkloadLister
 from winpool.kube.request import Request
-from winpool.kube.workloads import LISTINGS, WorkloadLister
 from winpool.model.pods import Pod
 from winpool.model.rollout import Controller, Workloads, mark_of
 
@@ -152,8 +152,8 @@ def test_an_owner_whose_uid_is_none_is_not_kept() -> None:
 
 
 def test_of_too_many_the_namespaces_with_the_most_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workloads, "MOST_OF_ALL", 100 * workloads.OF_EACH)
-    monkeypatch.setattr(workloads, "ROOM", 10 * workloads.OF_EACH)
+    monkeypatch.setattr(listers, "MOST_OF_ALL", 100 * listers.OF_EACH)
+    monkeypatch.setattr(listers, "ROOM", 10 * listers.OF_EACH)
     noisy = [an_object(namespace="noisy", name=f"job-{n}", uid=f"uid-{n}") for n in range(120)]
     found = listed(deployments=[an_object()], jobs=noisy)
     assert found.left_out == {"noisy"}
