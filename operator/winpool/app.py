@@ -20,15 +20,12 @@ from winpool.features.feature import Feature
 from winpool.kube.client import Transport
 from winpool.kube.credentials import Connection
 from winpool.kube.feed import Feed, make_registry, note_lost_exception
-from winpool.kube.leader_election import Elector, LeaseLostError
-from winpool.kube.lease import OtherOperator, running_on
-from winpool.kube.reader_token import ReaderToken
-from winpool.kube.reviews import Reviews
+from winpool.kube.leader_election import Elector, LeaseLostError, OtherOperator, running_on
+from winpool.kube.tokens import ReaderToken, Reviews
 from winpool.kubelet.connection import Token
 from winpool.loops import Clock
 from winpool.serve.access import Access
-from winpool.serve.http import METRICS_PATH, Server
-from winpool.serve.memory import MEMORY_PATH, Memory, MemorySource
+from winpool.serve.http import MEMORY_PATH, METRICS_PATH, Memory, MemorySource, Server
 from winpool.serve.tls import ServingTls, TlsFiles
 from winpool.settings import Settings
 from winpool.support.rows import Row

@@ -33,14 +33,13 @@ from winpool.controllers.memory_polls import Connections, DataSource
 from winpool.kube.backoff import Outage
 from winpool.kube.credentials import TokenFile
 from winpool.kube.errors import CredentialsError, without_passwords
-from winpool.kube.reader_token import ReaderToken
+from winpool.kube.tokens import ReaderToken
 from winpool.kubelet.addresses import Address, AddressRules, Network, ranges_of
 from winpool.kubelet.client import KubeletClient
-from winpool.kubelet.connection import BEARER, Token
+from winpool.kubelet.connection import BEARER, Token, Trust, TrustError, insecure_context
 from winpool.kubelet.exporter import DEFAULT_MATCHERS, faults_of
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
 from winpool.kubelet.schedule import Intervals
-from winpool.kubelet.trust import Trust, TrustError, insecure_context
 from winpool.settings import Settings
 from winpool.support.data import DataError, read
 

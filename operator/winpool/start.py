@@ -27,8 +27,7 @@ from winpool.features.memory.victims import namespaces_of
 from winpool.kube.backoff import FirstRefusals
 from winpool.kube.credentials import load_connection
 from winpool.kube.errors import CredentialsError
-from winpool.kube.leader_election import connected
-from winpool.kube.lease import make_identity
+from winpool.kube.leader_election import connected, make_identity
 from winpool.sampling import SamplingError, addresses_of, connections_of, make_sampling, service_of
 from winpool.serve.tls import TlsFilesError
 from winpool.settings import Settings

@@ -28,7 +28,7 @@ from winpool.decide import FEATURES, decide
 from winpool.features.feature import Feature
 from winpool.kube.client import Transport
 from winpool.kube.credentials import load_connection
-from winpool.kube.lease import OtherOperator
+from winpool.kube.leader_election import OtherOperator
 from winpool.loops import Clock
 from winpool.settings import Settings
 

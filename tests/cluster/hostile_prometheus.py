@@ -25,7 +25,7 @@ from harness.hostile_server import (
     tls_for,
 )
 from harness.listener import an_authority
-from winpool.kubelet.outcome import Outcome
+from winpool.kubelet.samples import Outcome
 
 TOKEN: Final = "s3cret-t0ken-of-prometheus"
 HOME: Final = "127.0.0.1"

@@ -10,7 +10,7 @@ from cluster.door import a_transport
 from harness.documents import ROOT
 from testbed.cluster import Testbed
 from winpool.kube.backoff import Backoff
-from winpool.kube.reader_token import ReaderToken
+from winpool.kube.tokens import ReaderToken
 
 COMPONENT: Final = ROOT / "deploy" / "components" / "memory"
 RIGHTS: Final = str(COMPONENT / "memory-rights.yaml")

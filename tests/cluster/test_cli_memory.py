@@ -29,10 +29,10 @@ from harness.waiting import eventually
 from harness.watched_memory import HEALTHY, Known, healthy
 from harness.world import World
 from winpool.cli.kubelet import FORBIDDEN
-from winpool.kube.reviews import Reviews
+from winpool.kube.tokens import Reviews
 from winpool.model.memory_report import SeenNode
 from winpool.serve.access import Access
-from winpool.serve.memory import Memory
+from winpool.serve.http import Memory
 
 SPACE = "winpool-system"
 ROLE = "winpool-memory-user"

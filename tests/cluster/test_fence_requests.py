@@ -20,7 +20,7 @@ from testbed.cluster import Testbed
 from winpool.api.fence import EVENT_FENCE, EVICTION_FENCE, TOKEN_FENCE
 from winpool.api.keys import NAMESPACE, READER_ACCOUNT
 from winpool.kube.events import EventRecord, Series
-from winpool.kube.reader_token import token_request
+from winpool.kube.tokens import reader_request
 from winpool.kube.writer import eviction_request
 from winpool.model.node import Eviction
 
@@ -188,7 +188,7 @@ def test_an_eviction_as_the_operator_sends_it_passes(ground: Ground, pods: None)
 
 
 def test_a_token_as_the_operator_asks_for_it_is_given(ground: Ground) -> None:
-    request = token_request()
+    request = reader_request()
     status, said = sent(ground.operator, request.path, request.body)
     assert status == HTTPStatus.CREATED, said
     assert said["spec"]["expirationSeconds"] == 600

@@ -17,8 +17,7 @@ from harness.world import World
 from testbed.faults import FaultProxy, answer, cut, cut_stream, error_line, insert, on, silence
 from winpool.api.admission import API_GROUP, API_VERSION, GUARD_NAME, POLICIES, POLICY_KIND
 from winpool.kube.errors import Forbidden, NotFound
-from winpool.kube.named import NamedWatch, Target
-from winpool.kube.watch import SILENCE_SECONDS
+from winpool.kube.watch import SILENCE_SECONDS, NamedWatch, Target
 
 POLICY: Final = Target(
     group=API_GROUP, version=API_VERSION, resource=POLICIES, kind=POLICY_KIND, name=GUARD_NAME

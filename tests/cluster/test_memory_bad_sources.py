@@ -16,8 +16,8 @@ from cluster.memory_scene import Scene
 from cluster.memory_world import EVERY_SECONDS, HEALTHY, HOLD_SECONDS, PATIENCE_SECONDS, ground
 from harness.waiting import eventually, holds
 from winpool.features.memory.settings import FRESH_SECONDS
-from winpool.kubelet.outcome import PROMETHEUS_SENTENCES, Outcome
 from winpool.kubelet.prometheus import MAX_QUERIES
+from winpool.kubelet.samples import PROMETHEUS_SENTENCES, Outcome
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 """The first test waits for the control plane, and for the pods of all."""

@@ -29,7 +29,7 @@ from harness.nodes import annotations_of
 from harness.waiting import eventually
 from testbed.kubectl import KubectlError
 from winpool.api.keys import MEMORY_ANNOTATION
-from winpool.kube.reader_token import LIFE_SECONDS
+from winpool.kube.tokens import LIFE_SECONDS
 from winpool.kubelet.samples import CONFIGZ_PATH, SUMMARY_PATH
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.long]

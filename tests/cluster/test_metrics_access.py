@@ -27,7 +27,7 @@ from harness.waiting import eventually
 from harness.world import World
 from testbed.cluster import Testbed
 from testbed.signing import VALIDITY
-from winpool.kube.reviews import OF_ADDRESS_BURST, OF_ADDRESS_PER_SECOND, Reviews
+from winpool.kube.tokens import OF_ADDRESS_BURST, OF_ADDRESS_PER_SECOND, Reviews
 from winpool.serve.access import PERMITTED_SECONDS, Access
 
 READER = "winpool-metrics-reader"

@@ -26,8 +26,8 @@ from testbed.prometheus_server import Prometheus
 from testbed.waiting import wait_until
 from testbed.winsim.endpoint.faults import FaultKind
 from winpool.kubelet.exporter import DEFAULT_MATCHERS, Matchers, selector_of
-from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
+from winpool.kubelet.samples import Outcome, PollError
 from winpool.model.pressure import MemorySample
 
 GIB: Final = 2**30

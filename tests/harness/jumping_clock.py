@@ -1,7 +1,7 @@
 """The operator on a wall clock that a test can set while it runs. The clock of the machine stays as it is.
 
 ``python -m harness.jumping_clock`` replaces the class ``datetime`` in the two modules from which the operator
-reads the wall clock (``winpool.kube.lease``, ``winpool.loops``), and ``time.time``. The seconds
+reads the wall clock (``winpool.kube.leader_election``, ``winpool.loops``), and ``time.time``. The seconds
 to add are in the file that JUMPING_CLOCK names, which is read at each look at the clock. Monotonic clocks are
 left as they are: on a real machine nobody can set those either.
 """
@@ -18,7 +18,7 @@ from typing import Self
 
 from winpool import logs, start
 from winpool import loops as control_clock
-from winpool.kube import lease as lease_clock
+from winpool.kube import leader_election as lease_clock
 from winpool.settings import Settings
 
 _FILE = "JUMPING_CLOCK"

@@ -34,10 +34,9 @@ from winpool.controllers.services import NodesInWork, Services
 from winpool.controllers.writes import ConditionApplier, NodePatcher
 from winpool.decide import FEATURES
 from winpool.features.feature import Feature
-from winpool.kube.control_plane import ControlPlane
+from winpool.kube.control_plane import ControlPlane, Guard
 from winpool.kube.errors import ApiError, Conflict, NoAnswer, NotFound
 from winpool.kube.events import EventRecord, EventRecorder
-from winpool.kube.guard import Guard
 from winpool.kube.lists import ItemT, ListPage
 from winpool.kube.pods import ListedPods, PodPage
 from winpool.kube.watch import ListWatch, Store

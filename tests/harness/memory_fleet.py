@@ -14,8 +14,7 @@ from harness.memory import CEILING, GIB, MIB, RAM
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import Connections, DataSource
 from winpool.kubelet.addresses import AddressRules, Target
-from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import KubeletEviction
+from winpool.kubelet.samples import KubeletEviction, Outcome, PollError
 from winpool.model.node import KubeletEndpoint, Node, NodeMemory
 from winpool.model.pool import Pool
 from winpool.model.pressure import KnownMemory, MemorySample, PodUsage

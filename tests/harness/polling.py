@@ -14,8 +14,8 @@ from harness.hostile_server import Answer, HostileServer, a_server
 from testbed.pki import Authority
 from winpool.kubelet.addresses import Target
 from winpool.kubelet.client import KubeletClient
-from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.trust import Trust
+from winpool.kubelet.connection import Trust
+from winpool.kubelet.samples import Outcome, PollError
 
 TOKEN = "eyJhbGciOi.s3cret-t0ken.c2ln"
 AMPLE = 30.0

@@ -13,8 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from winpool.serve.access import Access
-from winpool.serve.http import Server
-from winpool.serve.memory import Memory
+from winpool.serve.http import Memory, Server
 from winpool.serve.metrics import Source
 from winpool.serve.tls import ServingTls
 

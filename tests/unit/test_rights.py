@@ -32,8 +32,8 @@ from winpool.api.keys import CRD_NAME, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
 from winpool.kube.events import EventRecord
 from winpool.kube.listers import CONTROLLERS
 from winpool.kube.lists import Kind, Listing
-from winpool.kube.named import Target
 from winpool.kube.request import Request
+from winpool.kube.watch import Target
 from winpool.kubelet.samples import CONFIGZ_PATH, SUMMARY_PATH
 
 SOURCE: Final = Path(winpool.__file__).parent
@@ -51,7 +51,7 @@ WITH_VARIABLES: Final[dict[str, set[Asked]]] = {
     "kube/lists.py": set(),
     "kube/events.py": {("create", "events", ""), ("patch", "events", "")},
     "kube/writer.py": {("patch", each, "") for each in ("nodes", "nodes/status", PLURAL, f"{PLURAL}/status")},
-    "kube/reviews.py": {
+    "kube/tokens.py": {
         ("create", each, "") for each in ("tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews")
     },
 }

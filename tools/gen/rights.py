@@ -107,7 +107,7 @@ RIGHTS: Final = (
         names=(GUARD_NAME,),
         verbs=("list", "watch"),
         reason="Know whether the guard of winpool's keys on nodes is in force; no other policy is read.",
-        used_by=("kube/guard.py",),
+        used_by=("kube/control_plane.py",),
     ),
     Right(
         role=CLUSTER,
@@ -182,7 +182,7 @@ RIGHTS: Final = (
         names=(LEASE,),
         verbs=("get", "list", "watch", "patch"),
         reason="Elect the one operator that acts: read, acquire, renew and release this Lease.",
-        used_by=("kube/lease.py",),
+        used_by=("kube/leader_election.py",),
     ),
     Right(
         role=LEADER,
@@ -193,7 +193,7 @@ RIGHTS: Final = (
             "Create that Lease where it is missing; RBAC cannot restrict create to a name, so the operator"
             " may create any Lease in this namespace, but read and change only `winpool`."
         ),
-        used_by=("kube/lease.py",),
+        used_by=("kube/leader_election.py",),
     ),
     Right(
         role=METRICS,
@@ -201,7 +201,7 @@ RIGHTS: Final = (
         resources=("tokenreviews",),
         verbs=("create",),
         reason="Authenticate who reads the metrics; only with `--metrics-auth=token`.",
-        used_by=("kube/reviews.py",),
+        used_by=("kube/tokens.py",),
     ),
     Right(
         role=METRICS,
@@ -209,7 +209,7 @@ RIGHTS: Final = (
         resources=("subjectaccessreviews",),
         verbs=("create",),
         reason="Authorize who reads the metrics; only with `--metrics-auth=token`.",
-        used_by=("kube/reviews.py",),
+        used_by=("kube/tokens.py",),
     ),
     Right(
         role=MEMORY,
@@ -247,7 +247,7 @@ RIGHTS: Final = (
         names=(READER_ACCOUNT,),
         verbs=("create",),
         reason="Get the token that kubelets are shown in place of the operator's own.",
-        used_by=("kube/reader_token.py",),
+        used_by=("kube/tokens.py",),
     ),
     Right(
         role=READER,

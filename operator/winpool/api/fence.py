@@ -182,7 +182,7 @@ TOKEN_FENCE: Final = "winpool-fence-tokens"  # noqa: S105 - a name
 """Name of the policy about tokens, and of its binding."""
 
 TOKEN_SECONDS: Final = 600
-"""How long a token may live at most: as long as one is asked for (``kube/reader_token.py``)."""
+"""How long a token may live at most: as long as one is asked for (``kube/tokens.py``)."""
 _DEFAULT_SECONDS: Final = 3600
 """How long the API server has one live whose request does not say it."""
 

@@ -5,75 +5,60 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
-from typing import Any
-from typing import Final
-from typing import TYPE_CHECKING
-from winpool.api.keys import OS_LABEL
-from winpool.api.keys import OS_WINDOWS
-from winpool.api.keys import WINDOWS_BUILD_ANNOTATION
-from winpool.api.keys import WINDOWS_BUILD_LABEL
+from typing import TYPE_CHECKING, Any, Final
+
+from winpool.api.keys import OS_LABEL, OS_WINDOWS, WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
 from winpool.api.text import printable
-from winpool.cli.audit_report import Read
-from winpool.cli.audit_report import Report
-from winpool.cli.audit_report import Subject
-from winpool.cli.audit_report import content_of
-from winpool.cli.audit_report import lines_of
-from winpool.cli.audit_report import log_of
-from winpool.cli.audit_report import not_judged
-from winpool.cli.audit_report import summary_of
-from winpool.cli.console import document
-from winpool.cli.console import is_text
+from winpool.cli.audit_report import (
+    Read,
+    Report,
+    Subject,
+    content_of,
+    lines_of,
+    log_of,
+    not_judged,
+    summary_of,
+)
+from winpool.cli.console import document, is_text
 from winpool.cli.lenient import Fields
-from winpool.cli.manifests import Comment
-from winpool.cli.manifests import Manifest
-from winpool.cli.manifests import read
-from winpool.cli.parsing import ANSWER
-from winpool.cli.parsing import Exit
-from winpool.cli.parsing import RefusedError
-from winpool.cli.parsing import UsageError
-from winpool.cli.parsing import add_filename
-from winpool.cli.parsing import add_output
-from winpool.cli.parsing import note
-from winpool.cli.parsing import note_offline
-from winpool.cli.parsing import pool_name
-from winpool.features.audit.audit import Finding
-from winpool.features.audit.audit import IGNORE_ANNOTATION
-from winpool.features.audit.audit import codes_in
-from winpool.features.audit.audit import findings
-from winpool.features.audit.audit import ignored
-from winpool.features.audit.audit import server
-from winpool.features.audit.audit import severities
-from winpool.features.audit.cluster import Cluster
-from winpool.features.audit.cluster import Host
-from winpool.features.audit.cluster import RuntimeClass
-from winpool.features.audit.cluster import alike
+from winpool.cli.manifests import Comment, Manifest, read
+from winpool.cli.parsing import (
+    ANSWER,
+    Exit,
+    RefusedError,
+    UsageError,
+    add_filename,
+    add_output,
+    note,
+    note_offline,
+    pool_name,
+)
+from winpool.features.audit.audit import (
+    IGNORE_ANNOTATION,
+    Finding,
+    codes_in,
+    findings,
+    ignored,
+    server,
+    severities,
+)
+from winpool.features.audit.cluster import Cluster, Host, RuntimeClass, alike
 from winpool.features.audit.conditions import unknown_images
-from winpool.features.audit.rules import NEWEST
-from winpool.features.audit.rules import Needs
-from winpool.features.audit.rules import OLDEST
-from winpool.features.audit.rules import RULES
-from winpool.features.audit.rules import Rule
-from winpool.features.audit.rules import SEVERITIES
-from winpool.features.audit.rules import Severity
-from winpool.features.audit.workloads import PodOS
-from winpool.features.audit.workloads import RUNTIME_CLASS
-from winpool.features.audit.workloads import Workload
-from winpool.features.audit.workloads import runtime_class_of
-from winpool.features.audit.workloads import selected_keys
-from winpool.features.audit.workloads import workload_of
-from winpool.support.compat import Isolation
-from winpool.support.compat import release_named
-from winpool.support.matrix import Matrix
-from winpool.support.matrix import built_in
-from winpool.support.versions import Minor
-from winpool.support.versions import build_text_of
-from winpool.support.versions import parse_minor
-from winpool.support.versions import parse_windows
+from winpool.features.audit.rules import NEWEST, OLDEST, RULES, SEVERITIES, Needs, Rule, Severity
+from winpool.features.audit.workloads import (
+    RUNTIME_CLASS,
+    PodOS,
+    Workload,
+    runtime_class_of,
+    selected_keys,
+    workload_of,
+)
+from winpool.support.compat import Isolation, release_named
+from winpool.support.matrix import Matrix, built_in
+from winpool.support.versions import Minor, build_text_of, parse_minor, parse_windows
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from collections.abc import Iterator
-    from collections.abc import Mapping
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 ISOLATIONS: Final[Mapping[str, Isolation]] = {"process": Isolation.PROCESS, "hyperv": Isolation.HYPER_V}

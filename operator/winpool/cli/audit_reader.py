@@ -5,45 +5,28 @@ A list for each kind, and a call for each page. What cannot be read is noted, an
 
 from __future__ import annotations
 
-import msgspec
 import re
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
-from typing import Final
-from typing import NamedTuple
-from typing import TYPE_CHECKING
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
-from winpool.api.keys import OS_LABEL
-from winpool.api.keys import OS_WINDOWS
+
+import msgspec
+
+from winpool.api.keys import OS_LABEL, OS_WINDOWS
 from winpool.api.selector import selects
 from winpool.cli.audit_report import Read
-from winpool.cli.kubectl import Kubectl
-from winpool.cli.kubectl import KubectlError
-from winpool.cli.kubectl import NotAskedError
-from winpool.cli.kubectl import decoded
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, decoded
 from winpool.cli.lenient import Fields
-from winpool.cli.reader import Asking
-from winpool.cli.reader import Page
-from winpool.cli.reader import pool_selector
-from winpool.cli.reader import read_version
-from winpool.features.audit.cluster import Host
-from winpool.features.audit.cluster import Limits
+from winpool.cli.reader import Asking, Page, pool_selector, read_version
+from winpool.features.audit.cluster import Host, Limits
 from winpool.features.audit.workloads import RUNTIME_CLASS
-from winpool.kube.wire import Base
-from winpool.kube.wire import ListOf
-from winpool.kube.wire import NodeInfo
-from winpool.kube.wire import NodeSpec
-from winpool.kube.wire import PodCondition
+from winpool.kube.wire import Base, ListOf, NodeInfo, NodeSpec, PodCondition
 from winpool.model.node import Taint
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from collections.abc import Collection
-    from collections.abc import Iterable
-    from collections.abc import Iterator
-    from collections.abc import Mapping
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
     from winpool.api.selector import NodeSelector
 
 

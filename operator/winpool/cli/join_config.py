@@ -9,36 +9,34 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-import yaml
 from dataclasses import dataclass
-from typing import Any
-from typing import Final
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
 from winpool.api.fields import is_restricted_label
 from winpool.api.keys import KIND
 from winpool.api.model import InvalidSpecError
 from winpool.api.quantity import bytes_of
 from winpool.api.selector import SelectorOperator
 from winpool.api.spec import WindowsNodePool
-from winpool.cli.manifests import is_pool
-from winpool.cli.manifests import read
-from winpool.cli.manifests import told_faults
-from winpool.cli.manifests import without_nulls
-from winpool.cli.parsing import EndError
-from winpool.cli.parsing import Exit
-from winpool.cli.parsing import RefusedError
-from winpool.cli.parsing import UsageError
-from winpool.cli.parsing import add_filename
-from winpool.cli.parsing import add_output
-from winpool.cli.parsing import note
-from winpool.cli.parsing import note_offline
-from winpool.cli.parsing import pool_name
-from winpool.support.versions import Minor
-from winpool.support.versions import parse_minor
+from winpool.cli.manifests import is_pool, read, told_faults, without_nulls
+from winpool.cli.parsing import (
+    EndError,
+    Exit,
+    RefusedError,
+    UsageError,
+    add_filename,
+    add_output,
+    note,
+    note_offline,
+    pool_name,
+)
+from winpool.support.versions import Minor, parse_minor
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from collections.abc import Iterator
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
     from winpool.api.spec import WindowsNodePoolSpec
 
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from winpool.cli.kubectl import Kubectl, NotAskedError
-from winpool.kubelet.outcome import PollError
-from winpool.kubelet.samples import MAX_BODY_BYTES, SUMMARY_PATH, parse_summary
+from winpool.kubelet.samples import MAX_BODY_BYTES, SUMMARY_PATH, PollError, parse_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,39 +13,27 @@ import json
 import os
 import re
 import sys
-import yaml
-from bisect import bisect
-from bisect import bisect_left
+from bisect import bisect, bisect_left
 from collections import deque
-from dataclasses import dataclass
-from dataclasses import field
-from datetime import UTC
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
-from pydantic import BaseModel
-from pydantic import ConfigDict
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
-from typing import Any
-from typing import Final
-from typing import NamedTuple
-from typing import NoReturn
-from typing import TYPE_CHECKING
-from typing import TypeAlias
-from winpool.api.keys import API_VERSION
-from winpool.api.keys import GROUP
-from winpool.api.keys import KIND
+
+from winpool.api.keys import API_VERSION, GROUP, KIND
 from winpool.api.model import sentences
 from winpool.api.spec import WindowsNodePool
 from winpool.cli.lenient import Fields
 from winpool.cli.parsing import UsageError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from collections.abc import Iterable
-    from collections.abc import Iterator
-    from collections.abc import Mapping
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
     from winpool.api.spec import WindowsNodePoolSpec
 
 

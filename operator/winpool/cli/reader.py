@@ -5,52 +5,43 @@ Pools are also watched.
 
 from __future__ import annotations
 
-import msgspec
 import sys
 import threading
 import time
-from concurrent.futures import Future
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from datetime import UTC
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
-from typing import Final
-from typing import Generic
-from typing import TYPE_CHECKING
-from typing import TypeVar
-from winpool.api.keys import LEASE
-from winpool.api.keys import NAMESPACE
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import msgspec
+
+from winpool.api.keys import LEASE, NAMESPACE
 from winpool.api.model import InvalidSpecError
 from winpool.api.spec import WindowsNodePool
 from winpool.api.text import written_moment
 from winpool.cli.counts import counted
-from winpool.cli.kubectl import GARBLED
-from winpool.cli.kubectl import Kubectl
-from winpool.cli.kubectl import KubectlError
-from winpool.cli.kubectl import NoSuchPoolError
-from winpool.cli.kubectl import NotAskedError
-from winpool.cli.kubectl import complete
-from winpool.cli.kubectl import decoded
-from winpool.cli.kubectl import read_lease
+from winpool.cli.kubectl import (
+    GARBLED,
+    Kubectl,
+    KubectlError,
+    NoSuchPoolError,
+    NotAskedError,
+    complete,
+    decoded,
+    read_lease,
+)
 from winpool.cli.lenient import Fields
 from winpool.kube.errors import parse_permission
 from winpool.kube.lists import ListPage
-from winpool.kube.nodes import NODES_PATH
-from winpool.kube.nodes import decode_page
-from winpool.kube.pools import LISTING
-from winpool.kube.pools import POOLS_PATH
-from winpool.kube.pools import PoolObject
+from winpool.kube.nodes import NODES_PATH, decode_page
+from winpool.kube.pools import LISTING, POOLS_PATH, PoolObject
 from winpool.kube.wire import server_version
-from winpool.model.pool import NO_ROOM
-from winpool.model.pool import Pool
-from winpool.model.pool import read_pool
+from winpool.model.pool import NO_ROOM, Pool, read_pool
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from collections.abc import Collection
-    from collections.abc import Mapping
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
     from winpool.api.selector import NodeSelector
     from winpool.model.node import Node
 

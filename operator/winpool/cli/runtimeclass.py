@@ -7,34 +7,25 @@ build, which selects it and tolerates the taints of its nodes, so that pods need
 from __future__ import annotations
 
 import sys
-from typing import Any
-from typing import Final
-from typing import TYPE_CHECKING
-from winpool.api.keys import OS_LABEL
-from winpool.api.keys import OS_WINDOWS
-from winpool.api.keys import WINDOWS_BUILD_LABEL
+from typing import TYPE_CHECKING, Any, Final
+
+from winpool.api.keys import OS_LABEL, OS_WINDOWS, WINDOWS_BUILD_LABEL
 from winpool.api.selector import selects
-from winpool.api.spec import WindowsNodePool
-from winpool.cli.audit_reader import host_of
-from winpool.cli.audit_reader import page_of_nodes
-from winpool.cli.join_config import Quoted
-from winpool.cli.join_config import dumped
-from winpool.cli.join_config import pool_of
+from winpool.cli.audit_reader import host_of, page_of_nodes
+from winpool.cli.join_config import Quoted, dumped, pool_of
 from winpool.cli.kubectl import Kubectl
-from winpool.cli.parsing import Exit
-from winpool.cli.parsing import note
-from winpool.cli.parsing import pool_name
+from winpool.cli.parsing import Exit, note, pool_name
 from winpool.cli.reader import pool_content
 from winpool.features.judge import rows_of
-from winpool.kube.nodes import NODES_PATH
-from winpool.kube.nodes import WINDOWS_SELECTOR
+from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR
 from winpool.support.matrix import built_in
 from winpool.support.rows import layered
 from winpool.support.versions import WindowsVersion
+
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
     from winpool.api.spec import WindowsNodePoolSpec
     from winpool.features.audit.cluster import Host
 

@@ -20,10 +20,10 @@ from winpool.api.conditions import ConditionType, Polarity, Reason, referred_by
 from winpool.api.issues import NORMAL
 from winpool.api.keys import GROUP, KIND, POOL_LABEL, SINGULAR
 from winpool.api.model import InvalidSpecError
-from winpool.api.spec import Mode, WindowsNodePoolSpec
+from winpool.api.selector import selects
+from winpool.api.spec import Mode, WindowsNodePool, WindowsNodePoolSpec
 from winpool.api.status import ENDED_STATES, NOT_OBSERVED, PlanAction
 from winpool.api.text import grouped
-from winpool.api.spec import WindowsNodePool
 from winpool.cli.console import Ink, Look, Paper, Screen, dated, is_text, write
 from winpool.cli.counts import age, counted, listed
 from winpool.cli.kubectl import Kubectl, NoSuchPoolError, Sleep, known
@@ -31,7 +31,6 @@ from winpool.cli.lenient import Fields
 from winpool.cli.parsing import TABLE, Exit, UsageError, add_output, add_watch, note, pool_name
 from winpool.cli.reader import PoolFeed, leader_problem, list_nodes
 from winpool.model.node import Node, is_held
-from winpool.api.selector import selects
 from winpool.support.matrix import built_in
 
 REFRESH_SECONDS: Final = 10.0

@@ -22,7 +22,7 @@ from winpool.cli.lenient import Fields
 from winpool.cli.parsing import Exit, UsageError, add_output, shown
 from winpool.cli.reader import list_nodes, read_pools
 from winpool.cli.uninstall_plan import DeploymentFact, Facts, FenceFact, GuardFact, LeaseFact
-from winpool.kube.guard import BINDING, POLICY, identity_of, problem_of
+from winpool.kube.control_plane import BINDING, POLICY, identity_of, problem_of
 from winpool.kube.lists import ListPage
 from winpool.kube.wire import ListOf
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from winpool.kube.named import NamedObject
+    from winpool.kube.watch import NamedObject
     from winpool.model.pool import Pool
 
 

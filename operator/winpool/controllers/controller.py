@@ -30,15 +30,14 @@ from winpool.features.feature import Feature
 from winpool.features.memory.victims import is_system_namespace, namespaces_of
 from winpool.kube.budgets import BudgetCache, BudgetLister, BudgetWatch
 from winpool.kube.client import Transport
-from winpool.kube.control_plane import ControlPlane
+from winpool.kube.control_plane import ControlPlane, Guard
 from winpool.kube.events import EventRecorder
-from winpool.kube.guard import Guard
 from winpool.kube.leader_election import Elector
 from winpool.kube.listers import AttachmentLister, DaemonSetLister, RuntimeClassLister, WorkloadLister
 from winpool.kube.nodes import WINDOWS_NODES, list_labelled, list_strays
 from winpool.kube.pods import PodLister
 from winpool.kube.pools import PoolKind
-from winpool.kube.reviews import review_deletions
+from winpool.kube.tokens import review_deletions
 from winpool.kube.watch import ListWatch
 from winpool.kube.writer import Writer
 from winpool.loops import Clock

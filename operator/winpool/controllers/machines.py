@@ -18,7 +18,7 @@ from typing import Final
 from winpool.controllers.pools import Pools
 from winpool.features.upgrade.due import surprise_of
 from winpool.kube.backoff import uniform
-from winpool.kube.control_plane import STALE_SECONDS, ControlPlane
+from winpool.kube.control_plane import VERSION_STALE_SECONDS, ControlPlane
 from winpool.loops import Clock, Wake
 from winpool.model.node import Node
 from winpool.model.pool import SURPRISE_SECONDS, KnownUpgrades, Pool, Surprise, SurpriseKind
@@ -168,7 +168,7 @@ class VersionReads:
             return None
         seconds = self._due_at - self.monotonic()
         if self._was_known:
-            seconds = min(seconds, STALE_SECONDS - self.control_plane.age_seconds)
+            seconds = min(seconds, VERSION_STALE_SECONDS - self.control_plane.age_seconds)
         return max(LEAST_SECONDS, seconds)
 
 

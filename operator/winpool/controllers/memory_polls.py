@@ -17,8 +17,7 @@ from typing import Final, Literal, Protocol, Self
 
 from winpool.controllers.watched_nodes import Probe, Series, WatchedNode, WatchedNodes
 from winpool.kubelet.addresses import INTERNAL, AddressRules, Target
-from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import KubeletEviction
+from winpool.kubelet.samples import KubeletEviction, Outcome, PollError
 from winpool.kubelet.schedule import JITTER_SHARE, LONGEST_BACKOFF, Intervals, Poll, Schedule, next_answer
 from winpool.loops import Wake, soonest
 from winpool.model.pressure import MemorySample, PodUsage

@@ -22,9 +22,8 @@ from winpool.controllers.rollout_facts import RolloutFacts
 from winpool.controllers.writes import ConditionApplier, NodePatcher
 from winpool.decide import FEATURES
 from winpool.features.feature import Feature
-from winpool.kube.control_plane import ControlPlane
+from winpool.kube.control_plane import ControlPlane, Guard
 from winpool.kube.events import EventRecorder
-from winpool.kube.guard import Guard
 from winpool.kube.watch import ListWatch
 from winpool.kube.writer import Writer
 from winpool.loops import Clock, PassResult

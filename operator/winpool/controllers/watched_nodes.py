@@ -17,8 +17,7 @@ from winpool.features.memory.detector import changes_after, known_at, step_at
 from winpool.features.memory.growth import NO_PODS, PodHistory
 from winpool.features.memory.samples import fresh_seconds
 from winpool.features.memory.settings import FRESH_SECONDS, DetectorSettings, settings_of
-from winpool.kubelet.outcome import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, Outcome
-from winpool.kubelet.samples import KubeletEviction
+from winpool.kubelet.samples import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, KubeletEviction, Outcome
 from winpool.kubelet.schedule import Waiting
 from winpool.loops import Faults
 from winpool.model.node import Node

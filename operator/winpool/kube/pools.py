@@ -18,8 +18,8 @@ from winpool.api.crd import FieldPath, lacking_fields, name_of
 from winpool.api.keys import API_VERSION, APPLY_CRD, CRD_NAME, GROUP, KIND, PLURAL, VERSION
 from winpool.kube.errors import StreamGarbled
 from winpool.kube.lists import Kind
-from winpool.kube.named import NamedObject, NamedWatch, Target
 from winpool.kube.request import ApiServer
+from winpool.kube.watch import NamedObject, NamedWatch, Target
 from winpool.kube.wire import BROKEN
 
 POOLS_PATH: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"

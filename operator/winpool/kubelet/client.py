@@ -22,12 +22,13 @@ from winpool.kubelet.connection import (
     request_of,
     within,
 )
-from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.samples import (
     CONFIGZ_PATH,
     MAX_BODY_BYTES,
     SUMMARY_PATH,
     KubeletEviction,
+    Outcome,
+    PollError,
     parse_configz,
     parse_summary,
 )
@@ -93,7 +94,7 @@ class KubeletClient:
     """Reads statistics from kubelets. Make it inside a running event loop, and use it as a context manager.
 
     Everything it raises is a PollError. It never repeats a request: the schedule does, later. ``context``
-    returns the TLS context for a new connection, see ``trust``. ``on_refused`` gets the token that a kubelet
+    returns the TLS context for a new connection, see ``Trust``. ``on_refused`` gets the token that a kubelet
     has refused, while most others refuse theirs too; it may be called with every poll.
     """
 

@@ -20,8 +20,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import BROKEN, number_in, rate_of, reported_bytes
+from winpool.kubelet.samples import BROKEN, Outcome, PollError, number_in, rate_of, reported_bytes
 from winpool.model.pressure import MemorySample
 
 Matchers = Mapping[str, str]

@@ -18,7 +18,7 @@ from yarl import URL
 
 from winpool.kubelet.connection import Token, Wire, connected, header_of, request_of, within
 from winpool.kubelet.exporter import Matchers, Point, Query, parse_vector, samples_of
-from winpool.kubelet.outcome import Outcome, PollError
+from winpool.kubelet.samples import Outcome, PollError
 from winpool.model.pressure import MemorySample
 
 MAX_BODY_BYTES: Final = 16 * 2**20

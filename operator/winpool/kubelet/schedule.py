@@ -48,7 +48,7 @@ MAX_LATE_IN_FLIGHT: Final = 16
 """Of these, polls of nodes that were late the last time: 48 slots stay for the others, whatever happens."""
 
 MAX_KEPT: Final = 128
-"""Connections that are kept for the next poll. Each takes 32 kB (``wire``). A poll over a new connection
+"""Connections that are kept for the next poll. Each takes 32 kB (``Wire``). A poll over a new connection
 takes four times the CPU time."""
 
 LONGEST_DEADLINE: Final = 10.0

@@ -7,37 +7,36 @@ is left, only times of the clock.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
-from winpool.api.conditions import ConditionType
-from winpool.api.conditions import Reason
+
+from winpool.api.conditions import ConditionType, Reason
 from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.api.status import ControlPlaneSeen
-from winpool.api.status import Slot
-from winpool.api.text import enumerate_names
-from winpool.api.text import written_moment
+from winpool.api.status import ControlPlaneSeen, Slot
+from winpool.api.text import enumerate_names, written_moment
 from winpool.api.upgrade import Gate
 from winpool.features.feature import FeatureResult
 from winpool.features.upgrade.gates.table import POOL_GATES
-from winpool.features.upgrade.records import CAPPED
-from winpool.features.upgrade.records import MOST_UNHEALTHY
-from winpool.features.upgrade.records import NodeUpgrade
-from winpool.features.upgrade.records import Stand
-from winpool.features.upgrade.records import UpgradeOverview
-from winpool.features.upgrade.records import UpgradeResult
-from winpool.status.assessment import count_nodes
-from winpool.status.assessment import counted_nodes
-from winpool.status.view import ConditionValue
-from winpool.status.view import RolloutProgress
-from winpool.status.view import SEE_ACCEPTED
-from winpool.status.view import View
-from winpool.status.view import false
-from winpool.status.view import none_of_ours
-from winpool.status.view import true
-from winpool.status.view import unknown
-
+from winpool.features.upgrade.records import (
+    CAPPED,
+    MOST_UNHEALTHY,
+    NodeUpgrade,
+    Stand,
+    UpgradeOverview,
+    UpgradeResult,
+)
+from winpool.status.assessment import count_nodes, counted_nodes
+from winpool.status.view import (
+    SEE_ACCEPTED,
+    ConditionValue,
+    RolloutProgress,
+    View,
+    false,
+    none_of_ours,
+    true,
+    unknown,
+)
 
 LONGEST_MESSAGE: Final = 3800
 """Characters of a message: the API keeps 4096 of it, and the last sentence names what is left out."""

@@ -28,8 +28,7 @@ from winpool.features.memory import detector
 from winpool.features.memory.eviction import Pass, Step, steps_of
 from winpool.features.memory.overview import Breaker
 from winpool.features.memory.settings import settings_of
-from winpool.kubelet.outcome import Outcome
-from winpool.kubelet.samples import rate_of, reported_bytes
+from winpool.kubelet.samples import Outcome, rate_of, reported_bytes
 from winpool.kubelet.schedule import SOON_POLLS_PER_SECOND, Intervals, Schedule, next_answer
 from winpool.model.node import Node, NodeMemory
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, PodListRequest

@@ -28,7 +28,7 @@ from winpool.cli.memory_report import MemoryReader, address_on, pod_of, report_i
 from winpool.kube.lease_rules import host_in_identity
 from winpool.model.memory_report import MemoryReport
 from winpool.serve.access import Access, Result
-from winpool.serve.memory import Memory
+from winpool.serve.http import Memory
 from winpool.serve.tls import ServingTls
 
 GOOD = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJwZXJzb24ifQ.c2lnbmF0dXJl"

@@ -29,8 +29,8 @@ from winpool.features.upgrade.drain import WHY
 from winpool.kube.client import Transport
 from winpool.kube.events import EventRecord, EventRecorder
 from winpool.kube.request import Request
-from winpool.kubelet.outcome import Outcome as PollOutcome
-from winpool.kubelet.outcome import PollError
+from winpool.kubelet.samples import Outcome as PollOutcome
+from winpool.kubelet.samples import PollError
 from winpool.loops import Clock
 from winpool.model.node import Eviction, Node, Premise
 from winpool.model.pressure import Axis

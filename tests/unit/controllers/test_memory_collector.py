@@ -26,8 +26,13 @@ from harness.memory_fleet import (
 )
 from harness.virtual_time import in_virtual_time
 from winpool.controllers.memory import MemoryCollector
-from winpool.kubelet.outcome import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, Outcome, PollError
-from winpool.kubelet.samples import KubeletEviction
+from winpool.kubelet.samples import (
+    KUBELET_SENTENCES,
+    PROMETHEUS_SENTENCES,
+    KubeletEviction,
+    Outcome,
+    PollError,
+)
 from winpool.kubelet.schedule import HOT_INTERVAL, LONGEST_DEADLINE
 from winpool.model.node import KubeletEndpoint, NodeVersions
 from winpool.model.pressure import Axis, Level, NodePressure

@@ -15,7 +15,7 @@ from winpool.controllers.memory_polls import MemoryStats
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, DisruptionBudget
 from winpool.kube.request import Request
-from winpool.kubelet.outcome import Outcome, PollError
+from winpool.kubelet.samples import Outcome, PollError
 from winpool.loops import Clock
 from winpool.model.node import Eviction
 from winpool.serve.definitions import (

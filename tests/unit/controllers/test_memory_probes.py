@@ -9,8 +9,7 @@ import pytest
 from winpool.controllers.memory_polls import Probes
 from winpool.controllers.watched_nodes import Probe
 from winpool.kubelet.addresses import Target
-from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import KubeletEviction
+from winpool.kubelet.samples import KubeletEviction, Outcome, PollError
 
 TARGET = Target(node="w1", host="127.0.0.1", port=10250)
 VERSION = "v1.37.1"

@@ -15,7 +15,7 @@ from harness.memory_histories import History, histories
 from harness.virtual_time import in_virtual_time
 from winpool.controllers.memory import Wakes
 from winpool.controllers.watched_nodes import News, Series, Silence, Wanted, WatchedNode
-from winpool.kubelet.outcome import Outcome
+from winpool.kubelet.samples import Outcome
 from winpool.model.pressure import Axis, NodePressure
 
 WANTED = Wanted(

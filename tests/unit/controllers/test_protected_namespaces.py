@@ -16,7 +16,7 @@ from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.node_pods import NodePodLists
 from winpool.features.memory.eviction import EvictionState
 from winpool.features.memory.victims import Exclusion, namespaces_of
-from winpool.kube.reader_token import ReaderToken
+from winpool.kube.tokens import ReaderToken
 from winpool.loops import Clock
 from winpool.sampling import connections_of, make_sampling
 from winpool.settings import Settings

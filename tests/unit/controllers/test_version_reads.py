@@ -15,7 +15,7 @@ from harness.virtual_time import run_virtually, running
 from winpool.controllers import machines as version_reads
 from winpool.controllers.machines import JITTER, PERIOD_SECONDS, VersionReads
 from winpool.kube.client import Transport
-from winpool.kube.control_plane import STALE_SECONDS, ControlPlane
+from winpool.kube.control_plane import VERSION_STALE_SECONDS, ControlPlane
 from winpool.kube.errors import Unavailable
 from winpool.kube.request import Request
 
@@ -179,11 +179,13 @@ def test_a_version_that_cannot_be_read_for_long_is_unknown_and_then_begins_anew(
         await asyncio.sleep(10)
         stage.is_down = True
         woken = len(stage.changes)
-        await asyncio.sleep(STALE_SECONDS - 11)
+        await asyncio.sleep(VERSION_STALE_SECONDS - 11)
         assert stage.since() == 0
         await asyncio.sleep(2)
         assert stage.since() is None
-        assert stage.changes[woken:] == pytest.approx([STALE_SECONDS]), "pools are woken when it is so"
+        assert stage.changes[woken:] == pytest.approx([VERSION_STALE_SECONDS]), (
+            "pools are woken when it is so"
+        )
         await asyncio.sleep(3600)
         stage.is_down = False
         back = stage.time()
@@ -201,7 +203,7 @@ def test_it_begins_anew_whoever_reads_first_after_a_gap() -> None:
     async def scene(stage: Stage) -> None:
         await asyncio.sleep(10)
         stage.is_down = True
-        await asyncio.sleep(STALE_SECONDS + 50)
+        await asyncio.sleep(VERSION_STALE_SECONDS + 50)
         stage.is_down = False
         await stage.control_plane.ask()
         assert stage.since() == pytest.approx(stage.time())

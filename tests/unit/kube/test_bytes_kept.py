@@ -24,8 +24,7 @@ from winpool.kube.errors import StreamGarbled
 from winpool.kube.nodes import decode_page
 from winpool.kube.pods import decode_pod_page
 from winpool.kube.request import Request
-from winpool.kubelet.outcome import PollError
-from winpool.kubelet.samples import _Configz, _SummaryWithPods, parse_configz, parse_summary
+from winpool.kubelet.samples import PollError, _Configz, _SummaryWithPods, parse_configz, parse_summary
 
 Object = dict[str, Any]
 Found = TypeVar("Found")

@@ -25,8 +25,7 @@ from winpool.api.admission import (
     policy_spec,
 )
 from winpool.kube.client import Transport
-from winpool.kube.errors import Forbidden
-from winpool.kube.guard import (
+from winpool.kube.control_plane import (
     NOT_YET,
     SETTLE_SECONDS,
     SETTLING,
@@ -37,8 +36,9 @@ from winpool.kube.guard import (
     identity_of,
     problem_of,
 )
-from winpool.kube.named import NamedObject
+from winpool.kube.errors import Forbidden
 from winpool.kube.request import Request
+from winpool.kube.watch import NamedObject
 
 POLICY = NamedObject(
     name=GUARD_NAME,

@@ -10,8 +10,14 @@ import pytest
 from aiohttp.base_protocol import BaseProtocol
 
 from harness.virtual_time import in_virtual_time
-from winpool.kube.answers import GATHER_SECONDS, LINE_LIMIT, describe, read_lines, translated
-from winpool.kube.client import is_worth_repeating
+from winpool.kube.client import (
+    GATHER_SECONDS,
+    LINE_LIMIT,
+    describe,
+    is_worth_repeating,
+    read_lines,
+    translated,
+)
 from winpool.kube.errors import ApiError, NotFound, StreamCut, StreamSilent, TooLarge, Unavailable
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.kube.answers import LINE_LIMIT, LineSplitter, LineTooLongError
+from winpool.kube.client import LINE_LIMIT, LineSplitter, LineTooLongError
 
 LINES = st.lists(st.binary(min_size=1, max_size=40).filter(lambda b: b"\n" not in b and not b.isspace()))
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from winpool.kube.errors import Gone, StreamGarbled
-from winpool.kube.named import NamedObject, Target
+from winpool.kube.watch import NamedObject, Target
 
 TARGET = Target(
     group="admissionregistration.k8s.io",

@@ -16,10 +16,9 @@ import pytest
 
 from harness.virtual_time import run_virtually
 from winpool.kube.client import Transport
-from winpool.kube.named import NamedWatch, Target
 from winpool.kube.nodes import WINDOWS_NODES
 from winpool.kube.request import Request
-from winpool.kube.watch import ListWatch
+from winpool.kube.watch import ListWatch, NamedWatch, Target
 from winpool.model.node import Node
 
 TARGET = Target(group="example.dev", version="v1", resource="examples", kind="Example", name="one")

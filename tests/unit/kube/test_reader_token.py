@@ -24,8 +24,8 @@ from winpool.kube.errors import (
     error_of,
     explain,
 )
-from winpool.kube.reader_token import ReaderToken, token_request
 from winpool.kube.request import Request
+from winpool.kube.tokens import ReaderToken, reader_request
 
 FORBIDDEN = (
     'serviceaccounts "winpool-kubelet-reader" is forbidden: User'
@@ -49,7 +49,7 @@ def answer(token: str, *, seconds: Any = 600) -> bytes:
 
 def refused(status: int, message: str) -> ApiError:
     body = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message})
-    label = token_request().label
+    label = reader_request().label
     return error_of(status=status, body=body.encode(), request=label, group="")
 
 

@@ -15,14 +15,14 @@ from harness.virtual_time import run_virtually
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, Forbidden, StreamGarbled, Unavailable, error_of
 from winpool.kube.request import Request
-from winpool.kube.reviews import (
+from winpool.kube.tokens import (
     IN_FLIGHT,
     IN_FLIGHT_KEPT,
     REVIEW_SECONDS,
     Reviews,
     Verdict,
     review_deletions,
-    token_request,
+    review_request,
 )
 
 TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzY3JhcGVyIn0.c2lnbmF0dXJl"
@@ -164,7 +164,7 @@ async def test_an_answer_that_repeats_the_token_is_not_logged(
 
 
 def test_a_request_shows_no_token() -> None:
-    assert TOKEN not in repr(token_request(TOKEN))
+    assert TOKEN not in repr(review_request(TOKEN))
 
 
 # How often

@@ -13,7 +13,7 @@ from harness.kubelet_payloads import a_summary
 from harness.polling import AMPLE, TOKEN, at, refused, the_token, trusted
 from testbed.pki import Authority
 from winpool.kubelet.client import Acceptance, KubeletClient
-from winpool.kubelet.outcome import Outcome
+from winpool.kubelet.samples import Outcome
 
 UNAUTHORIZED = response(b"Unauthorized", status="401 Unauthorized")
 

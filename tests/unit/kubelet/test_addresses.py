@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.every import every
 from winpool.kubelet.addresses import KUBELET_PORT, AddressRules, Target
-from winpool.kubelet.outcome import Outcome, PollError
+from winpool.kubelet.samples import Outcome, PollError
 
 API_SERVER = frozenset({(ip_address("10.96.0.1"), 443), (ip_address("fd00::1"), 6443)})
 STRICT = AddressRules(api_server=API_SERVER)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from harness.answers import ANSWERS, TOKEN
 from harness.hostile_server import response
 from winpool.kubelet.connection import Answer
-from winpool.kubelet.outcome import Outcome, PollError
+from winpool.kubelet.samples import Outcome, PollError
 
 LIMIT: Final = 1000
 OK: Final = b"HTTP/1.1 200 OK\r\n"

@@ -8,8 +8,7 @@ from asyncio import sslproto
 
 import pytest
 
-from winpool.kubelet.connection import TLS_BUFFER_BYTES, shrink_tls_buffers
-from winpool.kubelet.trust import insecure_context
+from winpool.kubelet.connection import TLS_BUFFER_BYTES, insecure_context, shrink_tls_buffers
 
 ASYNCIO_HAS = 256 * 1024
 

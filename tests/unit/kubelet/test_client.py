@@ -32,9 +32,8 @@ from testbed.pki import Authority
 from winpool.kubelet import client as client_module
 from winpool.kubelet.addresses import Target
 from winpool.kubelet.client import KubeletClient
-from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import MAX_BODY_BYTES, KubeletEviction
-from winpool.kubelet.trust import insecure_context
+from winpool.kubelet.connection import insecure_context
+from winpool.kubelet.samples import MAX_BODY_BYTES, KubeletEviction, Outcome, PollError
 
 WELL = answering(response(a_summary("w1")))
 

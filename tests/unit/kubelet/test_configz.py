@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import KubeletEviction, parse_configz
+from winpool.kubelet.samples import KubeletEviction, Outcome, PollError, parse_configz
 
 ARMED, NOT_ARMED, UNKNOWN = KubeletEviction.ARMED, KubeletEviction.NOT_ARMED, KubeletEviction.UNKNOWN
 DISKS = {"nodefs.available": "10%", "imagefs.available": "15%"}

@@ -11,7 +11,7 @@ from hypothesis import given
 from harness.answers import ANSWERS, CHUNKED, GOOD, TOKEN
 from harness.hostile_server import a_server, answering
 from winpool.kubelet.connection import Wire, request_of, within
-from winpool.kubelet.outcome import Outcome, PollError
+from winpool.kubelet.samples import Outcome, PollError
 
 LIMIT: Final = 1000
 DEADLINE: Final = 0.2

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from winpool.kubelet.exporter import DEFAULT_MATCHERS, MOST_SERIES, Point, Query, parse_vector, samples_of
-from winpool.kubelet.outcome import Outcome, PollError
+from winpool.kubelet.samples import Outcome, PollError
 from winpool.model.pressure import LARGEST
 
 NOW = 1_790_000_000.0

@@ -21,8 +21,7 @@ from harness.hostile_server import Answer, a_server, answering, response, trickl
 from harness.kubelet_payloads import a_pod, a_summary
 from harness.polling import AMPLE, SOON, a_client, at, poll_once, refused
 from testbed.pki import Authority
-from winpool.kubelet.outcome import Outcome
-from winpool.kubelet.samples import MAX_BODY_BYTES, MOST_PODS
+from winpool.kubelet.samples import MAX_BODY_BYTES, MOST_PODS, Outcome
 
 OK: Final = b"HTTP/1.1 200 OK\r\n"
 CHUNKED: Final = OK + b"Transfer-Encoding: chunked\r\n\r\n"

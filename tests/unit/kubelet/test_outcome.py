@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from winpool.kubelet.outcome import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, Outcome
+from winpool.kubelet.samples import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, Outcome
 
 OF_KUBELETS_ALONE = {Outcome.NO_ADDRESS, Outcome.REFUSED_ADDRESS, Outcome.WRONG_NODE}
 OF_PROMETHEUS_ALONE = {Outcome.NO_SERIES}

@@ -32,10 +32,10 @@ from harness.hostile_server import (
 from harness.listener import an_authority
 from testbed.pki import Authority
 from winpool.kubelet import prometheus as prometheus_module
+from winpool.kubelet.connection import Trust
 from winpool.kubelet.exporter import MOST_SERIES, Query
-from winpool.kubelet.outcome import PROMETHEUS_SENTENCES, Outcome, PollError
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
-from winpool.kubelet.trust import Trust
+from winpool.kubelet.samples import PROMETHEUS_SENTENCES, Outcome, PollError
 
 TOKEN = "s3cret-t0ken"
 NOW = 1_790_000_000.0

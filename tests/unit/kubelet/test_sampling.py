@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from harness.clock import Seconds
 from harness.listener import an_authority
 from winpool import start
-from winpool.kube.reader_token import ReaderToken
+from winpool.kube.tokens import ReaderToken
 from winpool.sampling import (
     SamplingError,
     addresses_of,

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.kubelet_payloads import AT, GIB, MIB, TIME, a_commit_container, a_memory, a_pod, a_summary
-from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import MOST_PODS, parse_summary
+from winpool.kubelet.samples import MOST_PODS, Outcome, PollError, parse_summary
 from winpool.model.pressure import LARGEST, MemorySample, PodUsage
 
 OLD = MemorySample(taken_at=AT.timestamp(), commit_total=17 * GIB, proxy_available=12 * GIB)

@@ -10,7 +10,7 @@ import pytest
 
 from harness.clock import Seconds
 from harness.listener import an_authority
-from winpool.kubelet.trust import Trust, TrustError, insecure_context
+from winpool.kubelet.connection import Trust, TrustError, insecure_context
 
 
 def subjects(context: ssl.SSLContext) -> list[str]:

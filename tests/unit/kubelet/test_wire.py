@@ -22,8 +22,7 @@ from winpool.kubelet import client as client_module
 from winpool.kubelet import connection as wire_module
 from winpool.kubelet.addresses import Target
 from winpool.kubelet.connection import PIECE_BYTES, Wire, request_of
-from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import MAX_BODY_BYTES
+from winpool.kubelet.samples import MAX_BODY_BYTES, Outcome, PollError
 
 WELL: Final = answering(response(a_summary("w1")))
 

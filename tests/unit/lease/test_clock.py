@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from winpool.kube.lease import make_identity, running_on
+from winpool.kube.leader_election import make_identity, running_on
 
 
 def test_a_term_goes_on_while_the_machine_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,7 @@ from harness.lease_server import LeaseServer, LeaseTransport
 from harness.virtual_time import in_virtual_time
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, Forbidden, Unavailable
-from winpool.kube.leader_election import LeaderElector, LeaseLostError
-from winpool.kube.lease import OtherOperator
+from winpool.kube.leader_election import LeaderElector, LeaseLostError, OtherOperator
 from winpool.kube.lease_rules import LEASE_SECONDS, RETRY_SECONDS, TERM_SECONDS
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

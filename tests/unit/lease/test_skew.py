@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from harness.clock import Seconds
-from winpool.kube.lease import SKEW_LOG_SECONDS, Skew
+from winpool.kube.leader_election import SKEW_LOG_SECONDS, Skew
 from winpool.kube.lease_rules import claim, observe, read_record, renewal
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 
 from harness.clock import Seconds
 from harness.served import HOST, connected, serving, until
-from winpool.kube.reviews import Verdict
+from winpool.kube.tokens import Verdict
 from winpool.serve.access import (
     MOST_PERMITTED,
     MOST_REFUSED,

@@ -20,7 +20,7 @@ from winpool.kube.client import Transport
 from winpool.kube.leader_election import Elector
 from winpool.model.memory_report import VERSION, MemoryReport
 from winpool.serve.access import Access, Result
-from winpool.serve.memory import MEMORY_PATH, MOST_PLAIN_BYTES, Memory, MemorySource
+from winpool.serve.http import MEMORY_PATH, MOST_PLAIN_BYTES, Memory, MemorySource
 from winpool.settings import Settings
 
 GOOD = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJwZXJzb24ifQ.c2lnbmF0dXJl"

@@ -19,7 +19,7 @@ from winpool.kube.events import Drop
 from winpool.kube.pools import NOT_INSTALLED
 from winpool.kube.request import RequestStats
 from winpool.kube.watch import WatchStats
-from winpool.kubelet.outcome import Outcome
+from winpool.kubelet.samples import Outcome
 from winpool.model.pool import SurpriseKind
 from winpool.serve.access import Access
 from winpool.serve.definitions import (

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import pytest
 import random
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
-from harness.builders import Nodes
-from harness.builders import a_node
-from harness.builders import a_pool
-from harness.builders import a_record
-from harness.builders import a_snapshot
-from harness.builders import deleted
-from harness.builders import unreadable
-from harness.builders import with_status
-from harness.strategies import SELECTORS
-from harness.strategies import fleets
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typing import Any
+
+from harness.builders import Nodes, a_node, a_pool, a_record, a_snapshot, deleted, unreadable, with_status
+from harness.strategies import SELECTORS, fleets
 from winpool.api.conditions import ConditionType
 from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
-from winpool.api.selector import NodeSelector
-from winpool.api.selector import selects
+from winpool.api.selector import NodeSelector, selects
 from winpool.api.status import Issue
 from winpool.decide import decide
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.status import findings as unselected
-from winpool.status.findings import CLIPPED
-from winpool.status.findings import COMPARED
-from winpool.status.findings import nearest
+from winpool.status.findings import CLIPPED, COMPARED, nearest
 
 
 def matching(**labels: str) -> dict[str, Any]:

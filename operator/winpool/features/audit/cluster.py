@@ -5,23 +5,16 @@ What is not known is None: a rule that needs it finds nothing, and the audit say
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from typing import Any
-from typing import Final
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
 from winpool.api.fields import is_taint_key_allowed
 from winpool.api.keys import NO_EXECUTE
 from winpool.api.text import enumerate_names
 from winpool.model.node import Taint
-from winpool.model.pods import Toleration
-from winpool.model.pods import tolerates
+from winpool.model.pods import Toleration, tolerates
 from winpool.support.compat import Isolation
-
 
 _NO_SCHEDULE: Final = "NoSchedule"
 _KEEPING: Final = (_NO_SCHEDULE, NO_EXECUTE)
