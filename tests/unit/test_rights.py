@@ -49,6 +49,7 @@ BY_KOPF: Final = {
 WITH_VARIABLES: Final[dict[str, set[Asked]]] = {
     # The calls of Listing say what.
     "kube/lists.py": set(),
+    "kube/leader_election.py": {(verb, "leases", "") for verb in ("get", "create", "patch")},
     "kube/events.py": {("create", "events", ""), ("patch", "events", "")},
     "kube/writer.py": {("patch", each, "") for each in ("nodes", "nodes/status", PLURAL, f"{PLURAL}/status")},
     "kube/tokens.py": {

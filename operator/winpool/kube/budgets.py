@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Final
 
@@ -27,19 +27,13 @@ from winpool.kube.errors import ApiError
 from winpool.kube.lists import Kind, ListPage, NamespaceStore, Pager
 from winpool.kube.request import ApiServer, Send
 from winpool.kube.watch import ListWatch, Source
-from winpool.kube.wire import Base, Bounded, Condition, ObjectMeta
+from winpool.kube.wire import Base, Bounded, Condition, ObjectMeta, SelectorExpression
 from winpool.model.budgets import Budget, BudgetHealth, BudgetIndex, Requirement
-
-
-class _Expression(Base):
-    key: Bounded = ""
-    operator: Bounded = ""
-    values: list[str] | None = None
 
 
 class _Selector(Base):
     match_labels: dict[str, str] | None = None
-    match_expressions: list[_Expression] | None = None
+    match_expressions: list[SelectorExpression] | None = None
 
 
 class _Spec(Base):
@@ -153,15 +147,19 @@ def _watched(found: _Budget) -> WatchedBudget:
     return WatchedBudget(name, metadata.uid, metadata.resource_version, _budget(found))
 
 
-BUDGETS: Final = Kind(
+_BUDGETS: Final = Kind(
     _Budget, _budget, resource="poddisruptionbudgets", kind="PodDisruptionBudget", api_version="policy/v1"
-).listing(page_bytes=PAGE_BYTES)
+)
+
+BUDGETS: Final = replace(_BUDGETS.listing, page_bytes=PAGE_BYTES)
 
 _WATCHED: Final = Kind(
     _Budget, _watched, resource="poddisruptionbudgets", kind="PodDisruptionBudget", api_version="policy/v1"
 )
 
-WATCHED_BUDGETS: Final = Source(listing=_WATCHED.listing(page_bytes=PAGE_BYTES), decode_event=_WATCHED.event)
+WATCHED_BUDGETS: Final = Source(
+    listing=replace(_WATCHED.listing, page_bytes=PAGE_BYTES), decode_event=_WATCHED.event
+)
 
 
 class BudgetWatch:

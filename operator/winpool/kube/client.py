@@ -60,19 +60,17 @@ LINE_LIMIT: Final = OBJECT_LIMIT
 """Bytes of one line. A longer line is not a Kubernetes object."""
 
 
-class LineTooLongError(ValueError):
-    """A line is longer than the limit: the stream has to end, since a line cannot be skipped safely."""
-
-
 class LineSplitter:
     """Turns chunks into whole lines, and keeps the line that has not ended yet.
 
-    Work is linear in the bytes, for any size of chunks: nothing is scanned twice.
+    Work is linear in the bytes, for any size of chunks: nothing is scanned twice. A line that is longer than
+    the limit ends the stream, since it cannot be skipped safely. The message about it begins with ``label``.
     """
 
-    __slots__ = ("_limit", "_parts", "_size")
+    __slots__ = ("_label", "_limit", "_parts", "_size")
 
-    def __init__(self, *, limit: int = LINE_LIMIT) -> None:
+    def __init__(self, label: str, *, limit: int = LINE_LIMIT) -> None:
+        self._label = label
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0
@@ -85,7 +83,7 @@ class LineSplitter:
     def feed(self, chunk: bytes) -> list[bytes]:
         """Accept a chunk; return the lines that it completes, without their newline and without empty ones.
 
-        Raises LineTooLongError.
+        Raises TooLarge.
         """
         *ended, rest = chunk.split(b"\n")
         lines: list[bytes] = []
@@ -104,7 +102,7 @@ class LineSplitter:
 
     def _check(self, size: int) -> None:
         if size > self._limit:
-            raise LineTooLongError(f"a line of more than {self._limit} bytes")
+            raise TooLarge(f"{self._label}: a line of more than {self._limit} bytes")
 
 
 FAULTS: Final = (
@@ -142,13 +140,9 @@ async def read_lines(
     ``is_calm`` says, after all that came has been given, whether nothing of it was of interest: then
     ``transport`` is not read for GATHER_SECONDS. Raises StreamSilent, StreamCut, or TooLarge.
     """
-    splitter = LineSplitter()
+    splitter = LineSplitter(label)
     while chunk := await _read_chunk(content, label, silence_seconds):
-        try:
-            lines = splitter.feed(chunk)
-        except LineTooLongError as error:
-            raise TooLarge(f"{label}: {error}") from None
-        for line in lines:
+        for line in splitter.feed(chunk):
             yield line
         # ``content`` is empty now, so aiohttp has not paused the transport itself. One that was closed
         # meanwhile cannot be resumed: https://github.com/python/cpython/blob/3.11/Lib/asyncio/sslproto.py

@@ -52,7 +52,7 @@ from winpool.kube.lease_rules import (
     skew_of,
     term_end,
 )
-from winpool.kube.request import MERGE_PATCH, Request
+from winpool.kube.request import JSON, MERGE_PATCH, Request
 from winpool.kube.watch import NamedWatch, Target, decode_object
 from winpool.kube.wire import BROKEN
 from winpool.loops import Wake, utc_now
@@ -104,9 +104,7 @@ class LeaseClient:
 
     async def read(self) -> LeaseRecord:
         """Return the Lease as the API server has it now. Raises NotFound where there is none."""
-        return await self._ask(
-            Request(verb="get", resource="leases", path=f"{_COLLECTION}/{LEASE}", name=LEASE)
-        )
+        return await self._ask("get", f"{_COLLECTION}/{LEASE}")
 
     async def create(self, spec: Mapping[str, Any]) -> LeaseRecord:
         """Create the Lease. Raises AlreadyExists where there is one."""
@@ -116,15 +114,7 @@ class LeaseClient:
             "metadata": {"name": LEASE, "namespace": NAMESPACE},
             "spec": spec,
         }
-        return await self._ask(
-            Request(
-                verb="create",
-                resource="leases",
-                path=f"{_COLLECTION}?{_BY_US}",
-                name=LEASE,
-                body=msgspec.json.encode(body),
-            )
-        )
+        return await self._ask("create", f"{_COLLECTION}?{_BY_US}", body)
 
     async def change(self, known: LeaseRecord, spec: Mapping[str, Any]) -> LeaseRecord:
         """Change the Lease. Raises Conflict where it is no longer ``known``.
@@ -133,18 +123,17 @@ class LeaseClient:
         term counts from before each attempt.
         """
         body = {"metadata": {"resourceVersion": known.resource_version}, "spec": spec}
-        return await self._ask(
-            Request(
-                verb="patch",
-                resource="leases",
-                path=f"{_COLLECTION}/{LEASE}?{_BY_US}",
-                name=LEASE,
-                body=msgspec.json.encode(body),
-                content_type=MERGE_PATCH,
-            )
-        )
+        return await self._ask("patch", f"{_COLLECTION}/{LEASE}?{_BY_US}", body)
 
-    async def _ask(self, request: Request) -> LeaseRecord:
+    async def _ask(self, verb: str, path: str, body: Mapping[str, Any] | None = None) -> LeaseRecord:
+        request = Request(
+            verb=verb,
+            resource="leases",
+            name=LEASE,
+            path=path,
+            body=None if body is None else msgspec.json.encode(body),
+            content_type=MERGE_PATCH if verb == "patch" else JSON,
+        )
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 found = decode_object(await self._transport.request(request))

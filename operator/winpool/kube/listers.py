@@ -6,6 +6,7 @@ each object a few hundred bytes are kept at most.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
@@ -16,7 +17,7 @@ from winpool.api.keys import OS_LABEL, OS_WINDOWS
 from winpool.api.text import grouped
 from winpool.kube import wire
 from winpool.kube.errors import TooLarge
-from winpool.kube.lists import Kind, ListPage, NamespaceStore, Pager
+from winpool.kube.lists import Kind, Listing, ListPage, NamespaceStore, Pager
 from winpool.kube.pods import placement_of
 from winpool.kube.request import Send
 from winpool.kube.wire import BROKEN, Base, Bounded, ObjectMeta
@@ -64,7 +65,7 @@ RUNTIME_CLASSES: Final = Kind(
     resource="runtimeclasses",
     kind="RuntimeClass",
     api_version="node.k8s.io/v1",
-).listing()
+).listing
 
 
 class RuntimeClassLister:
@@ -126,9 +127,11 @@ def _for_windows(item: msgspec.Raw) -> DaemonSet | None:
     return DaemonSet(f"{metadata.namespace}/{metadata.name}", labels, tolerations)
 
 
-DAEMON_SETS: Final = Kind(
+_DAEMON_SETS: Final = Kind(
     msgspec.Raw, _for_windows, resource="daemonsets", kind="DaemonSet", api_version="apps/v1"
-).listing(page_bytes=PAGE_BYTES)
+)
+
+DAEMON_SETS: Final = replace(_DAEMON_SETS.listing, page_bytes=PAGE_BYTES)
 
 
 class DaemonSetLister:
@@ -197,7 +200,7 @@ ATTACHMENTS: Final = Kind(
     resource="volumeattachments",
     kind="VolumeAttachment",
     api_version="storage.k8s.io/v1",
-).listing()
+).listing
 
 
 class AttachmentLister:
@@ -333,12 +336,14 @@ CONTROLLERS: Final = (
     ("jobs", JOB, "batch/v1"),
 )
 
-LISTINGS: Final = tuple(
-    Kind(
-        _Controller, partial(_controller, kind=kind), resource=resource, kind=kind, api_version=version
-    ).listing(page_bytes=PAGE_BYTES)
-    for resource, kind, version in CONTROLLERS
-)
+
+def _listing(resource: str, kind: str, api_version: str) -> Listing[ListPage[Controller]]:
+    keep = partial(_controller, kind=kind)
+    found = Kind(_Controller, keep, resource=resource, kind=kind, api_version=api_version)
+    return replace(found.listing, page_bytes=PAGE_BYTES)
+
+
+LISTINGS: Final = tuple(_listing(*each) for each in CONTROLLERS)
 
 
 def _size(each: Controller) -> int:

@@ -11,7 +11,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -287,6 +287,7 @@ CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 _raw_list: Final = msgspec.json.Decoder(ListOf[msgspec.Raw])
 
 
+@dataclass(eq=False)
 class Kind(Generic[ObjectT, ItemT]):
     """Reads lists and watches of the objects of one kind: of each what ``shape`` declares.
 
@@ -294,43 +295,24 @@ class Kind(Generic[ObjectT, ItemT]):
     BROKEN names, for one that cannot be read.
     """
 
-    def __init__(
-        self,
-        shape: type[ObjectT],
-        keep: Callable[[ObjectT], ItemT | None],
-        *,
-        resource: str,
-        kind: str,
-        api_version: str,
-    ) -> None:
-        self._one = msgspec.json.Decoder(shape)
-        self._list = msgspec.json.Decoder(ListOf[shape])  # type: ignore[valid-type]
-        self._keep = keep
-        self._resource = resource
-        self._list_kind = f"{kind}List"
-        self._api_version = api_version
+    shape: type[ObjectT]
+    keep: Callable[[ObjectT], ItemT | None]
+    _: KW_ONLY
+    resource: str
+    kind: str
+    api_version: str
 
-    def listing(
-        self,
-        *,
-        namespace: str = "",
-        selectors: Mapping[str, str] | None = None,
-        name: str = "",
-        page_limit: int = OBJECTS_A_PAGE,
-        page_bytes: int = REPLY_LIMIT,
-    ) -> Listing[ListPage[ItemT]]:
-        """Return the listing of those that ``selectors`` select, of all namespaces or of one."""
-        root = "apis" if "/" in self._api_version else "api"
-        inside = f"namespaces/{namespace}/" if namespace else ""
-        return Listing(
-            resource=self._resource,
-            collection=f"/{root}/{self._api_version}/{inside}{self._resource}",
-            decode=self.page,
-            selectors=selectors or {},
-            name=name,
-            page_limit=page_limit,
-            page_bytes=page_bytes,
-        )
+    def __post_init__(self) -> None:
+        """Make the decoders of an object and of a page."""
+        self._one = msgspec.json.Decoder(self.shape)
+        self._list = msgspec.json.Decoder(ListOf[self.shape])  # type: ignore[name-defined]
+
+    @property
+    def listing(self) -> Listing[ListPage[ItemT]]:
+        """The listing of all objects of the kind, with the usual limits."""
+        root = "apis" if "/" in self.api_version else "api"
+        collection = f"/{root}/{self.api_version}/{self.resource}"
+        return Listing(resource=self.resource, collection=collection, decode=self.page)
 
     def read(self, body: bytes | bytearray) -> ListOf[ObjectT] | ListOf[msgspec.Raw]:
         """Read one page; with raw items where one cannot be read, so that the others are still read.
@@ -343,10 +325,11 @@ class Kind(Generic[ObjectT, ItemT]):
             page = self._list.decode(body)
         except BROKEN:
             page = self._read_raw(body)
-        is_right = page.kind == self._list_kind and page.api_version == self._api_version
+        kind = f"{self.kind}List"
+        is_right = page.kind == kind and page.api_version == self.api_version
         if not is_right or not page.metadata.resource_version:
             raise StreamGarbled(
-                f"list {self._resource}: the answer is not a {self._list_kind} of {self._api_version}"
+                f"list {self.resource}: the answer is not a {kind} of {self.api_version}"
                 " with a resourceVersion"
             )
         return page
@@ -355,7 +338,7 @@ class Kind(Generic[ObjectT, ItemT]):
         try:
             return _raw_list.decode(body)
         except BROKEN as error:
-            raise StreamGarbled(f"list {self._resource}: the answer is not a list ({error})") from None
+            raise StreamGarbled(f"list {self.resource}: the answer is not a list ({error})") from None
 
     def page(self, body: bytes | bytearray) -> ListPage[ItemT]:
         """Read one page.
@@ -364,9 +347,9 @@ class Kind(Generic[ObjectT, ItemT]):
         """
         page = self.read(body)
         try:
-            found = [self._keep(self._decoded(item)) for item in page.items or ()]
+            found = [self.keep(self._decoded(item)) for item in page.items or ()]
         except (*BROKEN, ValueError):
-            raise StreamGarbled(f"list {self._resource}: one that cannot be read") from None
+            raise StreamGarbled(f"list {self.resource}: one that cannot be read") from None
         kept = tuple([each for each in found if each is not None])
         return ListPage(kept, page.metadata.resource_version, page.metadata.continue_)
 
@@ -378,10 +361,10 @@ class Kind(Generic[ObjectT, ItemT]):
         try:
             event = raw_event.decode(line)
             if event.type == "ERROR":
-                error = event_error(event.object, request=f"watch {self._resource}")
+                error = event_error(event.object, request=f"watch {self.resource}")
                 return WatchEvent(event.type, error=error)
             version = identified_object.decode(event.object).metadata.resource_version
-            found = self._keep(self._one.decode(event.object)) if event.type in CHANGES else None
+            found = self.keep(self._one.decode(event.object)) if event.type in CHANGES else None
         except (*BROKEN, ValueError) as fault:
-            raise StreamGarbled(f"watch {self._resource}: unreadable line: {fault}") from None
+            raise StreamGarbled(f"watch {self.resource}: unreadable line: {fault}") from None
         return WatchEvent(event.type, version, found)

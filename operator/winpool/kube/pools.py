@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, TypedDict
 
@@ -76,9 +77,9 @@ def _read(item: msgspec.Raw) -> dict[str, Any]:
     return dict(pool)
 
 
-LISTING: Final = Kind(msgspec.Raw, _read, resource=PLURAL, kind=KIND, api_version=API_VERSION).listing(
-    page_limit=PAGE_LIMIT, page_bytes=PAGE_BYTES
-)
+_POOLS: Final = Kind(msgspec.Raw, _read, resource=PLURAL, kind=KIND, api_version=API_VERSION)
+
+LISTING: Final = replace(_POOLS.listing, page_limit=PAGE_LIMIT, page_bytes=PAGE_BYTES)
 
 
 log = logging.getLogger(__name__)

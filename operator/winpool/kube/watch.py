@@ -14,7 +14,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
@@ -536,8 +536,10 @@ class Target:
             kind=self.kind,
             api_version=f"{self.group}/{self.version}",
         )
-        listing = kind.listing(
-            namespace=self.namespace,
+        inside = f"namespaces/{self.namespace}/" if self.namespace else ""
+        listing = replace(
+            kind.listing,
+            collection=f"/apis/{self.group}/{self.version}/{inside}{self.resource}",
             # RBAC permits list and watch by resourceNames only with exactly this field selector:
             # https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
             selectors={"fieldSelector": f"metadata.name={self.name}"},

@@ -76,12 +76,17 @@ class NodeAnnotations(Base):
     do_not_disrupt: str | None = msgspec.field(default=None, name="karpenter.sh/do-not-disrupt")
 
 
-class Metadata(Base):
-    """The part of meta/v1 ObjectMeta that is read, for events also of ListMeta."""
+class Identity(Base):
+    """The identity of an object, for objects of which nothing else can be read."""
 
     name: Bounded = ""
     uid: Bounded = ""
     resource_version: Bounded = ""
+
+
+class Metadata(Identity):
+    """The part of meta/v1 ObjectMeta that is read of a node, for events also of ListMeta."""
+
     labels: dict[str, str] | None = None
     annotations: NodeAnnotations | None = None
     creation_timestamp: str | None = None
@@ -180,14 +185,6 @@ class NodeEvent(Base):
     object: NodeObject
 
 
-class Identity(Base):
-    """The identity of an object, for objects of which nothing else can be read."""
-
-    name: Bounded = ""
-    uid: Bounded = ""
-    resource_version: Bounded = ""
-
-
 class IdentifiedObject(Base):
     """An object of which only the identity is read."""
 
@@ -211,16 +208,13 @@ class OwnerReference(Base):
     controller: bool | None = None
 
 
-class ObjectMeta(Base):
+class ObjectMeta(Identity):
     """The part of meta/v1 ObjectMeta that is read of objects other than nodes and pods.
 
     The API server does not limit the UID of an owner.
     """
 
     namespace: Bounded = ""
-    name: Bounded = ""
-    uid: Bounded = ""
-    resource_version: Bounded = ""
     generation: int = 0
     owner_references: list[OwnerReference] | None = None
     deletion_timestamp: str | None = None
