@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, Self
 
 from winpool.controllers.watched_nodes import Probe, Series, WatchedNode, WatchedNodes
-from winpool.kubelet.addresses import INTERNAL, AddressRules, Target
+from winpool.kubelet.addresses import AddressRules, Target
 from winpool.kubelet.samples import KubeletEviction, Outcome, PollError
 from winpool.kubelet.schedule import JITTER_SHARE, LONGEST_BACKOFF, Intervals, Poll, Schedule, next_answer
 from winpool.loops import Wake, soonest
@@ -350,8 +350,8 @@ class Poller:
 
     def _target(self, watched: WatchedNode) -> Target:
         endpoint = watched.node.kubelet
-        addresses = [(INTERNAL, endpoint.address)] if endpoint.address else []
-        return self.connections.rules.target(node=watched.node.name, addresses=addresses, port=endpoint.port)
+        rules = self.connections.rules
+        return rules.target(node=watched.node.name, address=endpoint.address, port=endpoint.port)
 
     def _took(
         self,

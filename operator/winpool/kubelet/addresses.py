@@ -11,7 +11,6 @@ gives nothing for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
@@ -20,8 +19,6 @@ from winpool.kubelet.samples import Outcome, PollError
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
-
-INTERNAL: Final = "InternalIP"
 
 KUBELET_PORT: Final = 10250
 """The default port of the kubelet, for nodes that report none (``status.daemonEndpoints``)."""
@@ -66,30 +63,28 @@ class AddressRules:
     api_server: frozenset[tuple[Address, int]] = frozenset()
     allowed: tuple[Network, ...] = ()
 
-    def target(self, *, node: str, addresses: Iterable[tuple[str, str]], port: int | None) -> Target:
+    def target(self, *, node: str, address: str, port: int | None) -> Target:
         """Return where to poll the kubelet of ``node``.
 
-        ``addresses`` are the types and texts of ``status.addresses``, in their order: the first InternalIP
-        counts, and no other one instead of it. ``port`` is that of ``status.daemonEndpoints``, None or 0
-        where there is none.
+        ``address`` is the InternalIP that the node reports, empty where it reports none. ``port`` is that of
+        ``status.daemonEndpoints``, None or 0 where there is none.
 
         Raises PollError: NO_ADDRESS or REFUSED_ADDRESS.
         """
-        first = next((text for kind, text in addresses if kind == INTERNAL), None)
-        if first is None:
+        if not address:
             raise PollError(Outcome.NO_ADDRESS, "the node reports no InternalIP")
         try:
-            address = _plain(ip_address(first))
+            found = _plain(ip_address(address))
         except ValueError:
             raise PollError(Outcome.NO_ADDRESS, "the InternalIP of the node is not an IP address") from None
         port = port or KUBELET_PORT
         if port not in _PORTS:
             raise PollError(Outcome.NO_ADDRESS, "the port of the kubelet is not a port")
-        if any((address, port) == (_plain(known), its_port) for known, its_port in self.api_server):
+        if any((found, port) == (_plain(known), its_port) for known, its_port in self.api_server):
             raise PollError(Outcome.REFUSED_ADDRESS, "the node reports the address of the API server")
-        if not self._may_be_a_node(address):
+        if not self._may_be_a_node(found):
             raise PollError(Outcome.REFUSED_ADDRESS, "the node reports an address that no other machine has")
-        return Target(node=node, host=str(address), port=port)
+        return Target(node=node, host=str(found), port=port)
 
     def _may_be_a_node(self, address: Address) -> bool:
         """Whether it can be the address of one other machine in the network."""
