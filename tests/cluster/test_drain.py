@@ -20,8 +20,7 @@ from winpool.api.upgrade import Drain
 from winpool.controllers.evictions import Answers, Evictor, eviction_answers
 from winpool.controllers.node_pods import NodePodLists
 from winpool.controllers.pools import Absences, Pools
-from winpool.features.upgrade.blockers import DrainBlock
-from winpool.features.upgrade.drain import DrainProgress, DrainView, drain
+from winpool.features.upgrade.drain import DrainBlock, DrainProgress, DrainView, drain
 from winpool.kube.budgets import BudgetCache, BudgetLister
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError

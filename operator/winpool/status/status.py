@@ -38,7 +38,7 @@ from winpool.features.judge import layers_of
 from winpool.features.memory.feature import MemoryResult
 from winpool.features.memory.overview import Overview
 from winpool.features.reserved_memory import MISMATCHES
-from winpool.features.upgrade.blockers import DrainBlock
+from winpool.features.upgrade.drain import DrainBlock
 from winpool.features.upgrade.records import (
     MOST_UNHEALTHY,
     NOTHING_ROLLED,

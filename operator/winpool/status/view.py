@@ -22,8 +22,7 @@ from winpool.features.contract.feature import Refusal
 from winpool.features.feature import Finding, Stage
 from winpool.features.memory.overview import Overview
 from winpool.features.upgrade.claims import BEFORE_HAND_OVER, DRAINING, ENDED_BADLY, IN_WORK
-from winpool.features.upgrade.gates.world import veto_of
-from winpool.features.upgrade.heirs import lost_nodes
+from winpool.features.upgrade.slots import lost_nodes
 from winpool.features.upgrade.records import MOST_UNHEALTHY, NodeStep, RolloutResult, UpgradeOverview, is_late
 from winpool.model.node import is_held
 from winpool.model.pool import Pool

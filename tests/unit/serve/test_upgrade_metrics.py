@@ -26,7 +26,7 @@ from winpool.api.status import SlotState
 from winpool.api.upgrade import Gate, Trigger, UpgradeState
 from winpool.decide import decide
 from winpool.features.feature import Finding
-from winpool.features.upgrade.blockers import DrainBlock
+from winpool.features.upgrade.drain import DrainBlock
 from winpool.features.upgrade.records import UpgradeOverview, UpgradeResult
 from winpool.model.snapshot import Snapshot
 from winpool.serve.definitions import DEFINITIONS

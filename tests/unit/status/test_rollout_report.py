@@ -29,7 +29,7 @@ from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_RETRY_ANNOTATION
 from winpool.api.status import Issue, WindowsNodePoolStatus
 from winpool.decide import decide
-from winpool.features.upgrade.blockers import Blocker, DrainBlock
+from winpool.features.upgrade.drain import Blocker, DrainBlock
 from winpool.features.upgrade.findings import CAUSES_KEPT, rollout_findings
 from winpool.features.upgrade.records import NodeStep, RolloutResult
 from winpool.status.view import RolloutProgress

@@ -17,8 +17,16 @@ from msgspec import structs
 from harness.builders import a_node
 from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.quantity import GIB
-from winpool.features.upgrade.capacity import FITS, NOT_KNOWN, CapacityJudge, Fit, Need, _attempt
-from winpool.features.upgrade.eligible import EligibleNodes, FreeCapacity
+from winpool.features.upgrade.capacity import (
+    FITS,
+    NOT_KNOWN,
+    CapacityJudge,
+    EligibleNodes,
+    Fit,
+    FreeCapacity,
+    Need,
+    _attempt,
+)
 from winpool.model.node import Allocatable, Node, NodeMemory, is_available
 from winpool.model.pods import PodShape, Requests, Toleration, Workload, tolerates
 

@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.builders import a_node
-from winpool.features.upgrade import eligible as rounding
-from winpool.features.upgrade.capacity import CapacityJudge, Fit
-from winpool.features.upgrade.eligible import (
+from winpool.features.upgrade import capacity as rounding
+from winpool.features.upgrade.capacity import (
     EXACT,
     GRIDS,
+    CapacityJudge,
     EligibleNodes,
+    Fit,
     FreeCapacity,
     grid_of,
     rounded_down,

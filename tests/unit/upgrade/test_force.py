@@ -37,9 +37,8 @@ from winpool.api.keys import AKS_UPGRADE_STATUS_LABEL, HOLD_ANNOTATION, NAMESPAC
 from winpool.api.spec import Mode
 from winpool.api.upgrade import Drain, UpgradeState
 from winpool.controllers.executor import forced_pods
-from winpool.features.upgrade.blockers import DrainBlock
 from winpool.features.upgrade.claims import Claim, Limits, Machine, Target, text_of
-from winpool.features.upgrade.drain import DrainView, drain, objection, preflight
+from winpool.features.upgrade.drain import DrainBlock, DrainView, drain, objection, preflight
 from winpool.model.node import Eviction, Node
 from winpool.model.node_pods import Answer
 from winpool.model.pods import Pod

@@ -10,7 +10,8 @@ import pytest
 from harness.builders import NOON, taints_of
 from harness.upgrade_feature import W2019, W2022, W2025, settled_node
 from winpool.api.keys import OS_VERSION_LABEL, UPGRADE_REQUESTED_ANNOTATION
-from winpool.features.upgrade.due import DELETED_BY_AUTOSCALER, surprise_of
+from winpool.features.upgrade.claims import DELETED_BY_AUTOSCALER
+from winpool.features.upgrade.due import surprise_of
 from winpool.model.node import Node, NodeVersions
 from winpool.model.pool import Surprise, SurpriseKind
 

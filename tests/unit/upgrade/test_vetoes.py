@@ -20,7 +20,7 @@ from harness.upgrade_feature import (
 )
 from unit.upgrade.test_rollout_races import a_claim, a_cluster, passes, restart, run
 from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.features.upgrade.gates.world import veto_of
+from winpool.features.upgrade.claims import veto_of
 from winpool.model.node import Node
 
 AKS: Final = "kubernetes.azure.com/upgrade-status"

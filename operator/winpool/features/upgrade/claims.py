@@ -1,4 +1,4 @@
-"""Reads and writes what a node remembers of its upgrade: the annotation ``winpool.dev/upgrade``.
+"""Reads and writes the claim on a node: the annotation ``winpool.dev/upgrade``, and what else it wants there.
 
 A *claim* says that the operator upgrades this node to that target, how far it is, and until when. It has the
 facts of the machine from before, and its own copy of the times of the spec: an edit of the spec, or a start
@@ -6,24 +6,35 @@ of the operator, changes neither (P8). ``claim``, ``target``, ``state``, ``since
 for those who act on a node that is handed over; the rest is ours, and may change with any version.
 
 The status of the pool keeps a copy of the claim from the hand-over on, since a Node that is deleted and made
-again has no annotations.
+again has no annotations. What a claim wants on its node follows from it alone: label, annotations, cordon,
+conditions, and no served requests. A veto is what others keep on a node so that no claim begins.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
 import msgspec
 
-from winpool.api.keys import UPGRADE_ANNOTATION, UPGRADE_DONE_ANNOTATION, UPGRADE_STATE_LABEL
+from winpool.api.keys import (
+    AKS_UPGRADE_STATUS_LABEL,
+    UPGRADE_ANNOTATION,
+    UPGRADE_DONE_ANNOTATION,
+    UPGRADE_REQUESTED_ANNOTATION,
+    UPGRADE_STATE_LABEL,
+    WMCO_UPGRADING_LABEL,
+)
+from winpool.api.node_keys import BORROWED_ANNOTATIONS
 from winpool.api.selector import NodeValidation
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.status import MAX_CLAIM
 from winpool.api.upgrade import Trigger, UpgradeState
-from winpool.model.node import Node, NodePatch
+from winpool.model.node import Node, NodeCondition, NodePatch
+from winpool.ownership.desired import KEEP, Desired, DesiredValue, Keep
 
 _FACT_LENGTH: Final = 128
 """Characters of each fact of a machine. Real ones have 36 at most; a kubelet may report more."""
@@ -212,6 +223,33 @@ def is_with_actor(node: Node, *, now: datetime) -> bool:
     return node.ready != "True" or not has_restarted
 
 
+DELETED_BY_AUTOSCALER: Final = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted")
+"""Taints of a node that an autoscaler is about to delete. It need not cordon the node, and many clouds give a
+new machine the name of a deleted one.
+https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md
+https://karpenter.sh/docs/concepts/disruption/"""
+
+
+def veto_of(node: Node) -> str:
+    """Return by what a vendor, or a workload on its platform, keeps others from upgrading ``node``.
+
+    It is the label or taint, as people write it; empty where there is none. Up to the hand-over it is
+    respected as a hold is; after it, the vendor may be the one that upgrades the machine.
+    """
+    status = node.labels.get(AKS_UPGRADE_STATUS_LABEL, "")
+    if status in _AKS_VETOES:
+        return f"the label {AKS_UPGRADE_STATUS_LABEL}={status}"
+    if WMCO_UPGRADING_LABEL in node.labels:
+        return f"the label {WMCO_UPGRADING_LABEL}"
+    return next((f"the taint {each.key}" for each in node.taints if each.key in DELETED_BY_AUTOSCALER), "")
+
+
+_AKS_VETOES: Final = frozenset({"paused", "Quarantined"})
+"""Set by workloads that are not to be disrupted now, and by AKS on a node that it could not drain.
+https://github.com/Azure/AKS/issues/5944
+https://learn.microsoft.com/azure/aks/upgrade-cluster"""
+
+
 def text_of(found: Claim | Done) -> str:
     """Return the text of the annotation."""
     return msgspec.json.encode(found).decode()
@@ -249,3 +287,83 @@ def limits_of(spec: WindowsNodePoolSpec, *, is_canary: bool) -> Limits:
         soak=max(block.soak_seconds, block.canary.soak_seconds if is_canary and block.canary else 0),
         settle=block.settle_timeout_seconds,
     )
+
+
+CONDITIONS: Final = {
+    "DrainInProgress": "The operator evicts the pods of the node to upgrade its machine.",
+    "Drained": "No pod is left on the node that has to leave before its machine is upgraded.",
+    "MaintenanceInProgress": "The node is handed over to the actor that upgrades its machine.",
+}
+"""Of KEP-5683, which others may write as well. They are derived from the claim, and never read back.
+https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/5683-specialized-lifecycle-management"""
+
+_IN_STATE: Final[Mapping[UpgradeState, tuple[str, ...]]] = {
+    UpgradeState.DRAINING: ("DrainInProgress",),
+    UpgradeState.DRAIN_BLOCKED: ("DrainInProgress",),
+    UpgradeState.DRAINED: ("Drained",),
+    UpgradeState.UPGRADING: ("Drained", "MaintenanceInProgress"),
+    UpgradeState.REJOINING: ("Drained", "MaintenanceInProgress"),
+}
+
+_CORDON: Final[Mapping[UpgradeState, bool | Keep | None]] = {
+    UpgradeState.CLAIMED: KEEP,
+    UpgradeState.VALIDATING: KEEP,
+    UpgradeState.SOAKING: None,
+    UpgradeState.FAILED: KEEP,
+    UpgradeState.QUARANTINED: KEEP,
+}
+"""What is wanted of the cordon; True in all other states."""
+
+GIVEN_UP: Final = Desired(
+    labels={UPGRADE_STATE_LABEL: UpgradeState.GATED},
+    annotations=dict.fromkeys((UPGRADE_ANNOTATION, *BORROWED_ANNOTATIONS)),
+    unschedulable=False,
+)
+"""What a node is to have whose claim ends. Under ``AllowedActions.FINISH`` what is not named here stays."""
+
+
+def desired_of(claim: Claim) -> Desired:
+    """Return what a node with ``claim`` is to have."""
+    state = claim.state
+    annotations: dict[str, DesiredValue] = {UPGRADE_ANNOTATION: text_of(claim)}
+    if state in IN_WORK:
+        annotations.update(dict.fromkeys(BORROWED_ANNOTATIONS, "true"))
+    return Desired(
+        labels={UPGRADE_STATE_LABEL: UpgradeState.GATED if claim.is_retried else state},
+        annotations=annotations,
+        unschedulable=_CORDON.get(state, True),
+        conditions=tuple(
+            NodeCondition(each, "True", state, CONDITIONS[each]) for each in _IN_STATE.get(state, ())
+        ),
+    )
+
+
+def left_alone(claim: Claim) -> Desired:
+    """Return that a node with ``claim`` stays as it is.
+
+    Label and conditions report the state, which is no act; a permission that someone writes there is none.
+    """
+    desired = desired_of(claim)
+    return Desired(labels=desired.labels, unschedulable=KEEP, conditions=desired.conditions, keeps_rest=True)
+
+
+def served(node: Node, claim: Claim) -> Mapping[str, None]:
+    """Return the requests on the node that this claim has served, to be removed."""
+    found: dict[str, None] = {}
+    if claim.is_done and node.annotations.get(UPGRADE_DONE_ANNOTATION) == claim.claim:
+        found[UPGRADE_DONE_ANNOTATION] = None
+    is_proven = claim.is_done or claim.restarted_at is not None
+    asked = node.annotations.get(UPGRADE_REQUESTED_ANNOTATION)
+    if (
+        claim.state is UpgradeState.SOAKING
+        and is_proven
+        and asked is not None
+        and digest(asked) == claim.request
+    ):
+        found[UPGRADE_REQUESTED_ANNOTATION] = None
+    return found
+
+
+def digest(text: str | None) -> str:
+    """Return what distinguishes requests; empty where there is none."""
+    return "" if text is None else hashlib.sha256(text.encode()).hexdigest()[:12]

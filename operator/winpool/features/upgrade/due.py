@@ -27,7 +27,7 @@ from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.features.feature import Stage
 from winpool.features.judge import AS_ASKED, Judge, Judged, release_of
 from winpool.features.reserved_memory import Reserved, ReservedMemoryJudge, ReservedVerdict
-from winpool.features.upgrade.claims import Target
+from winpool.features.upgrade.claims import DELETED_BY_AUTOSCALER, Target
 from winpool.features.upgrade.records import DueReason, because
 from winpool.model.node import Node
 from winpool.model.pool import Surprise, SurpriseKind
@@ -147,13 +147,6 @@ def _of_memory(reserved: Reserved) -> Iterator[DueReason | None]:
             Trigger.RESERVED_MEMORY,
             f"The kubelet reserves {amount} memory than spec.reservedMemory declares.",
         )
-
-
-DELETED_BY_AUTOSCALER: Final = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted")
-"""Taints of a node that an autoscaler is about to delete. It need not cordon the node, and many clouds give a
-new machine the name of a deleted one.
-https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md
-https://karpenter.sh/docs/concepts/disruption/"""
 
 
 def surprise_of(before: Node, after: Node, *, now: datetime) -> Surprise | None:

@@ -27,6 +27,7 @@ from winpool.features.feature import AllowedActions
 from winpool.features.judge import unknown_release
 from winpool.features.upgrade.capacity import CapacityJudge
 from winpool.features.upgrade.claims import (
+    CONDITIONS,
     ENDED_BADLY,
     IN_WORK,
     Claim,
@@ -35,6 +36,7 @@ from winpool.features.upgrade.claims import (
     claim_of,
     has_claim,
     is_with_actor,
+    veto_of,
 )
 from winpool.features.upgrade.due import DueJudge, Found
 from winpool.features.upgrade.findings import rollout_findings, surprise_findings, upgrade_findings
@@ -46,9 +48,7 @@ from winpool.features.upgrade.gates.world import (
     node_stops,
     pool_stops,
     to_remember,
-    veto_of,
 )
-from winpool.features.upgrade.marks import CONDITIONS
 from winpool.features.upgrade.plan import Begun, PlannedNode, in_line
 from winpool.features.upgrade.records import (
     NO_UPGRADES,

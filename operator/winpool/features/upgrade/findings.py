@@ -13,7 +13,6 @@ from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_RETRY_ANNOTAT
 from winpool.api.upgrade import Gate, Override, UpgradeState
 from winpool.features.feature import Finding
 from winpool.features.upgrade.claims import ENDED_BADLY
-from winpool.features.upgrade.heirs import lost_nodes
 from winpool.features.upgrade.records import (
     VOLUMES,
     GateFinding,
@@ -26,6 +25,7 @@ from winpool.features.upgrade.records import (
     because,
     is_late,
 )
+from winpool.features.upgrade.slots import lost_nodes
 from winpool.model.node import Node
 from winpool.model.pool import Surprise, SurpriseKind
 

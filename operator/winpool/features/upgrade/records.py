@@ -14,9 +14,9 @@ from winpool.api.status import ControlPlaneSeen, Slot, SlotState
 from winpool.api.text import printable, written_moment
 from winpool.api.upgrade import Gate, Override, Trigger, UpgradeState
 from winpool.features.feature import FeatureResult
-from winpool.features.upgrade.blockers import Blocker
 from winpool.features.upgrade.capacity import Fit
 from winpool.features.upgrade.claims import DRAINING, Claim, read
+from winpool.features.upgrade.drain import Blocker
 from winpool.model.node import Eviction, Node
 from winpool.model.node_pods import PodListRequest
 from winpool.model.pods import Workload

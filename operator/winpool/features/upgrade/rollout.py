@@ -21,13 +21,13 @@ from winpool.features.upgrade.claims import (
     Claim,
     Unreadable,
     claim_of,
+    desired_of,
     read,
     text_of,
 )
-from winpool.features.upgrade.heirs import heirs_of, slot_of_gone, slot_of_left
-from winpool.features.upgrade.marks import desired_of
 from winpool.features.upgrade.plan import PlannedNode
 from winpool.features.upgrade.records import CAPPED, MOST_UNHEALTHY, NodeStep, RolloutResult, unhealthy
+from winpool.features.upgrade.slots import heirs_of, slot_of_gone, slot_of_left
 from winpool.features.upgrade.states import (
     LATE_SECONDS,
     RESERVED_SECONDS,

@@ -13,8 +13,8 @@ from winpool.api.text import later
 from winpool.api.upgrade import Gate, MaintenanceExclusion, UpgradeState
 from winpool.features.upgrade.claims import HANDED_OVER, Claim, Done, claim_of
 from winpool.features.upgrade.gates.world import FindingsOf, World
-from winpool.features.upgrade.heirs import lost_nodes
 from winpool.features.upgrade.records import GateFinding, at, because
+from winpool.features.upgrade.slots import lost_nodes
 from winpool.features.upgrade.windows import UnusableWindowError, covers, opening, read_window
 from winpool.model.node import Node, is_available
 from winpool.support.rows import Layer

@@ -8,27 +8,42 @@ the mode, the request of a pause, a hold, the veto of a vendor, a spec that is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Hashable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
-
-from winpool.api.crd import SLOTS, FieldPath
-from winpool.api.keys import AKS_UPGRADE_STATUS_LABEL, HOLD_ANNOTATION, WMCO_UPGRADING_LABEL
-from winpool.api.spec import Mode, WindowsNodePoolSpec
+from winpool.api.crd import FieldPath
+from winpool.api.crd import SLOTS
+from winpool.api.keys import HOLD_ANNOTATION
+from winpool.api.spec import Mode
+from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import later
-from winpool.api.upgrade import Gate, PauseRequest, Upgrade, is_budget
+from winpool.api.upgrade import Gate
+from winpool.api.upgrade import PauseRequest
+from winpool.api.upgrade import Upgrade
+from winpool.api.upgrade import is_budget
 from winpool.features.feature import AllowedActions
-from winpool.features.upgrade.due import DELETED_BY_AUTOSCALER
-from winpool.features.upgrade.records import GateFinding, Stand, Stop, at, because, shown
+from winpool.features.upgrade.claims import veto_of
+from winpool.features.upgrade.records import GateFinding
+from winpool.features.upgrade.records import Stand
+from winpool.features.upgrade.records import Stop
+from winpool.features.upgrade.records import at
+from winpool.features.upgrade.records import because
+from winpool.features.upgrade.records import shown
 from winpool.model.evidence import current_survey
-from winpool.model.node import Node, hold_end, is_held
+from winpool.model.node import Node
+from winpool.model.node import hold_end
+from winpool.model.node import is_held
 from winpool.model.pods import Workload
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import Survey
 from winpool.support.rows import Layered
 from winpool.support.versions import parse_minor
+
 
 MAX_AGE_SECONDS: Final = 900.0
 """How old a list of all pods may be to permit an upgrade. There is one every ten minutes, which takes up to a
@@ -197,26 +212,6 @@ def _hold(node: Node, *, now: datetime) -> Iterator[Stop]:
 def _veto(node: Node) -> Iterator[Stop]:
     if veto := veto_of(node):
         yield Stop("Vetoed", f"The node has {veto}.", f"Wait until {veto} is removed from the node.")
-
-
-def veto_of(node: Node) -> str:
-    """Return by what a vendor, or a workload on its platform, keeps others from upgrading ``node``.
-
-    It is the label or taint, as people write it; empty where there is none. Up to the hand-over it is
-    respected as a hold is; after it, the vendor may be the one that upgrades the machine.
-    """
-    status = node.labels.get(AKS_UPGRADE_STATUS_LABEL, "")
-    if status in _AKS_VETOES:
-        return f"the label {AKS_UPGRADE_STATUS_LABEL}={status}"
-    if WMCO_UPGRADING_LABEL in node.labels:
-        return f"the label {WMCO_UPGRADING_LABEL}"
-    return next((f"the taint {each.key}" for each in node.taints if each.key in DELETED_BY_AUTOSCALER), "")
-
-
-_AKS_VETOES: Final = frozenset({"paused", "Quarantined"})
-"""Set by workloads that are not to be disrupted now, and by AKS on a node that it could not drain.
-https://github.com/Azure/AKS/issues/5944
-https://learn.microsoft.com/azure/aks/upgrade-cluster"""
 
 
 class World:
