@@ -68,14 +68,6 @@ REPORTED_SECONDS: Final = 600.0
 within three minutes: a pod without an eviction gets a new intent at the deadline of the last one."""
 
 
-@dataclass(slots=True)
-class _Refused:
-    """The first ``sentence`` stays: refusals in two namespaces must not change the report in turn."""
-
-    sentence: str
-    at: float
-
-
 class MissingRights:
     """Which rights are missing, by the resource asked for. ``monotonic`` is the clock of the samples.
 
@@ -86,13 +78,14 @@ class MissingRights:
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._refused: dict[str, _Refused] = {}
+        self._refused: dict[str, tuple[str, float]] = {}
+        """The sentence of the first refusal, which stays, and when the last was: refusals in two namespaces
+        must not change the report in turn."""
 
     def refused(self, resource: str, error: Forbidden) -> None:
         """Note that a request about ``resource`` is not permitted."""
-        known = self._refused.get(resource) if self._is_reported(resource) else None
-        sentence = explain(error) if known is None else known.sentence
-        self._refused[resource] = _Refused(sentence, self._monotonic())
+        sentence = self._reported().get(resource) or explain(error)
+        self._refused[resource] = (sentence, self._monotonic())
 
     def granted(self, resource: str) -> None:
         """Note that a request about ``resource`` was permitted."""
@@ -110,17 +103,17 @@ class MissingRights:
 
     def sentence(self) -> str:
         """Return what is missing, in words for people; empty where nothing is."""
-        found = (each.sentence for resource, each in self._refused.items() if self._is_reported(resource))
-        return next(found, "")
+        return next(iter(self._reported().values()), "")
 
     def seconds_left(self) -> float | None:
         """Return after how long time alone changes the sentence; None where nothing is missing."""
-        left = (each.at + REPORTED_SECONDS - self._monotonic() for each in self._refused.values())
+        left = (at + REPORTED_SECONDS - self._monotonic() for _, at in self._refused.values())
         return min((seconds for seconds in left if seconds > 0), default=None)
 
-    def _is_reported(self, resource: str) -> bool:
-        known = self._refused.get(resource)
-        return known is not None and self._monotonic() < known.at + REPORTED_SECONDS
+    def _reported(self) -> Mapping[str, str]:
+        """Return the sentences of what is reported now, by resource."""
+        now = self._monotonic()
+        return {each: said for each, (said, at) in self._refused.items() if now < at + REPORTED_SECONDS}
 
 
 REFUSED_SECONDS: Final = 120.0

@@ -74,40 +74,37 @@ class ListAll(Protocol[FoundT]):
         ...
 
 
-class _Askers:
-    """The pools that want something, by UID, and when one last did, in monotonic seconds."""
+@dataclass(kw_only=True, eq=False)
+class _Wanted:
+    """What some pools want. ``on_read`` is called with the name of each that has news of it."""
 
-    def __init__(self, pools: Pools) -> None:
-        self._pools = pools
-        self._names: dict[str, str] = {}
-        self.last = -inf
+    pools: Pools
+    on_read: Callable[[str], None]
+    clock: Clock
+    _names: dict[str, str] = field(default_factory=dict, init=False)
+    """The names of the pools that want it, by UID."""
+    _asked_at: float = field(default=-inf, init=False)
+    """When one last did, in monotonic seconds."""
+    _wake: Wake = field(default_factory=Wake, init=False)
 
-    def set(self, pool: Pool, *, wants: bool, now: float) -> None:
-        """Take what ``pool`` wants now."""
+    def want(self, pool: Pool, *, wants: bool) -> None:
+        """Set whether ``pool`` wants it from now on."""
         if wants:
             self._names[pool.uid] = pool.name
-            self.last = now
+            self._asked_at = self.clock.monotonic()
         else:
             self._names.pop(pool.uid, None)
+        self._wake.set()
 
-    def names(self) -> tuple[str, ...]:
-        """Return the names of those that exist."""
-        known = {each.uid for each in self._pools.all()}
+    def _askers(self) -> tuple[str, ...]:
+        """Return the names of the pools that exist and want it."""
+        known = {each.uid for each in self.pools.all()}
         self._names = {uid: name for uid, name in self._names.items() if uid in known}
         return tuple(self._names.values())
 
-    def answered(self) -> dict[str, str]:
-        """Forget them: what they asked for is under way."""
-        asked, self._names = self._names, {}
-        return asked
-
-    def again(self, asked: dict[str, str]) -> None:
-        """Take those back whose list has failed."""
-        self._names = {**asked, **self._names}
-
 
 @dataclass(kw_only=True, eq=False)
-class OnDemand(Generic[T]):
+class OnDemand(_Wanted, Generic[T]):
     """One kind of list. ``seconds`` are from the begin of one to the begin of the next, ``what`` is listed.
 
     ``answer`` is the last, ``problem`` why there is none newer.
@@ -116,55 +113,45 @@ class OnDemand(Generic[T]):
     what: str
     list_all: ListAll[T]
     seconds: float
-    pools: Pools
-    on_read: Callable[[str], None]
-    clock: Clock
     answer: T | None = field(default=None, init=False)
     problem: ApiError | None = field(default=None, init=False)
     _due: float = field(default=-inf, init=False)
     _backoff: Backoff = field(default_factory=Backoff, init=False)
-    _wake: Wake = field(default_factory=Wake, init=False)
 
     def __post_init__(self) -> None:
         """Begin with nothing listed."""
-        self._askers = _Askers(self.pools)
         meanwhile = "the rollout waits, and the operator tries again"
         self._outage = Outage(self.what, log, self.clock.monotonic, meanwhile)
-
-    def want(self, pool: Pool, *, wants: bool) -> None:
-        """Set whether ``pool`` wants a list that begins from now on."""
-        self._askers.set(pool, wants=wants, now=self.clock.monotonic())
-        self._wake.set()
 
     async def run(self) -> None:
         """List what is wanted until cancelled."""
         while True:
             await self._wake.wait(seconds=self._seconds_to_next())
             now = self.clock.monotonic()
-            if self._askers.names() and now >= self._due:
+            if self._askers() and now >= self._due:
                 await self._list(now)
-            elif not self._askers.names() and now >= self._askers.last + KEPT_SECONDS:
+            elif not self._askers() and now >= self._asked_at + KEPT_SECONDS:
                 self.answer = self.problem = None
 
     def _seconds_to_next(self) -> float | None:
-        if self._askers.names():
+        if self._askers():
             return max(0.0, self._due - self.clock.monotonic())
         if self.answer is not None or self.problem is not None:
-            return max(0.0, self._askers.last + KEPT_SECONDS - self.clock.monotonic())
+            return max(0.0, self._asked_at + KEPT_SECONDS - self.clock.monotonic())
         return None
 
     async def _list(self, began: float) -> None:
-        asked = self._askers.answered()
+        asked, self._names = self._names, {}
         problem, pause = None, 0.0
         try:
             self.answer = await self.list_all(started=self.clock.now(), began=began)
         except Exception as error:  # noqa: BLE001 - a bug of ours must not end the lists
             problem = _as_api_error(error, self.what)
             self._outage.failed(problem)
-            self._askers.again(asked)
+            self._names = {**asked, **self._names}
             pause = self._backoff.next(asked=problem.retry_after)
         else:
-            self._askers.last = self.clock.monotonic()  # those that asked long ago get it, too
+            self._asked_at = self.clock.monotonic()  # those that asked long ago get it, too
             self._outage.ended()
             self._backoff.reset()
         self._due = max(began + self.seconds, self.clock.monotonic() + pause)
@@ -184,7 +171,7 @@ def _as_api_error(error: Exception, what: str) -> ApiError:
 
 
 @dataclass(kw_only=True, eq=False)
-class WatchedBudgets:
+class WatchedBudgets(_Wanted):
     """All PodDisruptionBudgets, watched while a pool wants that.
 
     ``open_watch`` makes a watch that calls its argument on changes. ``index`` has the budgets as they are
@@ -192,25 +179,12 @@ class WatchedBudgets:
     """
 
     open_watch: Callable[[Callable[[], None]], BudgetWatch]
-    pools: Pools
-    on_read: Callable[[str], None]
-    clock: Clock
     index: BudgetIndex | None = field(default=None, init=False)
     problem: ApiError | None = field(default=None, init=False)
     _has_news: bool = field(default=False, init=False)
     _indexed_at: float = field(default=-inf, init=False)
     _next_at: float = field(default=-inf, init=False)
     _closed_until: float = field(default=-inf, init=False)
-    _wake: Wake = field(default_factory=Wake, init=False)
-
-    def __post_init__(self) -> None:
-        """Begin without a watch."""
-        self._askers = _Askers(self.pools)
-
-    def want(self, pool: Pool, *, wants: bool) -> None:
-        """Set whether ``pool`` wants them to be watched."""
-        self._askers.set(pool, wants=wants, now=self.clock.monotonic())
-        self._wake.set()
 
     def newest(self) -> BudgetIndex | None:
         """Return the index: as of now, where nothing has changed since it was made."""
@@ -222,7 +196,7 @@ class WatchedBudgets:
         """Watch while it is wanted, until cancelled."""
         while True:
             await self._wake.wait(seconds=None)
-            if self._askers.names() and self.clock.monotonic() >= self._closed_until:
+            if self._askers() and self.clock.monotonic() >= self._closed_until:
                 await self._watch()
 
     async def _watch(self) -> None:
@@ -247,11 +221,11 @@ class WatchedBudgets:
         self._wake.set()
 
     def _is_wanted(self) -> bool:
-        return bool(self._askers.names()) or self.clock.monotonic() < self._askers.last + LINGER_SECONDS
+        return bool(self._askers()) or self.clock.monotonic() < self._asked_at + LINGER_SECONDS
 
     def _seconds_to_next(self) -> float:
         next_at = self._next_at if self._has_news else self._indexed_at + REFRESH_SECONDS
-        end = inf if self._askers.names() else self._askers.last + LINGER_SECONDS
+        end = inf if self._askers() else self._asked_at + LINGER_SECONDS
         return max(0.0, min(next_at, end) - self.clock.monotonic())
 
     def _take(self, watch: BudgetWatch) -> None:
@@ -270,7 +244,7 @@ class WatchedBudgets:
             self._next_at = now + max(NEWS_SECONDS, SHARE * took)
         self._indexed_at = now
         if is_news:
-            for name in self._askers.names():
+            for name in self._askers():
                 self.on_read(name)
 
 

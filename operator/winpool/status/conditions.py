@@ -15,7 +15,7 @@ from winpool.api.spec import Mode, OnMismatch
 from winpool.api.status import Condition
 from winpool.features.feature import Stage
 from winpool.features.memory.overview import Overview
-from winpool.features.upgrade.gates.world import max_unavailable
+from winpool.features.upgrade.gates.pool import max_unavailable
 from winpool.model.pool import Pool
 from winpool.model.pressure import Capabilities, Capability
 from winpool.status.assessment import Tally, count_nodes, counted_nodes, of_all

@@ -468,5 +468,5 @@ def _blocked(rolled: RolloutResult) -> dict[str, int]:
     for step in rolled.steps.values():
         if step.state is UpgradeState.DRAIN_BLOCKED and step.claim is not None:
             no_pod = VOLUME_ATTACHED if step.claim.reason == VOLUMES else UNKNOWN
-            found.update({each.why.value for each in step.blockers} or {no_pod})
+            found.update({each.why.value for each in step.drain.blockers} or {no_pod})
     return {each: found[each] for each in BLOCKED_BY}

@@ -29,7 +29,7 @@ from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_RETRY_ANNOTATION
 from winpool.api.status import Issue, WindowsNodePoolStatus
 from winpool.decide import decide
-from winpool.features.upgrade.drain import Blocker, DrainBlock
+from winpool.features.upgrade.drain import Blocker, DrainBlock, DrainProgress
 from winpool.features.upgrade.findings import CAUSES_KEPT, rollout_findings
 from winpool.features.upgrade.records import NodeStep, RolloutResult
 from winpool.status.view import RolloutProgress
@@ -183,11 +183,12 @@ def test_an_issue_names_pods_and_what_keeps_them_and_is_the_same_a_minute_later(
 def test_a_cause_is_one_issue_whatever_its_numbers_and_pods() -> None:
     world = blocked()
     assert world.decision is not None
-    step = next(each for each in _steps(world).values() if each.blockers or each.state == "DrainBlocked")
+    steps_now = _steps(world).values()
+    step = next(each for each in steps_now if each.drain.blockers or each.state == "DrainBlocked")
 
     def with_blockers(*blockers: tuple[str, str]) -> NodeStep:
         found = tuple(Blocker(pod, DrainBlock.BUDGET, said) for pod, said in blockers)
-        return replace(step, blockers=found)
+        return replace(step, drain=DrainProgress(blockers=found))
 
     steps = {
         "w1": with_blockers(("a/p1", "1 of 3 pods are healthy."), ("a/p2", "1 of 3 pods are healthy.")),

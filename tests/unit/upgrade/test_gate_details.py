@@ -26,7 +26,7 @@ from harness.upgrade_feature import (
 from winpool.api.keys import UPGRADE_ANNOTATION
 from winpool.api.upgrade import Gate, UpgradeState
 from winpool.features.upgrade.claims import Claim, Done, Limits, Machine, Target, text_of
-from winpool.features.upgrade.gates.world import max_unavailable
+from winpool.features.upgrade.gates.pool import max_unavailable
 from winpool.features.upgrade.records import GateFinding, Stand
 from winpool.model.node import Node
 from winpool.model.pods import Block, BlockedBy, Workload

@@ -339,7 +339,7 @@ def have_a_node_each(demands: list[Demand]) -> bool:
     nodes choose first, each finds one that no pod before has.
     """
     pods = 0
-    for need, number in sorted(demands, key=_by_nodes):
+    for need, number in sorted(demands, key=lambda each: each[0].nodes):
         pods += number
         if need.nodes <= pods:
             return False
@@ -439,10 +439,6 @@ def _beyond(demands: Sequence[Demand], amounts: Sequence[int], free: int) -> lis
         found.append((need, left))
         excess -= left * amount
     return found
-
-
-def _by_nodes(demand: Demand) -> int:
-    return demand[0].nodes
 
 
 def _by_key(demand: Demand) -> tuple[object, ...]:

@@ -30,7 +30,7 @@ from winpool.api.keys import (
 )
 from winpool.api.node_keys import BORROWED_ANNOTATIONS
 from winpool.api.selector import NodeValidation
-from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.spec import OperatingSystem, WindowsNodePoolSpec
 from winpool.api.status import MAX_CLAIM
 from winpool.api.upgrade import Trigger, UpgradeState
 from winpool.model.node import Node, NodeCondition, NodePatch
@@ -45,6 +45,15 @@ class Target(msgspec.Struct, frozen=True, omit_defaults=True):
 
     version: str
     revision: int | None = None
+
+    @classmethod
+    def of(cls, os: OperatingSystem) -> Target:
+        """Return what a spec asks for."""
+        return cls(os.version, os.target_revision)
+
+    def __str__(self) -> str:
+        """Return it as people write it, such as "2022.4052", or "2022" without a revision."""
+        return self.version if self.revision is None else f"{self.version}.{self.revision}"
 
 
 class Machine(msgspec.Struct, frozen=True, rename="camel"):

@@ -50,6 +50,7 @@ from winpool.api.drain import EmptyDirPods
 from winpool.api.drain import UnmanagedPods
 from winpool.api.keys import NAMESPACE
 from winpool.api.selector import selects
+from winpool.api.text import later
 from winpool.api.upgrade import Drain
 from winpool.api.upgrade import DrainBehavior
 from winpool.api.upgrade import DrainRule
@@ -322,28 +323,26 @@ def by_end(pod: Pod, facts: EvictionFacts, *, node: Node, now: datetime) -> Bloc
     return Blocker(pod.full_name, DrainBlock.TERMINATING, said)
 
 
-def warnings_of(pod: Pod, facts: EvictionFacts, node: Node) -> tuple[Blocker, ...]:
-    """Return what may keep ``pod`` on the node, or end others, once it is evicted: what can be foreseen."""
-    found: list[Blocker] = []
+def warnings_of(pod: Pod, facts: EvictionFacts, node: Node) -> Iterator[Blocker]:
+    """Yield what may keep ``pod`` on the node, or end others, once it is evicted: what can be foreseen."""
     if facts.tolerates_cordon and pod.controller_kind:
         said = (
             "It tolerates the cordon, so that it may come back to the node; remove the toleration, or exempt "
             "it by a rule with the behavior Skip."
         )
-        found.append(Blocker(pod.full_name, DrainBlock.TOLERATES_CORDON, said))
+        yield Blocker(pod.full_name, DrainBlock.TOLERATES_CORDON, said)
     if _hangs(facts, node):
         said = (
             f"A container has {facts.sub_paths} subPath mounts, so that the pod will hang in Terminating: "
             f"use one at most, or a kubelet of {FIXED_SUB_PATHS}."
         )
-        found.append(Blocker(pod.full_name, DrainBlock.SUB_PATHS, said))
+        yield Blocker(pod.full_name, DrainBlock.SUB_PATHS, said)
     if facts.group:
         said = (
             f"It is a member of the PodGroup {pod.namespace}/{facts.group}: its eviction may end all "
             "members, so see that the group may be interrupted."
         )
-        found.append(Blocker(pod.full_name, DrainBlock.GANG, said))
-    return tuple(found)
+        yield Blocker(pod.full_name, DrainBlock.GANG, said)
 
 
 def _hangs(facts: EvictionFacts, node: Node) -> bool:
@@ -432,6 +431,9 @@ class DrainProgress:
     blockers: tuple[Blocker, ...] = ()
     is_drained: bool = False
     list_at: datetime | None = None
+
+
+NOTHING_TO_DRAIN: Final = DrainProgress()
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,7 +557,7 @@ def _leavers(view: DrainView, pods: NodePods, spec: Drain, own_namespace: str) -
                 pod, pod.eviction, cordoned_at=view.cordoned_at
             )
             if standing is not None:
-                found = _Leaver(pod, order, _blocked_until(pods), standing)
+                found = _Leaver(pod, order, later(pods.started, BLOCKED_SECONDS), standing)
         yield replace(found, blocker=found.blocker and _with_group(found.blocker, pod))
 
 
@@ -575,18 +577,18 @@ def _with_group(blocker: Blocker, pod: Pod) -> Blocker:
 
 def _judged(view: DrainView, pods: NodePods, pod: Pod, order: int | None) -> _Leaver:
     """Return a pod as the API server has it, and by what it would answer and has answered."""
-    soon, facts, answered = _followed_until(pods), pod.eviction, _answer(view, pods, pod)
+    soon, facts, answered = later(pods.started, FOLLOWED_SECONDS), pod.eviction, _answer(view, pods, pod)
     if facts is None:
-        return _Leaver(pod, order, _blocked_until(pods))
+        return _Leaver(pod, order, later(pods.started, BLOCKED_SECONDS))
     if pod.is_terminating:
         stuck = by_end(pod, facts, node=view.node, now=view.now)
-        return _Leaver(pod, order, soon if stuck is None else _blocked_until(pods), stuck)
+        return _Leaver(pod, order, soon if stuck is None else later(pods.started, BLOCKED_SECONDS), stuck)
     if answered is not None and _is_under_way(answered, pods):
         return _Leaver(pod, order, soon, by_answer(pod, answered))
     closed = by_budgets(pod, pods)
     if closed is not None:
         is_lasting = closed.is_permanent or closed.why is DrainBlock.BUDGET_UNREAD
-        return _Leaver(pod, order, _blocked_until(pods) if is_lasting else soon, closed)
+        return _Leaver(pod, order, later(pods.started, BLOCKED_SECONDS) if is_lasting else soon, closed)
     due = view.read_at if answered is None else _due(answered, pods)
     wait = due - view.read_at
     next_at = max(soon, view.now + timedelta(seconds=wait)) if 0 < wait < inf else soon
@@ -706,14 +708,6 @@ def _taken(view: DrainView, pods: NodePods) -> Iterator[str]:
         is_outstanding = each.answer is Answer.ASKED and each.at > view.read_at - UNANSWERED_SECONDS
         if each.budget and (is_outstanding or each.taken_at >= pods.budgets_began):
             yield each.budget
-
-
-def _followed_until(pods: NodePods) -> datetime:
-    return pods.started + timedelta(seconds=FOLLOWED_SECONDS)
-
-
-def _blocked_until(pods: NodePods) -> datetime:
-    return pods.started + timedelta(seconds=BLOCKED_SECONDS)
 
 
 def _list_at(view: DrainView, pods: NodePods, leavers: Sequence[_Leaver]) -> datetime:

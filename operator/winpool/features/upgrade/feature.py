@@ -40,15 +40,17 @@ from winpool.features.upgrade.claims import (
 )
 from winpool.features.upgrade.due import DueJudge, Found
 from winpool.features.upgrade.findings import rollout_findings, surprise_findings, upgrade_findings
-from winpool.features.upgrade.gates.table import NODE_GATES, POOL_GATES
-from winpool.features.upgrade.gates.world import (
+from winpool.features.upgrade.gates.pool import (
+    ASKS_AFTER_SECONDS,
+    MAX_AGE_SECONDS,
     OPERATOR_NODE,
     World,
-    evidence_of,
     node_stops,
     pool_stops,
     to_remember,
+    young_survey,
 )
+from winpool.features.upgrade.gates.table import NODE_GATES, POOL_GATES
 from winpool.features.upgrade.plan import Begun, PlannedNode, in_line
 from winpool.features.upgrade.records import (
     NO_UPGRADES,
@@ -72,6 +74,7 @@ from winpool.features.upgrade.slots import (
 from winpool.features.upgrade.states import RolloutView
 from winpool.features.upgrade.windows import UnusableWindowError, opening, overrides_of, read_window
 from winpool.model.node import Node, hold_end, is_available, is_held
+from winpool.model.pods import Workload
 from winpool.model.pool import SURPRISE_SECONDS
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import KEEP, NOTHING_DESIRED, Desired
@@ -167,11 +170,6 @@ def _ends_with_actor(members: Members, *, now: datetime) -> datetime | None:
     return min((each.deadline for each in claims if isinstance(each, Claim) and each.deadline), default=None)
 
 
-def target_of(os: OperatingSystem) -> str:
-    """Return what nodes are brought to, such as "2022.4052", or "2022" without a revision."""
-    return os.version if os.target_revision is None else f"{os.version}.{os.target_revision}"
-
-
 def lacking_permission(snapshot: Snapshot) -> str:
     """Return the sentence with the rule that a rollout needs and lacks; empty where none is known to."""
     spec = snapshot.pool.spec
@@ -205,25 +203,14 @@ def _without_block(snapshot: Snapshot, members: Members, allowed: AllowedActions
         return UpgradeResult(desired=desired) if desired else NO_UPGRADES
     rolled = rollout(
         RolloutView(
+            snapshot=snapshot,
             spec=spec,
-            block=None,
             nodes=nodes,
             others={node.uid: node for node in snapshot.nodes if node.name not in nodes},
             standing=standing,
-            waiting=(),
-            due={},
-            unknown=(),
-            open_nodes=(),
-            allowed=0,
-            most_slots=0,
             gives_up="The spec has no upgrade any more.",
             stands=allowed is AllowedActions.NOTHING,
-            is_window_open=True,
-            target=Target(spec.os.version, spec.os.target_revision),
             runs=DueJudge(snapshot, spec).runs,
-            known=snapshot.evictions,
-            rollout=snapshot.rollout,
-            now=now,
             marked=_marked(snapshot, members),
         )
     )
@@ -262,10 +249,11 @@ class _Pass:
         """Read what the whole pass needs."""
         self._now = self.snapshot.now
         self._nodes = tuple([member.node for member in self.members.ours])
+        self._by_name = {node.name: node for node in self._nodes}
         self._judge = DueJudge(self.snapshot, self.spec)
-        self._evidence = evidence_of(self.snapshot)
+        self._survey = young_survey(self.snapshot)
         self._overrides = overrides_of(self.block, now=self._now)
-        self._target = Target(self.spec.os.version, self.spec.os.target_revision)
+        self._target = Target.of(self.spec.os)
         # After a start, until the first list of all pods, labels stay unless something known closes a gate.
         pods = self.snapshot.pods
         self._awaits_pods = pods.survey is None and not pods.problem and not pods.forbidden
@@ -274,9 +262,8 @@ class _Pass:
         """Return what is wanted and found."""
         found = [(node, self._judge.judge(node)) for node in self._nodes]
         due = [(node, each) for node, each in found if each.due]
-        names = {node.name: node for node in self._nodes}
-        manual = [each for each in self._standing if not self._is_of_rollout(each, names)]
-        held = self._held_slots(manual, names)
+        manual = [each for each in self._standing if not self._is_of_rollout(each)]
+        held = self._held_slots(manual)
         world = World(
             self.snapshot,
             self.spec,
@@ -286,15 +273,7 @@ class _Pass:
             in_slots={*(each.node for each in held), *self._in_rollout, *self._to_retry},
         )
         gates = tuple(self._overrides.on(each.judge(world)) for each in POOL_GATES)
-        stops = tuple(
-            pool_stops(
-                self.spec,
-                self.block,
-                self.allowed,
-                missing_permission=self.snapshot.missing_permission,
-                lacking_fields=self.snapshot.lacking_fields,
-            )
-        )
+        stops = tuple(pool_stops(self.snapshot, self.spec, self.block, self.allowed))
         self._begun = {each.node for each in held if each.state == SlotState.BEGUN}
         self._is_one_due = len(due) == 1
         judged = [self._judged(node, each, world) for node, each in due]
@@ -315,7 +294,7 @@ class _Pass:
         given = NONE_GIVEN
         if not self.block.is_ours:
             line = Line(
-                nodes=names,
+                nodes=self._by_name,
                 due={*unknown, *(node.name for node, _ in due)},
                 waiting={each.node: each.upgrade.node for each in waiting},
                 unclear={name for name, is_clear in opens.items() if is_clear is None},
@@ -325,12 +304,8 @@ class _Pass:
                 is_new_spec=self.snapshot.pool.status.observed_generation != self.snapshot.pool.generation,
             )
             given = slots_of(manual, held, line)
-        permits = _Permits(
-            given.permitted,
-            frozenset(each.node for each in given.slots if each.state == SlotState.BEGUN),
-            is_open=is_open,
-            may_continue=not stops and all(map(partial(_lets_continue, world), gates)),
-        )
+        may_continue = not stops and all(map(partial(_lets_continue, world), gates))
+        begun = {each.node for each in given.slots if each.state == SlotState.BEGUN}
         rolled = self._rolled(
             found, waiting, {name for name, is_clear in opens.items() if is_clear}, gates, world
         )
@@ -338,13 +313,18 @@ class _Pass:
             each.node.uid: msgspec.structs.replace(
                 each,
                 state=(step.state if (step := rolled.steps.get(each.node.name)) else None)
-                or permits.state_of(each.node, opens=opens[each.node.name]),
+                or _state_by_slot(
+                    each.node,
+                    given,
+                    opens=opens[each.node.name],
+                    is_clear=may_continue if each.node.name in begun else is_open,
+                ),
             )
             for each in judged
         }
         slots = (*given.slots, *rolled.slots)[:MAX_SLOTS]
         overview = UpgradeOverview(
-            target=target_of(self.spec.os),
+            target=str(self._target),
             gates=gates,
             stops=stops,
             due=tuple(upgrades.values()),
@@ -416,16 +396,15 @@ class _Pass:
     def _standing(self) -> Sequence[Slot]:
         return self.snapshot.pool.status.slots
 
-    def _is_of_rollout(self, slot: Slot, nodes: Mapping[str, Node]) -> bool:
+    def _is_of_rollout(self, slot: Slot) -> bool:
         """Whether the operator follows a slot itself: under Manual, one whose node it has claimed."""
-        node = nodes.get(slot.node)
+        node = self._by_name.get(slot.node)
         return self.block.is_ours or bool(slot.claim) or (node is not None and has_claim(node))
 
     @cached_property
     def _in_rollout(self) -> frozenset[str]:
         """The names of the nodes that the operator takes through their upgrade, or has a slot for."""
-        nodes = {node.name: node for node in self._nodes}
-        slots = {each.node for each in self._standing if each.is_held and self._is_of_rollout(each, nodes)}
+        slots = {each.node for each in self._standing if each.is_held and self._is_of_rollout(each)}
         return frozenset(slots | {node.name for node in self._nodes if has_claim(node)})
 
     @cached_property
@@ -460,9 +439,9 @@ class _Pass:
         is_guarded = bool(self.snapshot.guard.identity)
         return rollout(
             RolloutView(
+                snapshot=self.snapshot,
                 spec=self.spec,
-                block=block,
-                nodes={node.name: node for node in self._nodes},
+                nodes=self._by_name,
                 others=self._others,
                 standing=[each for each in self._standing if each.node in self._in_rollout or block.is_ours],
                 waiting=[
@@ -477,17 +456,11 @@ class _Pass:
                 unknown={node.name for node, each in found if each.is_unknown},
                 open_nodes={each.node for each in waiting}.intersection(open_nodes) if is_guarded else (),
                 allowed=world.allowed or 0,
-                most_slots=self.snapshot.most_slots,
                 gives_up=self._gives_up(),
                 stands=self.allowed is AllowedActions.NOTHING,
                 is_window_open=all(each.permits for each in gates if each.gate is Gate.MAINTENANCE_WINDOW),
-                target=self._target,
                 runs=self._judge.runs,
-                known=self.snapshot.evictions,
-                rollout=self.snapshot.rollout,
-                now=self._now,
                 marked=_marked(self.snapshot, self.members),
-                force=self.snapshot.force,
             )
         )
 
@@ -510,28 +483,33 @@ class _Pass:
 
     def _needs_list(self, due: Iterable[Node]) -> bool:
         """Whether the last list of all pods lacks one of these nodes, or will soon be too old."""
-        asks_at = self._evidence.asks_at
-        return (asks_at is not None and asks_at <= self._now) or not all(map(self._evidence.covers, due))
+        survey = self._survey
+        is_old = survey is not None and later(survey.started, ASKS_AFTER_SECONDS) <= self._now
+        return is_old or not all(survey is not None and survey.saw(node) for node in due)
+
+    def _workload(self, node: Node) -> Workload | None:
+        """Return what runs on this very node; None where it is not known."""
+        survey = self._survey
+        return (survey.workloads or {}).get(node.name) if survey and survey.saw(node) else None
 
     @cached_property
     def _fits(self) -> CapacityJudge:
         """Say whether pods fit on other nodes; only made where a node is due and its pods are known."""
-        known = {node.name: each for node in self._nodes if (each := self._evidence.of(node))}
-        ours = {node.uid for node in self._nodes}
+        known = {node.name: each for node in self._nodes if (each := self._workload(node))}
         return CapacityJudge(
             nodes=self._nodes,
             workloads=known,
             build_of=self._judge.build_of,
-            others=[node for node in self.snapshot.nodes if node.uid not in ours],
+            others=tuple(self._others.values()),
         )
 
-    def _held_slots(self, standing: Sequence[Slot], nodes: Mapping[str, Node]) -> tuple[Slot, ...]:
+    def _held_slots(self, standing: Sequence[Slot]) -> tuple[Slot, ...]:
         """Return the slots that nodes have under Manual, whatever keeps others from getting one."""
         if self.block.is_ours:
             return ()
         return held_slots(
             standing,
-            {name: node for name, node in nodes.items() if name not in self._in_rollout},
+            {name: node for name, node in self._by_name.items() if name not in self._in_rollout},
             others=self._others,
             rejoin_seconds=self.block.rejoin_timeout_seconds,
             now=self._now,
@@ -539,16 +517,16 @@ class _Pass:
 
     def _judged(self, node: Node, found: Found, world: World) -> NodeUpgrade:
         """Return what is known of a node that is due, but for its state."""
-        workload = self._evidence.of(node)
+        workload = self._workload(node)
         fit = self._fits.judge(node) if workload else None
         candidate = NodeUpgrade(
             node, found.due, found.judged.judgement.os_version, workload=workload, fit=fit
         )
         gates = tuple([self._overrides.on(each.judge(world, candidate)) for each in NODE_GATES])
-        stops = node_stops(node, now=self._now, has_begun=node.name in self._begun)
+        stops = [*node_stops(node, now=self._now, has_begun=node.name in self._begun)]
         if node.name == self.snapshot.operator_node and not self._is_one_due:
-            stops = (*stops, OPERATOR_NODE)
-        return msgspec.structs.replace(candidate, gates=gates, stops=stops)
+            stops.append(OPERATOR_NODE)
+        return msgspec.structs.replace(candidate, gates=gates, stops=tuple(stops))
 
     def _opens(self, each: NodeUpgrade) -> bool | None:
         """Whether nothing of the node itself keeps it; None where only the first list of pods will say."""
@@ -583,32 +561,23 @@ class _Pass:
         ]
         if overview.due:
             moments.extend(gate.changes_at for each in overview.due for gate in each.gates)
-            moments.extend((self._evidence.asks_at, self._evidence.expires_at))
+        if overview.due and self._survey is not None:
+            started = self._survey.started
+            moments.extend((later(started, ASKS_AFTER_SECONDS), later(started, MAX_AGE_SECONDS)))
         return min((each for each in moments if each is not None and each > self._now), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Permits:
-    """Says which nodes have the permission.
+def _state_by_slot(node: Node, given: Given, *, opens: bool | None, is_clear: bool) -> UpgradeState | None:
+    """Return what the label is to say by the slots that are ``given``; ``opens`` is what ``_opens`` says.
 
-    ``by_slot`` names the nodes that are permitted by their slots, ``begun`` those whose upgrade has begun.
-    ``is_open``: the pool lets upgrades begin, ``may_continue``: those that have begun keep their permission.
+    ``is_clear``: the pool lets the upgrade of the node begin, or go on where it has begun.
     """
-
-    by_slot: Collection[str]
-    begun: Collection[str]
-    is_open: bool
-    may_continue: bool
-
-    def state_of(self, node: Node, *, opens: bool | None) -> UpgradeState | None:
-        """Return what the label is to say; ``opens`` is what ``_opens`` has found."""
-        is_permitted = node.name in self.by_slot
-        is_clear = self.may_continue if node.name in self.begun else self.is_open
-        if opens is False or not is_clear:
-            return UpgradeState.GATED
-        if opens is None and (is_permitted or not is_labelled(node)):
-            return None
-        return UpgradeState.REQUIRED if is_permitted else UpgradeState.GATED
+    is_permitted = node.name in given.permitted
+    if opens is False or not is_clear:
+        return UpgradeState.GATED
+    if opens is None and (is_permitted or not is_labelled(node)):
+        return None
+    return UpgradeState.REQUIRED if is_permitted else UpgradeState.GATED
 
 
 def _lets_continue(world: World, gate: GateFinding) -> bool:

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
 from datetime import datetime
 from typing import Final
-
 from winpool.api.issues import IssueReason
-from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_RETRY_ANNOTATION
-from winpool.api.upgrade import Gate, Override, UpgradeState
+from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
+from winpool.api.keys import UPGRADE_RETRY_ANNOTATION
+from winpool.api.text import grouped
+from winpool.api.upgrade import Gate
+from winpool.api.upgrade import Override
+from winpool.api.upgrade import UpgradeState
 from winpool.features.feature import Finding
 from winpool.features.upgrade.claims import ENDED_BADLY
-from winpool.features.upgrade.records import (
-    VOLUMES,
-    GateFinding,
-    NodeStep,
-    NodeUpgrade,
-    RolloutResult,
-    Stop,
-    UpgradeOverview,
-    at,
-    because,
-    is_late,
-)
+from winpool.features.upgrade.records import GateFinding
+from winpool.features.upgrade.records import NodeStep
+from winpool.features.upgrade.records import NodeUpgrade
+from winpool.features.upgrade.records import RolloutResult
+from winpool.features.upgrade.records import Stop
+from winpool.features.upgrade.records import UpgradeOverview
+from winpool.features.upgrade.records import VOLUMES
+from winpool.features.upgrade.records import at
+from winpool.features.upgrade.records import because
+from winpool.features.upgrade.records import is_late
 from winpool.features.upgrade.slots import lost_nodes
 from winpool.model.node import Node
-from winpool.model.pool import Surprise, SurpriseKind
+from winpool.model.pool import Surprise
+from winpool.model.pool import SurpriseKind
+
 
 CAUSES_KEPT: Final = 5
 """Causes of one gate, or texts of requests, that have an issue of their own: nodes and pods can have any
@@ -149,9 +157,9 @@ def _of_step(step: NodeStep, *, now: datetime) -> Iterator[tuple[IssueReason, st
     """Yield what a person has to do something about, why, and the pod that keeps the node from it."""
     claim = step.claim
     if claim is not None and step.state == UpgradeState.DRAIN_BLOCKED:
-        for each in step.blockers:
+        for each in step.drain.blockers:
             yield IssueReason.DRAIN_BLOCKED, _sentences(each.message), each.pod
-        if not step.blockers:
+        if not step.drain.blockers:
             said = VOLUMES if claim.reason == VOLUMES else "Pods have not left, and no reason is known."
             yield IssueReason.DRAIN_BLOCKED, said, ""
     elif claim is not None and step.state in ENDED_BADLY:
@@ -161,14 +169,12 @@ def _of_step(step: NodeStep, *, now: datetime) -> Iterator[tuple[IssueReason, st
         yield IssueReason.SETTLE_TIMED_OUT, step.said, ""
 
 
-def surprise_findings(surprises: Iterable[Surprise], nodes: Iterable[Node]) -> Iterator[Finding]:
+def surprise_findings(surprises: Collection[Surprise], nodes: Iterable[Node]) -> Iterator[Finding]:
     """Yield the surprises about ``nodes``, by what has happened."""
     names = {node.uid: node.name for node in nodes}
     for kind, (reason, fix) in _SURPRISES.items():
-        found: dict[str, set[str]] = {}
-        for each in surprises:
-            if each.kind is kind and (name := names.get(each.node_uid)) is not None:
-                found.setdefault(each.said, set()).add(name)
+        ours = (each for each in surprises if each.kind is kind and each.node_uid in names)
+        found = grouped((each.said, names[each.node_uid]) for each in ours)
         for said, there in _bounded(found, rest="What changed differs from node to node."):
             yield Finding(reason, there, f"{said} No one had announced it.", fix, cause=said)
 
@@ -197,16 +203,12 @@ def _closed(gate: GateFinding) -> Finding:
 
 def _gated(due: Iterable[NodeUpgrade]) -> Iterator[Finding]:
     """Yield for each gate that is closed for nodes the causes, and the nodes of each."""
-    causes: dict[Gate, dict[str, set[str]]] = {}
-    fixes: dict[str, str] = {}
-    for node in due:
-        if node.state is None:  # all that it lacks is the first list of pods, which comes
-            continue
-        for gate in node.closed:
-            causes.setdefault(gate.gate, {}).setdefault(gate.message, set()).add(node.node.name)
-            fixes[gate.message] = gate.opens
+    # All that a node without a state lacks is the first list of pods, which comes.
+    closed = [(gate, each.node.name) for each in due if each.state is not None for gate in each.closed]
+    causes = grouped((gate.gate, (gate.message, name)) for gate, name in closed)
+    fixes = {gate.message: gate.opens for gate, _ in closed}
     for each in (gate for gate in Gate if gate in causes):
-        for message, names in _bounded(causes[each], rest="Why differs from node to node."):
+        for message, names in _bounded(grouped(causes[each]), rest="Why differs from node to node."):
             yield Finding(
                 IssueReason.NODES_GATED,
                 names,
@@ -233,9 +235,7 @@ def _unused(nodes: Sequence[str]) -> Finding:
 
 def _requested(requested: Mapping[str, str]) -> Iterator[Finding]:
     """Yield the texts of requests, each with its nodes."""
-    texts: dict[str, set[str]] = {}
-    for name, text in requested.items():
-        texts.setdefault(because(text), set()).add(name)
+    texts = grouped((because(text), name) for name, text in requested.items())
     for text, names in _bounded(texts, rest=". The texts differ from node to node."):
         yield Finding(
             IssueReason.UPGRADE_REQUESTED,
@@ -246,10 +246,10 @@ def _requested(requested: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _bounded(causes: Mapping[str, set[str]], *, rest: str) -> Iterator[tuple[str, Sequence[str]]]:
+def _bounded(causes: Mapping[str, Iterable[str]], *, rest: str) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the first causes, in the order of their texts, with names in order; the others as ``rest``."""
     ordered = sorted(causes)
     for each in ordered[:CAUSES_KEPT]:
-        yield each, sorted(causes[each])
+        yield each, sorted(set(causes[each]))
     if others := ordered[CAUSES_KEPT:]:
         yield rest, sorted(set().union(*(causes[each] for each in others)))

@@ -22,9 +22,8 @@ from winpool.api.selector import selects
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import LAST
 from winpool.api.upgrade import Canary, Method, Upgrade
-from winpool.features.upgrade.claims import Claim, claim_of
-from winpool.features.upgrade.gates.pool import FAILED
-from winpool.features.upgrade.gates.world import max_unavailable
+from winpool.features.upgrade.claims import ENDED_BADLY, Claim, claim_of
+from winpool.features.upgrade.gates.pool import max_unavailable
 from winpool.features.upgrade.records import NodeUpgrade, UpgradeOverview
 from winpool.model.node import Node, is_available
 from winpool.model.pods import Workload
@@ -132,7 +131,7 @@ def in_line(due: Iterable[NodeUpgrade], block: Upgrade, begun: Begun = NOT_BEGUN
 def _turn(upgrade: NodeUpgrade, operator_node: str) -> Turn:
     if operator_node and upgrade.node.name == operator_node:
         return Turn.OPERATOR
-    return Turn.FAILED if upgrade.node.labels.get(UPGRADE_STATE_LABEL) in FAILED else Turn.ZONE
+    return Turn.FAILED if upgrade.node.labels.get(UPGRADE_STATE_LABEL) in ENDED_BADLY else Turn.ZONE
 
 
 def _canaries(found: Iterable[PlannedNode], canary: Canary | None, begun: Begun) -> Collection[str]:

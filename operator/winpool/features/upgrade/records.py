@@ -16,7 +16,7 @@ from winpool.api.upgrade import Gate, Override, Trigger, UpgradeState
 from winpool.features.feature import FeatureResult
 from winpool.features.upgrade.capacity import Fit
 from winpool.features.upgrade.claims import DRAINING, Claim, read
-from winpool.features.upgrade.drain import Blocker
+from winpool.features.upgrade.drain import NOTHING_TO_DRAIN, DrainProgress
 from winpool.model.node import Eviction, Node
 from winpool.model.node_pods import PodListRequest
 from winpool.model.pods import Workload
@@ -111,8 +111,8 @@ class NodeStep:
     """What a pass does about a node whose upgrade is under way or has failed.
 
     ``claim`` is as the patch of this pass leaves it, None where it ends. ``said`` is what it waits for, in a
-    sentence; ``blockers`` are pods that keep the node from being drained. At ``again_at`` time alone may
-    change the step. From ``late_at`` on a node that soaks, and whose upgrade has not ended, is late.
+    sentence, and ``drain`` how far the drain of the node is. At ``again_at`` time alone may change the step.
+    From ``late_at`` on a node that soaks, and whose upgrade has not ended, is late.
     """
 
     node: Node
@@ -120,8 +120,7 @@ class NodeStep:
     desired: Desired
     state: UpgradeState | None = None
     said: str = ""
-    blockers: tuple[Blocker, ...] = ()
-    evictions: tuple[Eviction, ...] = ()
+    drain: DrainProgress = NOTHING_TO_DRAIN
     look: PodListRequest | None = None
     wants_volumes: bool = False
     wants_workloads: bool = False
@@ -147,7 +146,7 @@ class RolloutResult:
     @property
     def evictions(self) -> tuple[Eviction, ...]:
         """The evictions of all nodes, of each in its order."""
-        return tuple(each for step in self.steps.values() for each in step.evictions)
+        return tuple(each for step in self.steps.values() for each in step.drain.evictions)
 
     @property
     def wants_volumes(self) -> bool:
@@ -173,7 +172,9 @@ class RolloutResult:
     @property
     def unhealthy(self) -> tuple[str, ...]:
         """The names of the nodes that are not Ready although they were, after their upgrade."""
-        return unhealthy(self.steps)
+        taken_back = (UpgradeState.VALIDATING, UpgradeState.SOAKING)
+        found = (name for name, each in self.steps.items() if each.state in taken_back)
+        return tuple(sorted(name for name in found if self.steps[name].node.ready != "True"))
 
 
 VOLUMES: Final = "Volumes of pods that left have to detach from the node."
@@ -188,14 +189,6 @@ def is_late(step: NodeStep, *, now: datetime) -> bool:
 MOST_UNHEALTHY: Final = 2
 """So many nodes that are not Ready after their upgrade stop the pool: one can be bad luck.
 https://github.com/bootc-dev/bootc-operator/blob/main/docs/ARCHITECTURE.md"""
-
-
-def unhealthy(steps: Mapping[str, NodeStep]) -> tuple[str, ...]:
-    """Return the names of the nodes that are not Ready although they were, after their upgrade."""
-    taken_back = (UpgradeState.VALIDATING, UpgradeState.SOAKING)
-    return tuple(
-        sorted(name for name, each in steps.items() if each.state in taken_back and each.node.ready != "True")
-    )
 
 
 NOTHING_ROLLED: Final = RolloutResult()

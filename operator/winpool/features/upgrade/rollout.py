@@ -16,18 +16,16 @@ from winpool.api.upgrade import UpgradeState
 from winpool.features.upgrade.claims import (
     BEFORE_HAND_OVER,
     ENDED_BADLY,
-    HANDED_OVER,
     IN_WORK,
     Claim,
     Unreadable,
     claim_of,
     desired_of,
     read,
-    text_of,
 )
 from winpool.features.upgrade.plan import PlannedNode
-from winpool.features.upgrade.records import CAPPED, MOST_UNHEALTHY, NodeStep, RolloutResult, unhealthy
-from winpool.features.upgrade.slots import heirs_of, slot_of_gone, slot_of_left
+from winpool.features.upgrade.records import CAPPED, MOST_UNHEALTHY, NodeStep, RolloutResult
+from winpool.features.upgrade.slots import heirs_of, slot_of, slot_of_gone, slot_of_left
 from winpool.features.upgrade.states import (
     LATE_SECONDS,
     RESERVED_SECONDS,
@@ -44,38 +42,36 @@ def rollout(view: RolloutView) -> RolloutResult:
     return _Pass(view).result()
 
 
-class _Pass:
+class _Pass(States):
     """Decides about all nodes of one pool, once."""
 
     def __init__(self, view: RolloutView) -> None:
-        self._view = view
-        self._now = view.now
-        self._states = States(view)
-        self._states.passed_over = {each.node: each for each in view.standing if self._is_remembered(each)}
+        super().__init__(view)
+        self.passed_over = {each.node: each for each in view.standing if self._is_remembered(each)}
         self._gone: list[Slot] = []
 
     def result(self) -> RolloutResult:
         """Follow the slots, then nodes that have a claim and no slot, and give slots away."""
         for slot in self._view.standing:
-            if slot.is_held and slot.node not in self._states.slots:
+            if slot.is_held and slot.node not in self.slots:
                 self._follow(slot)
         self._bequeath()
         for name, node in self._view.nodes.items():
-            if name not in self._states.slots and name not in self._states.steps:
+            if name not in self.slots and name not in self.steps:
                 self._follow_without_slot(node)
         said = self._give()
-        slots = (*self._states.slots.values(), *self._states.passed_over.values())
+        slots = (*self.slots.values(), *self.passed_over.values())
         moments = [
-            *(each.again_at for each in self._states.steps.values()),
+            *(each.again_at for each in self.steps.values()),
             *(each.deadline for each in slots),
             *(later(each.since, LATE_SECONDS) for each in slots),
         ]
         return RolloutResult(
-            steps=self._states.steps,
+            steps=self.steps,
             slots=slots[:MAX_SLOTS],
             looks=(
-                *self._states.looks,
-                *(each.look for each in self._states.steps.values() if each.look is not None),
+                *self.looks,
+                *(each.look for each in self.steps.values() if each.look is not None),
             ),
             said=said,
             again_at=min((each for each in moments if each and each > self._now), default=None),
@@ -102,26 +98,26 @@ class _Pass:
         if isinstance(found, Unreadable) and self._view.block is None:
             found = None  # no one tries again: what was handed over ends by the copy in its slot
         if isinstance(found, Unreadable):
-            self._states.quarantine(node, slot, found)
+            self.quarantine(node, slot, found)
         elif isinstance(found, Claim) and found.state in IN_WORK:
-            self._states.advance(node, found, slot)
+            self.advance(node, found, slot)
         elif found is None and isinstance(copy, Claim) and is_handed_over(node, copy):
             self._inherit(node, copy, slot)
         elif slot.state in BEFORE_HAND_OVER and self._is_recent(slot):
             self._follow_without_slot(node)
-            self._states.slots.setdefault(slot.node, slot)
+            self.slots.setdefault(slot.node, slot)
         elif found is None and slot.state in BEFORE_HAND_OVER:
-            self._states.pass_over(slot)
+            self.pass_over(slot)
         elif slot.state == SlotState.RESERVED and self._is_same(slot, node):
             self._claim(node, found if isinstance(found, Claim) else None, slot)
 
     def _claim(self, node: Node, failed: Claim | None, slot: Slot) -> None:
         """Claim a node by its slot; one that has failed stays as it is until then."""
         if failed is not None:
-            self._states.stay(node, failed)
-        if node.name not in self._states.slots:
+            self.stay(node, failed)
+        if node.name not in self.slots:
             attempts = failed.attempts if failed else 0
-            self._states.reserved(node, slot, self._states.new_claim(node, slot.since, attempts=attempts))
+            self.reserved(node, slot, self.new_claim(node, slot.since, attempts=attempts))
 
     def _follow_missing(self, slot: Slot, copy: object) -> None:
         """Say what becomes of the slot of a node that is gone, or that is no node of the pool any more."""
@@ -137,9 +133,9 @@ class _Pass:
         if kept is None:
             return
         if kept.is_held:
-            self._states.slots[slot.node] = kept
+            self.slots[slot.node] = kept
         else:
-            self._states.passed_over[slot.node] = kept
+            self.passed_over[slot.node] = kept
         if node is None and holder is None:
             self._gone.append(kept)
 
@@ -158,11 +154,11 @@ class _Pass:
 
         The status has it before a machine is touched: of two operators only one says which it is (P6).
         """
-        heirs = heirs_of(self._gone, self._view.nodes, taken=self._states.slots)
+        heirs = heirs_of(self._gone, self._view.nodes, taken=self.slots)
         for name, heir in heirs.items():
             moved = {"node": heir.name, "uid": heir.uid, "since": self._now}
-            self._states.slots[heir.name] = self._states.slots.pop(name).model_copy(update=moved)
-            self._states.passed_over.pop(heir.name, None)
+            self.slots[heir.name] = self.slots.pop(name).model_copy(update=moved)
+            self.passed_over.pop(heir.name, None)
 
     def _inherit(self, node: Node, copy: Claim, slot: Slot) -> None:
         """Continue the claim of a slot on a node that does not have it.
@@ -172,9 +168,9 @@ class _Pass:
         """
         holder = self._holder(copy)
         if holder is None:
-            self._states.inherit(node, copy, slot)
+            self.inherit(node, copy, slot)
         elif holder.uid == copy.before.uid and self._is_recent(slot):
-            self._states.slots[node.name] = slot
+            self.slots[node.name] = slot
 
     def _is_recent(self, slot: Slot) -> bool:
         """Whether news of nodes may be older than a slot."""
@@ -185,40 +181,28 @@ class _Pass:
 
     def _follow_without_slot(self, node: Node) -> None:
         """Say what becomes of a node without a slot: its claim has ended, or the status was lost."""
-        found = claim_of(node)
+        found, has_room = claim_of(node), self.has_room(node, self.slots)
         if isinstance(found, Unreadable):
             said = f"The annotation {UPGRADE_ANNOTATION} is not one of the operator, which removes it."
-            self._states.steps[node.name] = NodeStep(node, None, Desired(), said=said)
+            self.steps[node.name] = NodeStep(node, None, Desired(), said=said)
         elif isinstance(found, Claim) and found.state in ENDED_BADLY:
             block = self._view.block
             if block is not None and block.is_ours:
-                self._states.stay(node, found)
+                self.stay(node, found)
             else:
-                self._states.let_go(node, found)
-        elif isinstance(found, Claim) and found.state is UpgradeState.CLAIMED and not self._has_room(node):
-            self._states.let_go(node, found, "The slots of other nodes are all that there are.")
+                self.let_go(node, found)
+        elif isinstance(found, Claim) and found.state is UpgradeState.CLAIMED and not has_room:
+            self.let_go(node, found, "The slots of other nodes are all that there are.")
         elif isinstance(found, Claim) and (self._has_heir(node, found) or self._has_left(node)):
             said = "Its slot has ended, or another machine takes its place."
-            self._states.steps[node.name] = NodeStep(node, found, desired_of(found), found.state, said)
+            self.steps[node.name] = NodeStep(node, found, desired_of(found), found.state, said)
         elif isinstance(found, Claim):
-            slot = Slot(
-                node=node.name,
-                uid=found.before.uid,
-                state=found.state,
-                since=found.since,
-                deadline=found.deadline,
-                boot_id=found.before.boot_id,
-                claim=text_of(found) if found.state in HANDED_OVER else "",
-            )
-            self._states.advance(node, found, slot)
-
-    def _has_room(self, node: Node) -> bool:
-        """Whether the budget leaves a node a slot, beside those that others have by now."""
-        return self._states.has_room(node, self._states.slots.keys())
+            slot = self._slot_of(node, found)
+            self.advance(node, found, slot.model_copy(update={"uid": found.before.uid}))
 
     def _has_left(self, node: Node) -> bool:
         """Whether another operator has ended the slot of a node: it is gone, and news of that are late."""
-        slot = self._states.passed_over.get(node.name)
+        slot = self.passed_over.get(node.name)
         return slot is not None and slot.uid == node.uid and self._is_recent(slot)
 
     def _has_heir(self, node: Node, claim: Claim) -> bool:
@@ -231,28 +215,26 @@ class _Pass:
     def _give(self) -> str:
         """Give slots to nodes in the order of the plan; return why no more get one, empty where all have."""
         view = self._view
-        sick = unhealthy(self._states.steps)
+        sick = RolloutResult(self.steps).unhealthy
         if len(sick) >= MOST_UNHEALTHY:
             return f"Nodes are not Ready after their upgrade: {', '.join(sick)}."
         said = ""
         for each in view.waiting:
-            if each.node in self._states.slots or not self._may_be_next(each):
+            if each.node in self.slots or not self._may_be_next(each):
                 continue
-            if not self._has_room(view.nodes[each.node]) or len(self._states.slots) >= MAX_SLOTS:
+            if not self.has_room(view.nodes[each.node], self.slots) or len(self.slots) >= MAX_SLOTS:
                 # One that has failed is cordoned itself, so that its turn may come before others'.
                 said = said or "spec.upgrade.maxUnavailable permits no more at a time."
                 continue
             if any(group != (each.turn, each.zone) for group in self._groups()):
                 return "Nodes that come before it, by canary and zone, are not done."
-            if len(self._states.slots) >= view.most_slots:
+            if len(self.slots) >= view.snapshot.most_slots:
                 return CAPPED
-            self._states.slots[each.node] = Slot(
-                node=each.node,
-                uid=view.nodes[each.node].uid,
-                state=SlotState.RESERVED,
-                since=self._now,
-                deadline=later(self._now.replace(microsecond=0), RESERVED_SECONDS),
-                boot_id=view.nodes[each.node].boot_id,
+            self.slots[each.node] = slot_of(
+                view.nodes[each.node],
+                SlotState.RESERVED,
+                self._now,
+                deadline=self._in(RESERVED_SECONDS),
             )
         return said
 
@@ -260,7 +242,7 @@ class _Pass:
         """Whether a node may be claimed: it is available, or its upgrade has failed and its time has come."""
         node = self._view.nodes[each.node]
         found = claim_of(node)
-        if each.node in self._states.passed_over:
+        if each.node in self.passed_over:
             return False
         if not isinstance(found, Claim):
             return is_available(node)
@@ -269,8 +251,8 @@ class _Pass:
     def _groups(self) -> Iterator[tuple[int, str]]:
         """Yield the turn and zone of each node that has a slot."""
         waiting = {each.node: (int(each.turn), each.zone) for each in self._view.waiting}
-        for name in self._states.slots:
-            step = self._states.steps.get(name)
+        for name in self.slots:
+            step = self.steps.get(name)
             if step is not None and step.claim is not None:
                 yield step.claim.turn, step.claim.zone
             elif name in waiting:

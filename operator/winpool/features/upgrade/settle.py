@@ -47,7 +47,8 @@ def validation_of(
     """Return what ``node`` lacks to be fit for work at its target."""
     if not is_ready_for(node, claim.limits.ready, now=now):
         return Validation(
-            f"the kubelet reports Ready for {claim.limits.ready} s", again_at=ready_at(node, claim)
+            f"the kubelet reports Ready for {claim.limits.ready} s",
+            again_at=ready_at(node, claim.limits.ready),
         )
     pods = known.pods.get(node.uid)
     since = max(claim.since, node.ready_since or claim.since)
@@ -62,14 +63,14 @@ def validation_of(
 
 def is_ready_for(node: Node, seconds: int, *, now: datetime) -> bool:
     """Whether the node is Ready for so many seconds."""
-    since = node.ready_since
-    return node.ready == "True" and since is not None and now >= later(since, seconds)
+    since = ready_at(node, seconds)
+    return since is not None and now >= since
 
 
-def ready_at(node: Node, claim: Claim) -> datetime | None:
-    """Return when the node is Ready for as long as validation asks for; None where it is not Ready."""
+def ready_at(node: Node, seconds: int) -> datetime | None:
+    """Return when the node is Ready for so many seconds; None where it is not Ready."""
     since = node.ready_since if node.ready == "True" else None
-    return since and later(since, claim.limits.ready)
+    return since and later(since, seconds)
 
 
 def _has_sandbox(pods: Iterable[Pod], *, since: datetime) -> bool:

@@ -28,7 +28,6 @@ from winpool.api.status import MAX_SLOTS, Slot, SlotState
 from winpool.api.text import later
 from winpool.api.upgrade import UpgradeState
 from winpool.features.upgrade.claims import Claim, is_with_actor, read
-from winpool.features.upgrade.gates.world import whole
 from winpool.model.node import Node, is_available
 
 USE_SECONDS: Final = 1800.0
@@ -59,6 +58,11 @@ class Line:
     now: datetime
     most_slots: int = MAX_SLOTS
     is_new_spec: bool = False
+
+
+def whole(moment: datetime) -> datetime:
+    """Return the first whole second that is not before ``moment``."""
+    return later(moment.replace(microsecond=0), 1) if moment.microsecond else moment
 
 
 def secured(standing: Iterable[Slot]) -> frozenset[str]:
@@ -96,13 +100,13 @@ def held_slots(
     begun = [name for name, node in nodes.items() if is_labelled(node) and not is_available(node)]
     for name in sorted(begun):
         if name not in found and len(found) < MAX_SLOTS:
-            found[name] = _slot(nodes[name], SlotState.BEGUN, now)
+            found[name] = slot_of(nodes[name], SlotState.BEGUN, now)
     return tuple(found.values())
 
 
 def _begun(slot: Slot, node: Node, now: datetime) -> Slot:
     is_known = slot.state == SlotState.BEGUN and slot.uid == node.uid
-    return slot if is_known else _slot(node, SlotState.BEGUN, now, boot_id=slot.boot_id)
+    return slot if is_known else slot_of(node, SlotState.BEGUN, now, boot_id=slot.boot_id)
 
 
 def _gone(slot: Slot, rejoin_seconds: float, now: datetime) -> Slot | None:
@@ -119,21 +123,24 @@ def _end(slot: Slot, seconds: float, now: datetime) -> datetime:
     return latest if slot.deadline is None else min(slot.deadline, latest)
 
 
-def _slot(
+def slot_of(
     node: Node,
-    state: SlotState,
-    now: datetime,
+    state: str,
+    since: datetime,
     *,
     deadline: datetime | None = None,
     boot_id: str | None = None,
+    claim: str = "",
 ) -> Slot:
+    """Return a slot of ``node``, by default with the boot ID that the node reports now."""
     return Slot(
         node=node.name,
         uid=node.uid,
         state=state,
-        since=now,
+        since=since,
         deadline=deadline,
         boot_id=node.boot_id if boot_id is None else boot_id,
+        claim=claim,
     )
 
 
@@ -144,7 +151,7 @@ def _changed(slot: Slot, state: SlotState, since: datetime, deadline: datetime |
 
 
 def _reserved(node: Node, now: datetime) -> Slot:
-    return _slot(node, SlotState.RESERVED, now, deadline=later(whole(now), USE_SECONDS))
+    return slot_of(node, SlotState.RESERVED, now, deadline=later(whole(now), USE_SECONDS))
 
 
 @dataclass(frozen=True, slots=True)

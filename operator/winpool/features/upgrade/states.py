@@ -28,6 +28,7 @@ from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -68,6 +69,7 @@ from winpool.features.upgrade.claims import veto_of
 from winpool.features.upgrade.drain import DrainProgress
 from winpool.features.upgrade.drain import DrainView
 from winpool.features.upgrade.drain import FORESEEN
+from winpool.features.upgrade.drain import NOTHING_TO_DRAIN
 from winpool.features.upgrade.drain import drain
 from winpool.features.upgrade.drain import preflight
 from winpool.features.upgrade.plan import PlannedNode
@@ -86,15 +88,13 @@ from winpool.features.upgrade.settle import merge
 from winpool.features.upgrade.settle import ready_at
 from winpool.features.upgrade.settle import settled
 from winpool.features.upgrade.settle import validation_of
+from winpool.features.upgrade.slots import slot_of
 from winpool.model.node import Node
 from winpool.model.node import is_available
 from winpool.model.node import is_held
-from winpool.model.node_pods import KnownEvictions
 from winpool.model.node_pods import NodePods
 from winpool.model.node_pods import PodListRequest
-from winpool.model.rollout import ForceTerms
-from winpool.model.rollout import KnownRollout
-from winpool.model.rollout import NO_FORCE
+from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import Desired
 from winpool.ownership.desired import KEEP
 
@@ -129,40 +129,43 @@ LAST_RETRY_SECONDS: Final = 86400.0
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RolloutView:
-    """What a pass knows of the upgrades that the operator makes.
+    """What a pass has found of the upgrades that the operator makes, beside its ``snapshot``.
 
     ``nodes`` are those of the pool by name, ``others`` the nodes outside of it by UID. ``waiting`` are
     those that may be claimed now but for a slot, in the order of the plan; ``due`` says why each node is due,
-    ``unknown`` names those of which that is not known. ``allowed`` is how many nodes may be unavailable, and
-    ``most_slots`` how many may have a slot. ``open_nodes`` are those whose gates, and the pool's, are open.
+    ``unknown`` names those of which that is not known. ``allowed`` is how many nodes may be unavailable.
+    ``open_nodes`` are those whose gates, and the pool's, are open.
     ``gives_up`` says why all claims before the hand-over end; empty where they do not. With ``stands``
     nothing continues. ``is_window_open`` is False where no maintenance window is open. ``target`` is what the
     spec asks for, and ``runs`` says whether a node runs a target. Without ``spec.upgrade`` there is no
-    ``block``. ``marked`` are the names of nodes with conditions of ours. ``force`` says whether pods may be
-    deleted that could not be evicted in time.
+    ``block``. ``marked`` are the names of nodes with conditions of ours.
     """
 
+    snapshot: Snapshot
     spec: WindowsNodePoolSpec
-    block: Upgrade | None
     nodes: Mapping[str, Node]
     others: Mapping[str, Node]
     standing: Sequence[Slot]
-    waiting: Sequence[PlannedNode]
-    due: Mapping[str, tuple[Trigger, ...]]
-    unknown: Collection[str]
-    open_nodes: Collection[str]
-    allowed: int
-    most_slots: int
     gives_up: str
     stands: bool
-    is_window_open: bool
-    target: Target
     runs: Callable[[Node, Target], bool]
-    known: KnownEvictions
-    rollout: KnownRollout
-    now: datetime
     marked: Collection[str]
-    force: ForceTerms = NO_FORCE
+    waiting: Sequence[PlannedNode] = ()
+    due: Mapping[str, tuple[Trigger, ...]] = field(default_factory=dict)
+    unknown: Collection[str] = ()
+    open_nodes: Collection[str] = ()
+    allowed: int = 0
+    is_window_open: bool = True
+
+    @property
+    def block(self) -> Upgrade | None:
+        """What the spec asks for; None where it asks for no upgrades any more."""
+        return self.spec.upgrade
+
+    @property
+    def target(self) -> Target:
+        """What the spec asks nodes to run."""
+        return Target.of(self.spec.os)
 
 
 REASON_LENGTH: Final = 512
@@ -180,8 +183,10 @@ class States:
 
     def __init__(self, view: RolloutView) -> None:
         self._view = view
-        self._now = view.now
-        self._second = view.now.replace(microsecond=0)  # as times are written
+        self._now = view.snapshot.now
+        self._known = view.snapshot.evictions
+        self._read = view.snapshot.rollout
+        self._second = self._now.replace(microsecond=0)  # as times are written
         self.slots: dict[str, Slot] = {}
         self.steps: dict[str, NodeStep] = {}
         self.passed_over: dict[str, Slot] = {}
@@ -284,34 +289,27 @@ class States:
         if node.name not in self._view.open_nodes:
             return
         self.slots[node.name] = slot
-        pods = self._pods(node)
-        if (
-            pods is None
-            or pods.started < slot.since
-            or not pods.is_young(self._view.known.read_at, LOOK_SECONDS)
-        ):
+        pods = self._pods(node, LOOK_SECONDS)
+        if pods is None or pods.started < slot.since:
             self.looks.append(PodListRequest(node, with_budgets=True))
             return
         assert self._view.block is not None
         found = preflight(self._drain_view(node, pods, slot.since), self._view.block.drain)
         blockers = [each for each in found if each.why not in FORESEEN]
-        if blockers:
+        if blockers or self._shares_a_workload(node, pods):
             del self.slots[node.name]
             is_permanent = any(each.is_permanent for each in blockers)
             self.pass_over(slot, PASSED_OVER_SECONDS if is_permanent else RESERVED_SECONDS)
-            return
-        if self._shares_a_workload(node, pods):
-            del self.slots[node.name]
-            self.pass_over(slot, RESERVED_SECONDS)
-            return
-        self.steps[node.name] = NodeStep(node, claim, desired_of(claim), claim.state, "The node is claimed.")
+        else:
+            said = "The node is claimed."
+            self.steps[node.name] = NodeStep(node, claim, desired_of(claim), claim.state, said)
 
     def _shares_a_workload(self, node: Node, pods: NodePods) -> bool:
         """Whether nodes in work have pods of a controller that no budget protects, and other nodes are free.
 
         Where it is not known what controls the pods, it is no reason to wait: the budgets of others hold.
         """
-        workloads, view = self._view.rollout.workloads, self._view
+        workloads, view = self._read.workloads, self._view
         free = (each.node for each in view.waiting if each.node != node.name)
         if workloads is None or all(each in self.slots or each in self.passed_over for each in free):
             return False
@@ -349,14 +347,13 @@ class States:
 
     def _cordon(self, node: Node, claim: Claim) -> None:
         """Begin the drain, once it is known what was Ready before it."""
-        pods, workloads = self._pods(node), self._view.rollout.workloads
-        is_fresh = pods is not None and pods.is_young(self._view.known.read_at, PROOF_SECONDS)
-        is_known = workloads is not None and self._now <= later(workloads.started, OLDEST_SECONDS)
-        if pods is None or workloads is None or not (is_fresh and is_known):
+        pods, workloads = self._pods(node, PROOF_SECONDS), self._read.workloads
+        if workloads is not None and self._now > later(workloads.started, OLDEST_SECONDS):
+            workloads = None
+        if pods is None or workloads is None:
             said = "The operator lists pods and their controllers."
-            self._put(node, claim, said=said, looks=not is_fresh, wants_workloads=not is_known)
+            self._put(node, claim, said=said, looks=pods is None, wants_workloads=workloads is None)
         else:
-            cordoned = self._second
             self._move(
                 node,
                 claim,
@@ -364,7 +361,7 @@ class States:
                 seconds=claim.limits.drain,
                 drain_until=self._in(claim.limits.drain),
                 said="The operator cordons the node and evicts its pods.",
-                cordoned_at=cordoned,
+                cordoned_at=self._second,
                 baseline=encode_baseline(baseline_of(pods.pods, workloads)),
             )
 
@@ -430,7 +427,7 @@ class States:
         """Hand the node over once its volumes are detached: the claim into the slot, then the label."""
         copy = read(next((each.claim for each in self._view.standing if each.node == node.name), ""))
         progress = self._progress(node, claim)
-        if not node.unschedulable or (progress.leaving and self._is_fresh(node)):
+        if not node.unschedulable or (progress.leaving and self._pods(node, PROOF_SECONDS)):
             # Someone uncordoned it, or a pod came that tolerates the cordon.
             self._move(
                 node,
@@ -448,7 +445,7 @@ class States:
             else:
                 self._put(node, claim, said=VOLUMES, wants_volumes=True)
             return
-        if not (progress.is_drained and self._is_fresh(node)):
+        if not (progress.is_drained and self._pods(node, PROOF_SECONDS)):
             self._put(node, claim, said="The operator lists the pods once more.", looks=True)
         elif isinstance(copy, Claim) and copy.claim == claim.claim and not copy.passed(self._now):
             self._put(node, copy, slot_of=claim, said=WITH_ACTOR)
@@ -493,12 +490,12 @@ class States:
                 msgspec.structs.replace(claim, is_done=is_done),
                 slot_of=claim,
                 said="It has to be Ready at the target. A kubelet reports the revision of its own start.",
-                again_at=ready_at(node, claim) if is_done else None,
+                again_at=ready_at(node, claim.limits.ready) if is_done else None,
             )
 
     def _validating(self, node: Node, claim: Claim) -> None:
         """Wait until the node passes validation and our conditions are gone."""
-        lacks = validation_of(node, claim, self._view.spec.validation, self._view.known, now=self._now)
+        lacks = validation_of(node, claim, self._view.spec.validation, self._known, now=self._now)
         missing = lacks.missing
         if not missing and not self._view.runs(node, claim.target):
             missing = "the target"
@@ -555,7 +552,7 @@ class States:
         return settled(
             # A claim that someone has damaged had another one before; a person has asked to continue.
             merge(decode_baseline(claim.baseline) if claim.baseline else Baseline(), others),
-            self._view.rollout.workloads,
+            self._read.workloads,
             last_eviction=claim.drained_at or claim.since,
             now=self._now,
         )
@@ -622,7 +619,7 @@ class States:
         *,
         slot_of: Claim | None = None,
         said: str = "",
-        progress: DrainProgress | None = None,
+        progress: DrainProgress = NOTHING_TO_DRAIN,
         looks: bool = False,
         wants_volumes: bool = False,
         wants_workloads: bool = False,
@@ -635,20 +632,17 @@ class States:
         """
         name, standing = node.name, slot_of or claim
         self.slots[name] = self._slot_of(node, standing)
-        moments = [claim.deadline, again_at]
-        if progress is not None:
-            looks = looks or (progress.list_at is not None and progress.list_at <= self._now)
-            moments.append(progress.list_at)
+        moments = (claim.deadline, again_at, progress.list_at)
+        looks = looks or (progress.list_at is not None and progress.list_at <= self._now)
         desired = desired_of(claim)
-        watched = frozenset(each.uid for each in progress.leaving) if progress else frozenset()
+        watched = frozenset(each.uid for each in progress.leaving)
         self.steps[name] = NodeStep(
             node,
             claim,
             replace(desired, annotations={**desired.annotations, **served(node, claim)}),
             claim.state,
             said,
-            progress.blockers if progress else (),
-            progress.evictions if progress else (),
+            progress,
             PodListRequest(node, watched, with_budgets=True) if looks else None,
             wants_volumes,
             wants_workloads,
@@ -662,31 +656,22 @@ class States:
         copy = text_of(claim) if claim.state in HANDED_OVER else ""
         if claim.state is UpgradeState.DRAINED:
             copy = standing
-        return Slot(
-            node=node.name,
-            uid=node.uid,
-            state=claim.state,
-            since=claim.since,
-            deadline=claim.deadline,
-            boot_id=claim.before.boot_id,
-            claim=copy,
-        )
+        boot_id = claim.before.boot_id
+        return slot_of(node, claim.state, claim.since, deadline=claim.deadline, boot_id=boot_id, claim=copy)
 
-    def _pods(self, node: Node) -> NodePods | None:
-        return self._view.known.pods.get(node.uid)
-
-    def _is_fresh(self, node: Node) -> bool:
-        pods = self._pods(node)
-        return pods is not None and pods.is_young(self._view.known.read_at, PROOF_SECONDS)
+    def _pods(self, node: Node, seconds: float) -> NodePods | None:
+        """Return the last list of the pods of a node, if it is no older than that."""
+        pods = self._known.pods.get(node.uid)
+        return pods if pods is not None and pods.is_young(self._known.read_at, seconds) else None
 
     def _drain_view(self, node: Node, pods: NodePods | None, since: datetime) -> DrainView:
-        known = self._view.known
+        known = self._known
         return DrainView(node, since, pods, known.answers, self._now, known.read_at)
 
     def _progress(self, node: Node, claim: Claim) -> DrainProgress:
         assert self._view.block is not None
         since = claim.cordoned_at or claim.since
-        view = self._drain_view(node, self._pods(node), since)
+        view = self._drain_view(node, self._known.pods.get(node.uid), since)
         forces = self._forces(node, claim)
         progress = drain(view, self._view.block.drain, asked=self._asked, forces=forces)
         self._asked.update(budget for each in progress.evictions if (budget := each.budget))
@@ -700,13 +685,13 @@ class States:
         block, until = self._view.block, claim.drain_until
         if block is None or not block.forces:
             return False
-        begins = self._view.force.begins_on(node.uid)
+        begins = self._view.snapshot.force.begins_on(node.uid)
         is_late = claim.state is UpgradeState.DRAIN_BLOCKED and until is not None and until <= self._now
         return is_late and begins is not None and begins <= self._now
 
     def _are_detached(self, node: Node, claim: Claim) -> bool:
         """Whether a list that began after the node was drained has none of its volumes (P4)."""
-        found = self._view.rollout.attachments
+        found = self._read.attachments
         since = claim.since if claim.state is UpgradeState.DRAINED else claim.cordoned_at or claim.since
         return found is not None and found.started >= since and not found.volumes.get(node.name)
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from typing import Final
-
 from winpool.api.matrix import Verdict
-from winpool.api.upgrade import Gate, Method
+from winpool.api.upgrade import Gate
+from winpool.api.upgrade import Method
 from winpool.features.upgrade.gates.pool import CONTROL_PLANE_UNKNOWN_FIX
-from winpool.features.upgrade.gates.world import FindingsOf, World
-from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stand
-from winpool.model.pods import BlockedBy, DeclaredBuild
-from winpool.support.compat import Isolation, compatible
+from winpool.features.upgrade.gates.pool import FindingsOf
+from winpool.features.upgrade.gates.pool import World
+from winpool.features.upgrade.records import GateFinding
+from winpool.features.upgrade.records import NodeUpgrade
+from winpool.features.upgrade.records import Stand
+from winpool.model.pods import BlockedBy
+from winpool.model.pods import DeclaredBuild
+from winpool.support.compat import Isolation
+from winpool.support.compat import compatible
 from winpool.support.servicing import skew_reasons
-from winpool.support.versions import WindowsVersion, parse_minor, parse_windows
+from winpool.support.versions import WindowsVersion
+from winpool.support.versions import parse_minor
+from winpool.support.versions import parse_windows
+
 
 _RELEASE: Final = FindingsOf(Gate.RELEASE_CHANGE)
 _SKEW: Final = FindingsOf(Gate.VERSION_SKEW)
@@ -108,7 +116,7 @@ def _runtime_classes_unknown(findings: FindingsOf, world: World) -> GateFinding:
     return findings.unknown(
         "The RuntimeClasses of pods there are not known, and so it is not known which nodes take the pods "
         "that would replace them.",
-        world.runtime_classes_forbidden
+        world.snapshot.pods.runtime_classes_forbidden
         or "Wait for the next list of all pods and RuntimeClasses. If it fails, read the operator's log. The "
         "gate does not close for them.",
     )
@@ -202,7 +210,7 @@ def disruption_budgets(world: World, candidate: NodeUpgrade) -> GateFinding:
     if workload is None:
         return _NO_PODS_KNOWN[Gate.DISRUPTION_BUDGETS]
     if not workload.budgets_known:
-        return world.once(_BUDGETS, lambda: _not_listed(world.budgets_forbidden))
+        return world.once(_BUDGETS, lambda: _not_listed(world.snapshot.pods.budgets_forbidden))
     why = {each.why for each in workload.blocks}
     if BlockedBy.SEVERAL_BUDGETS in why:
         return _SEVERAL

@@ -1,29 +1,267 @@
-"""Judges the gates of a pool: its target release and revision, its health, and when upgrades may begin."""
+"""Judges the gates of a pool by what a pass knows of it, and says what stops upgrades and is no gate.
+
+The gates are about its target release and revision, its health, and when upgrades may begin. The evidence of
+pods is one list of all pods that is recent enough, for the spec as it is. The version of the control plane
+counts since when this process has seen it, or since when the status says so, so that a restart of the
+operator does not begin the fifteen minutes of the gate ControlPlane again. No override opens a stop: the
+mode, the request of a pause, a hold, the veto of a vendor, a spec that is not accepted.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Hashable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from datetime import datetime
+from datetime import time
+from datetime import timedelta
 from typing import Final
-
+from winpool.api.crd import SLOTS
+from winpool.api.keys import HOLD_ANNOTATION
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.matrix import Verdict
+from winpool.api.spec import Mode
+from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import later
-from winpool.api.upgrade import Gate, MaintenanceExclusion, UpgradeState
-from winpool.features.upgrade.claims import HANDED_OVER, Claim, Done, claim_of
-from winpool.features.upgrade.gates.world import FindingsOf, World
-from winpool.features.upgrade.records import GateFinding, at, because
+from winpool.api.upgrade import Gate
+from winpool.api.upgrade import MaintenanceExclusion
+from winpool.api.upgrade import Upgrade
+from winpool.api.upgrade import UpgradeState
+from winpool.api.upgrade import is_budget
+from winpool.features.feature import AllowedActions
+from winpool.features.upgrade.claims import Claim
+from winpool.features.upgrade.claims import Done
+from winpool.features.upgrade.claims import ENDED_BADLY
+from winpool.features.upgrade.claims import HANDED_OVER
+from winpool.features.upgrade.claims import claim_of
+from winpool.features.upgrade.claims import veto_of
+from winpool.features.upgrade.records import GateFinding
+from winpool.features.upgrade.records import Stand
+from winpool.features.upgrade.records import Stop
+from winpool.features.upgrade.records import at
+from winpool.features.upgrade.records import because
+from winpool.features.upgrade.records import shown
 from winpool.features.upgrade.slots import lost_nodes
-from winpool.features.upgrade.windows import UnusableWindowError, covers, opening, read_window
-from winpool.model.node import Node, is_available
+from winpool.features.upgrade.slots import whole
+from winpool.features.upgrade.windows import UnusableWindowError
+from winpool.features.upgrade.windows import covers
+from winpool.features.upgrade.windows import opening
+from winpool.features.upgrade.windows import read_window
+from winpool.model.evidence import current_survey
+from winpool.model.node import Node
+from winpool.model.node import hold_end
+from winpool.model.node import is_available
+from winpool.model.node import is_held
+from winpool.model.snapshot import Snapshot
+from winpool.model.survey import Survey
 from winpool.support.rows import Layer
-from winpool.support.servicing import class_reason, ended_reasons, revision_reasons
+from winpool.support.rows import Layered
+from winpool.support.servicing import class_reason
+from winpool.support.servicing import ended_reasons
+from winpool.support.servicing import revision_reasons
 from winpool.support.versions import WindowsVersion
+from winpool.support.versions import parse_minor
+
+
+MAX_AGE_SECONDS: Final = 900.0
+"""How old a list of all pods may be to permit an upgrade. There is one every ten minutes, which takes up to a
+minute; one may fail."""
+
+ASKS_AFTER_SECONDS: Final = 720.0
+"""How old a list may become before another is asked for. By default one comes before that. Where the setting
+--pod-pass-seconds makes lists rarer, no permission ends only because the last one is too old."""
+
+
+def young_survey(snapshot: Snapshot) -> Survey | None:
+    """Return the last list of all pods, if it has what runs on the nodes of the pool and is young enough."""
+    survey = current_survey(snapshot)
+    if survey is None or survey.workloads is None:
+        return None
+    # One from the future is none: a clock was set back.
+    is_young = survey.started <= snapshot.now < later(survey.started, MAX_AGE_SECONDS)
+    return survey if is_young else None
+
+
+def to_remember(snapshot: Snapshot) -> ControlPlaneSeen | None:
+    """Return what the status is to say of it.
+
+    Before this process has read the version, that is what it says already.
+    """
+    known = snapshot.upgrades
+    if known.control_plane_since is None and known.control_plane_is_first:
+        return snapshot.pool.status.control_plane
+    return _seen(snapshot)
+
+
+def _seen(snapshot: Snapshot) -> ControlPlaneSeen | None:
+    """Return the version that the API server reports, and since when; None where that is not known."""
+    known, version = snapshot.upgrades, snapshot.support.control_plane
+    if known.control_plane_since is None or not version:
+        return None
+    # The status has whole seconds; the first one that is not before it, so that nothing opens too early.
+    own = ControlPlaneSeen(version=version, since=whole(known.control_plane_since))
+    before = snapshot.pool.status.control_plane
+    is_continued = (
+        known.control_plane_is_first
+        and before is not None
+        and before.version == own.version
+        and before.since <= own.since
+    )
+    return before if is_continued else own
+
+
+NOT_ACCEPTED: Final = Stop(
+    "NotAccepted",
+    "The operator cannot act on the spec.",
+    "Correct what the condition Accepted reports.",
+)
+LACKS_PERMISSION: Final = Stop(
+    "MissingPermission",
+    "The operator lacks a permission.",
+    "Grant what the condition Accepted reports.",
+)
+PAUSED: Final = Stop("PausedBySpec", "spec.mode is Paused.", "Set spec.mode to Active.")
+DRY_RUN: Final = Stop("DryRun", "spec.mode is DryRun.", "Set spec.mode to Active.")
+
+
+NO_SLOTS: Final = Stop(
+    "CRDOutdated",
+    "The CRD in the cluster has no status.slots, so no node can get a slot.",
+    "Apply the CRD of the operator's version.",
+)
+
+
+def pool_stops(
+    snapshot: Snapshot, spec: WindowsNodePoolSpec, upgrade: Upgrade, allowed: AllowedActions
+) -> Iterator[Stop]:
+    """Yield what keeps all nodes of the pool from being upgraded."""
+    if SLOTS in snapshot.lacking_fields:
+        yield NO_SLOTS
+    if allowed is AllowedActions.FINISH:
+        yield NOT_ACCEPTED
+    elif snapshot.missing_permission:
+        yield LACKS_PERMISSION
+    if spec.mode is Mode.PAUSED:
+        yield PAUSED
+    elif spec.mode is Mode.DRY_RUN:
+        yield DRY_RUN
+    for request in sorted(upgrade.pause_requests, key=lambda each: each.owner):
+        owner = shown(request.owner)
+        yield Stop(
+            "PauseRequested",
+            f"The owner {owner} requests in spec.upgrade.pauseRequests that no upgrade "
+            f"begins{because(request.reason)}",
+            f"Ask {owner} to remove that entry of spec.upgrade.pauseRequests.",
+        )
+
+
+OPERATOR_NODE: Final = Stop(
+    "OperatorNode",
+    "The operator runs on the node, and other nodes of the pool are due.",
+    "Wait until no other node of the pool is due.",
+)
+
+
+def node_stops(node: Node, *, now: datetime, has_begun: bool = False) -> Iterator[Stop]:
+    """Yield what keeps ``node`` from being upgraded, by what is on it: a hold, the veto of a vendor.
+
+    ``has_begun`` says that someone has begun to upgrade it by its permission, such as that vendor itself.
+    """
+    if is_held(node, now=now):
+        end = hold_end(node)
+        until, wait = (f" until {at(end)}", f"Wait until {at(end)}, or remove") if end else ("", "Remove")
+        said = f"Someone holds the node with the annotation {HOLD_ANNOTATION}{until}."
+        yield Stop("Held", said, f"{wait} the annotation {HOLD_ANNOTATION} from the node.")
+    if not has_begun and (veto := veto_of(node)):
+        yield Stop("Vetoed", f"The node has {veto}.", f"Wait until {veto} is removed from the node.")
+
+
+class World:
+    """What the gates of a pool are judged by.
+
+    ``release`` is what nodes are brought to, as the support matrix names it. ``minor`` is that of the control
+    plane, None where its version is not known. ``nodes`` are those of the pool, and ``in_slots``
+    the names of those that have a slot. ``allowed`` is how many nodes may be unavailable, None where it
+    cannot be read.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        spec: WindowsNodePoolSpec,
+        upgrade: Upgrade,
+        *,
+        layers: Layered,
+        nodes: tuple[Node, ...],
+        in_slots: Collection[str] = (),
+    ) -> None:
+        self.snapshot = snapshot
+        self.spec = spec
+        self.upgrade = upgrade
+        self.layers = layers
+        self.release = layers.matrix.judged_as(spec.os.version)
+        self.control_plane = snapshot.support.control_plane
+        self.minor = parse_minor(self.control_plane)
+        seen = _seen(snapshot)
+        self.control_plane_since = seen.since if seen else None
+        self.now = snapshot.now
+        self.nodes = nodes
+        self.in_slots = in_slots
+        self.allowed = max_unavailable(upgrade.max_unavailable, nodes=len(nodes))
+        self._found: dict[Hashable, GateFinding] = {}
+
+    def once(self, key: Hashable, judge: Callable[[], GateFinding]) -> GateFinding:
+        """Return what ``judge`` finds; nodes with the same ``key`` are alike, and are judged once."""
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = judge()
+        return found
+
+
+def max_unavailable(asked: int | str, *, nodes: int) -> int | None:
+    """Return how many of ``nodes`` may be unavailable; None where it cannot be read.
+
+    A percentage rounds down and is at least one node; 0 and 0% permit none.
+    """
+    if not is_budget(asked):
+        return None
+    if isinstance(asked, int):
+        return asked
+    percent = int(asked.removesuffix("%"))
+    return max(1, percent * nodes // 100) if percent else 0
+
+
+@dataclass(frozen=True, slots=True)
+class FindingsOf:
+    """Makes the findings of ``gate``."""
+
+    gate: Gate
+
+    def opened(self, message: str, *, changes_at: datetime | None = None) -> GateFinding:
+        """Return that the gate is open."""
+        return GateFinding(self.gate, Stand.OPEN, message, changes_at=changes_at)
+
+    def closed(self, message: str, opens: str, *, changes_at: datetime | None = None) -> GateFinding:
+        """Return that the gate is closed, and what opens it."""
+        return GateFinding(self.gate, Stand.CLOSED, message, opens, changes_at=changes_at)
+
+    def unknown(self, message: str, opens: str, *, changes_at: datetime | None = None) -> GateFinding:
+        """Return that it is not known whether the gate is open, and what to do about that."""
+        return GateFinding(self.gate, Stand.UNKNOWN, message, opens, changes_at=changes_at)
+
 
 CONTROL_PLANE_UNKNOWN_FIX: Final = (
     "Check whether the API server answers /version, and read the operator's log."
 )
+
+DAY_SECONDS: Final = 86_400.0
 
 _OTHER_RELEASE: Final = "Change spec.os.version to a release that the support matrix allows"
 _ROW: Final = "a supportMatrix row"
@@ -66,12 +304,8 @@ def end_of_support(world: World) -> GateFinding:
         )
     return gate.opened(
         f"Windows Server {world.release} is supported until {last}.",
-        changes_at=_day_after(last),
+        changes_at=later(datetime.combine(last, time(), tzinfo=UTC), DAY_SECONDS),
     )
-
-
-def _day_after(day: date) -> datetime:
-    return later(datetime.combine(day, time(), tzinfo=UTC), timedelta(days=1).total_seconds())
 
 
 def revision_floor(world: World) -> GateFinding:
@@ -107,12 +341,6 @@ def _floor(world: World) -> tuple[int, Layer] | None:
     return found
 
 
-FAILED: Final = ("Failed", "Quarantined")
-"""Values of the label ``winpool.dev/upgrade-state`` of nodes whose upgrade has failed: those of a rollout."""
-
-BLOCKED: Final = ("DrainBlocked",)
-"""The same of nodes that cannot be drained."""
-
 STORM_NODES: Final = 3
 """More nodes than this must have changed Ready before it is a storm: a few do in any pool, by restarts."""
 
@@ -131,15 +359,15 @@ def pool_health(world: World) -> GateFinding:
     """Judge how many nodes have failed, are blocked, or changed Ready lately."""
     gate, upgrade = FindingsOf(Gate.POOL_HEALTH), world.upgrade
     states = Counter(node.labels.get(UPGRADE_STATE_LABEL) for node in world.nodes)
-    failed = sum(states[each] for each in FAILED)
-    if failed + len(lost_nodes(world.slots, now=world.now)) > upgrade.max_failed_nodes:
+    failed = sum(states[each] for each in ENDED_BADLY)
+    if failed + len(lost_nodes(world.snapshot.pool.status.slots, now=world.now)) > upgrade.max_failed_nodes:
         return gate.closed(
             "The upgrade of more nodes has failed than spec.upgrade.maxFailedNodes "
             f"({upgrade.max_failed_nodes}) permits.",
             "Repair the nodes whose label winpool.dev/upgrade-state is Failed or Quarantined, bring those "
             "back that were deleted, or raise spec.upgrade.maxFailedNodes.",
         )
-    if sum(states[each] for each in BLOCKED) > upgrade.max_blocked_nodes:
+    if states[UpgradeState.DRAIN_BLOCKED] > upgrade.max_blocked_nodes:
         return gate.closed(
             "More nodes cannot be drained than spec.upgrade.maxBlockedNodes "
             f"({upgrade.max_blocked_nodes}) permits.",
@@ -188,17 +416,15 @@ def _changed(nodes: Iterable[Node], *, since: datetime) -> tuple[list[datetime],
         changed = node.ready_since
         if changed is None:
             unknown_nodes += 1
-        elif changed > since and not (_was_joining(node, changed) or _was_upgraded(node, changed)):
+        elif changed > since and not _was_expected(node, changed):
             recent.append(changed)
     return recent, unknown_nodes
 
 
-def _was_joining(node: Node, changed: datetime) -> bool:
-    return node.created is not None and changed - node.created < JOINING
-
-
-def _was_upgraded(node: Node, changed: datetime) -> bool:
-    """Whether the operator had the machine of ``node`` upgraded when it ``changed`` Ready."""
+def _was_expected(node: Node, changed: datetime) -> bool:
+    """Whether ``node`` joined, or the operator had its machine upgraded, when it ``changed`` Ready."""
+    if node.created is not None and changed - node.created < JOINING:
+        return True
     found = claim_of(node)
     if isinstance(found, Done):
         return changed <= found.done_at

@@ -19,6 +19,7 @@ from winpool.features.upgrade.gates.node import (
     version_skew,
 )
 from winpool.features.upgrade.gates.pool import (
+    World,
     budget,
     control_plane,
     end_of_support,
@@ -27,7 +28,6 @@ from winpool.features.upgrade.gates.pool import (
     revision_floor,
     support_matrix,
 )
-from winpool.features.upgrade.gates.world import World
 from winpool.features.upgrade.records import GateFinding, NodeUpgrade
 
 
