@@ -65,8 +65,7 @@ def roomiest_first(capacities: Iterable[FreeCapacity], nodes: Sequence[Node]) ->
     cpu_scale = max([1, *(free[1] for free in listed if free[1] < UNLIMITED)])
     memory_scale = max([1, *(free[2] for free in listed if free[2] < UNLIMITED)])
     return sorted(
-        listed,
-        key=lambda free: (-min(free[1] * memory_scale, free[2] * cpu_scale), nodes[free[0]].name),
+        listed, key=lambda free: (-min(free[1] * memory_scale, free[2] * cpu_scale), nodes[free[0]].name)
     )
 
 
@@ -390,12 +389,7 @@ def _attempt(demands: Iterable[Demand], own: int, steps: int, *, roomiest: bool)
             free = left.get(full[0], full)
             placed = min(slots_on(free, cpu, memory), number)
             if placed:
-                left[full[0]] = (
-                    free[0],
-                    free[1] - placed * cpu,
-                    free[2] - placed * memory,
-                    free[3] - placed,
-                )
+                left[full[0]] = (free[0], free[1] - placed * cpu, free[2] - placed * memory, free[3] - placed)
                 number -= placed  # noqa: PLW2901
                 if not number:
                     break
@@ -521,11 +515,7 @@ class _Group:
     """The ``nodes`` of one ``build``, and others that may have room, of which that is ``unknown``."""
 
     def __init__(
-        self,
-        build: str,
-        nodes: Sequence[Node],
-        unknown: Sequence[Node],
-        workloads: Mapping[str, Workload],
+        self, build: str, nodes: Sequence[Node], unknown: Sequence[Node], workloads: Mapping[str, Workload]
     ) -> None:
         listed = [*nodes, *unknown]
         self._numbers = {node.name: number for number, node in enumerate(listed)}

@@ -638,15 +638,8 @@ def _forced(
             is_due = _has_had_its_time(facts, view.now) and not _is_kept(view, pods, each)
         if is_due:
             kept_by = "" if each.blocker is None else each.blocker.why
-            yield Eviction(
-                pod.namespace,
-                pod.name,
-                pod.uid,
-                view.node.name,
-                FORCED,
-                drained_uid=view.node.uid,
-                deletion=Deletion(facts.resource_version, grace, kept_by),
-            )
+            deletion = Deletion(facts.resource_version, grace, kept_by)
+            yield replace(_eviction(view, pod), why=FORCED, deletion=deletion)
 
 
 def _has_had_its_time(facts: EvictionFacts, now: datetime) -> bool:
@@ -681,15 +674,12 @@ def _evictions(
             if taken[room.name] >= room.allowed:
                 continue
             taken[room.name] += 1
-        yield Eviction(
-            pod.namespace,
-            pod.name,
-            pod.uid,
-            view.node.name,
-            WHY,
-            budget="" if room is None else room.name,
-            drained_uid=view.node.uid,
-        )
+        yield _eviction(view, pod, budget="" if room is None else room.name)
+
+
+def _eviction(view: DrainView, pod: Pod, *, budget: str = "") -> Eviction:
+    node = view.node
+    return Eviction(pod.namespace, pod.name, pod.uid, node.name, WHY, budget=budget, drained_uid=node.uid)
 
 
 def _times(view: DrainView, pod: Pod) -> int:

@@ -133,8 +133,7 @@ def requested(node: Node) -> DueReason:
     """Return that someone requests an upgrade of ``node``, with the text of the annotation."""
     text = node.annotations[UPGRADE_REQUESTED_ANNOTATION]
     return DueReason(
-        Trigger.REQUEST,
-        f"The annotation {UPGRADE_REQUESTED_ANNOTATION} requests an upgrade{because(text)}",
+        Trigger.REQUEST, f"The annotation {UPGRADE_REQUESTED_ANNOTATION} requests an upgrade{because(text)}"
     )
 
 

@@ -69,10 +69,7 @@ class _Pass(States):
         return RolloutResult(
             steps=self.steps,
             slots=slots[:MAX_SLOTS],
-            looks=(
-                *self.looks,
-                *(each.look for each in self.steps.values() if each.look is not None),
-            ),
+            looks=(*self.looks, *(each.look for each in self.steps.values() if each.look is not None)),
             said=said,
             again_at=min((each for each in moments if each and each > self._now), default=None),
         )
@@ -231,10 +228,7 @@ class _Pass(States):
             if len(self.slots) >= view.snapshot.most_slots:
                 return CAPPED
             self.slots[each.node] = slot_of(
-                view.nodes[each.node],
-                SlotState.RESERVED,
-                self._now,
-                deadline=self._in(RESERVED_SECONDS),
+                view.nodes[each.node], SlotState.RESERVED, self._now, deadline=self._in(RESERVED_SECONDS)
             )
         return said
 

@@ -193,10 +193,7 @@ class _Pass:
         self._give()
         self._pass_on()
         slots = (*({**self._held, **self._labelled}.values()), *self._unused.values())
-        return Given(
-            slots=slots[:MAX_SLOTS],
-            permitted=frozenset(filter(self._permits, self._held)),
-        )
+        return Given(slots=slots[:MAX_SLOTS], permitted=frozenset(filter(self._permits, self._held)))
 
     def _permits(self, name: str) -> bool:
         has_slot = self._held[name].state in (SlotState.RESERVED, SlotState.BEGUN)
@@ -316,12 +313,10 @@ def slot_of_gone(slot: Slot, *, is_ours: bool, now: datetime) -> Slot | None:
     if isinstance(copy, Claim):
         if not copy.passed(now):
             return slot.model_copy(update={"deadline": copy.deadline})
-        end = later(second, LOST_SECONDS)
-        changes = {"state": SlotState.LOST, "since": second, "deadline": end, "claim": ""}
-        return slot.model_copy(update=changes) if is_ours else None
+        lost = _changed(slot, SlotState.LOST, now, later(second, LOST_SECONDS))
+        return lost.model_copy(update={"claim": ""}) if is_ours else None
     if slot.state != SlotState.GONE:
-        end = later(second, GONE_SECONDS)
-        return slot.model_copy(update={"state": SlotState.GONE, "since": second, "deadline": end})
+        return _changed(slot, SlotState.GONE, now, later(second, GONE_SECONDS))
     return slot if slot.deadline is not None and slot.deadline > now else None
 
 

@@ -324,13 +324,8 @@ class States:
 
     def pass_over(self, slot: Slot, seconds: float = PASSED_OVER_SECONDS) -> None:
         """Remember that the node had its turn: others go first for a time."""
-        changes = {
-            "state": SlotState.UNUSED,
-            "since": self._second,
-            "deadline": self._in(seconds),
-            "claim": "",
-        }
-        self.passed_over[slot.node] = slot.model_copy(update=changes)
+        changes = {"since": self._second, "deadline": self._in(seconds), "claim": ""}
+        self.passed_over[slot.node] = slot.model_copy(update={"state": SlotState.UNUSED, **changes})
 
     def _claimed(self, node: Node, claim: Claim, slot: Slot) -> None:
         """Cordon a node whose gates are still open, and whose slot is in the status."""
@@ -383,12 +378,8 @@ class States:
         if not node.unschedulable:
             count = claim.uncordons + 1
             again = msgspec.structs.replace(claim, uncordons=count, cordoned_at=self._second)
-            self._put(
-                node,
-                again,
-                slot_of=claim,
-                said="Someone uncordoned the node, and the operator cordons it again.",
-            )
+            said = "Someone uncordoned the node, and the operator cordons it again."
+            self._put(node, again, slot_of=claim, said=said)
             return
         progress = self._progress(node, claim)
         if progress.is_drained and (claim.reason != VOLUMES or self._are_detached(node, claim)):
@@ -485,13 +476,10 @@ class States:
         elif is_done and claim.restarted_at and is_ready_for(node, claim.limits.ready, now=self._now):
             self._fail(node, claim, "the actor says that it is done, and the node does not run the target")
         else:
-            self._put(
-                node,
-                msgspec.structs.replace(claim, is_done=is_done),
-                slot_of=claim,
-                said="It has to be Ready at the target. A kubelet reports the revision of its own start.",
-                again_at=ready_at(node, claim.limits.ready) if is_done else None,
-            )
+            waiting = msgspec.structs.replace(claim, is_done=is_done)
+            said = "It has to be Ready at the target. A kubelet reports the revision of its own start."
+            again_at = ready_at(node, claim.limits.ready) if is_done else None
+            self._put(node, waiting, slot_of=claim, said=said, again_at=again_at)
 
     def _validating(self, node: Node, claim: Claim) -> None:
         """Wait until the node passes validation and our conditions are gone."""
@@ -500,13 +488,8 @@ class States:
         if not missing and not self._view.runs(node, claim.target):
             missing = "the target"
         if not missing and node.name not in self._view.marked:
-            self._move(
-                node,
-                claim,
-                UpgradeState.SOAKING,
-                seconds=claim.limits.soak,
-                said="The node has passed validation.",
-            )
+            said = "The node has passed validation."
+            self._move(node, claim, UpgradeState.SOAKING, seconds=claim.limits.soak, said=said)
         elif missing and claim.passed(self._now):
             self._fail(node, claim, f"the node did not pass validation in time: {missing}")
         else:
@@ -530,12 +513,9 @@ class States:
             self.slots[node.name] = self._slot_of(node, claim)
             self.steps[node.name] = NodeStep(node, None, desired, UpgradeState.UP_TO_DATE)
             return
-        waiting = ", ".join(found.waiting) or found.unknown
-        said = (
-            f"What was evicted has to be Ready again: {waiting}."
-            if waiting
-            else "The node has to stay healthy."
-        )
+        said = "The node has to stay healthy."
+        if waiting := ", ".join(found.waiting) or found.unknown:
+            said = f"What was evicted has to be Ready again: {waiting}."
         lists = not found.is_settled and found.list_at is not None and found.list_at <= self._now
         late_at = max(soaked, later(claim.since, claim.limits.settle))
         moments = (soaked, late_at, found.list_at)

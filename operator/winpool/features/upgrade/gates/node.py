@@ -67,8 +67,7 @@ def _skew(world: World, kubelet: str) -> GateFinding:
         return _SKEW.unknown("The version of the control plane is not known.", CONTROL_PLANE_UNKNOWN_FIX)
     if version is None:
         return _SKEW.unknown(
-            "The version of the kubelet there is not known.",
-            "Check nodeInfo.kubeletVersion of the node.",
+            "The version of the kubelet there is not known.", "Check nodeInfo.kubeletVersion of the node."
         )
     for reason in skew_reasons(version, control_plane=world.minor, matrix=world.layers.matrix):
         if version > world.minor:

@@ -118,14 +118,10 @@ def _seen(snapshot: Snapshot) -> ControlPlaneSeen | None:
 
 
 NOT_ACCEPTED: Final = Stop(
-    "NotAccepted",
-    "The operator cannot act on the spec.",
-    "Correct what the condition Accepted reports.",
+    "NotAccepted", "The operator cannot act on the spec.", "Correct what the condition Accepted reports."
 )
 LACKS_PERMISSION: Final = Stop(
-    "MissingPermission",
-    "The operator lacks a permission.",
-    "Grant what the condition Accepted reports.",
+    "MissingPermission", "The operator lacks a permission.", "Grant what the condition Accepted reports."
 )
 PAUSED: Final = Stop("PausedBySpec", "spec.mode is Paused.", "Set spec.mode to Active.")
 DRY_RUN: Final = Stop("DryRun", "spec.mode is DryRun.", "Set spec.mode to Active.")
@@ -278,8 +274,7 @@ def support_matrix(world: World) -> GateFinding:
     reason = class_reason(world.minor, world.release, layers=world.layers)
     if reason.verdict is Verdict.UNSUPPORTED:
         return gate.closed(
-            reason.message,
-            f"{_OTHER_RELEASE}, or, if your vendor supports it, allow it with {_ROW}.",
+            reason.message, f"{_OTHER_RELEASE}, or, if your vendor supports it, allow it with {_ROW}."
         )
     if reason.verdict is Verdict.UNKNOWN:
         return gate.unknown(reason.message, f"Update winpool, or add {_ROW}.")
@@ -491,8 +486,7 @@ def maintenance_window(world: World) -> GateFinding:
         windows = [read_window(each) for each in world.upgrade.maintenance_windows]
     except UnusableWindowError as error:
         return gate.unknown(
-            f"A maintenance window cannot be used: {error}",
-            "Correct spec.upgrade.maintenanceWindows.",
+            f"A maintenance window cannot be used: {error}", "Correct spec.upgrade.maintenanceWindows."
         )
     found = opening(windows, exclusions, now=world.now)
     excluded = [each for each in exclusions if covers(each, world.now)]
@@ -503,9 +497,7 @@ def maintenance_window(world: World) -> GateFinding:
     if found.changes_at is None:
         return gate.closed(said, f"Change {_FIELDS}: no window opens in the next 50 years.")
     return gate.closed(
-        said,
-        f"Wait until {at(found.changes_at)}, or change {_FIELDS}.",
-        changes_at=found.changes_at,
+        said, f"Wait until {at(found.changes_at)}, or change {_FIELDS}.", changes_at=found.changes_at
     )
 
 
