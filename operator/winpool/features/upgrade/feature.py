@@ -570,7 +570,7 @@ class _Pass:
 def _state_by_slot(node: Node, given: Given, *, opens: bool | None, is_clear: bool) -> UpgradeState | None:
     """Return what the label is to say by the slots that are ``given``; ``opens`` is what ``_opens`` says.
 
-    ``is_clear``: the pool lets the upgrade of the node begin, or go on where it has begun.
+    ``is_clear``: the pool lets the upgrade of the node begin, or continue where it has begun.
     """
     is_permitted = node.name in given.permitted
     if opens is False or not is_clear:
