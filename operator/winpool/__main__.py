@@ -8,7 +8,7 @@ import signal
 
 if __name__ == "__main__":
     # What is imported stays: looking for garbage in it takes a tenth of the time. The operator begins with
-    # ``start.collect_rarely``.
+    # ``app.collect_rarely``.
     gc.disable()
     # Before the other imports, which take a second or two. The first process of a container gets no signal
     # that it has no handler for: a SIGTERM in that time would be lost, and the Pod would end only after its
@@ -49,11 +49,11 @@ class Run(Settings):
 
     def execute(self) -> int:
         """Run; return the exit code."""
-        from winpool import logs, start
+        from winpool import app, logs
 
-        start.collect_rarely()
+        app.collect_rarely()
         logs.configure(self)
-        return asyncio.run(start.run(self))
+        return asyncio.run(app.run(self))
 
 
 class Crd(BaseSettings):

@@ -11,25 +11,31 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from winpool.acceptance import allowed_actions, refusal_of
-from winpool.api.conditions import ConditionType
+from winpool.api.conditions import ConditionType, Reason
 from winpool.api.crd import SLOTS
 from winpool.api.events import EventReason
+from winpool.api.keys import APPLY_GUARD
 from winpool.api.spec import Mode
 from winpool.api.status import WindowsNodePoolStatus
-from winpool.features.contract.feature import ContractResult, contract
+from winpool.features.contract.feature import (
+    ACCEPTABLE,
+    ContractResult,
+    Refusal,
+    contract,
+    contract_refusal_of,
+)
 from winpool.features.contract.taints import taints_of
 from winpool.features.feature import AllowedActions, Feature, FeatureResult
+from winpool.features.judge import layers_of
 from winpool.features.memory.feature import memory, missing_permission
-from winpool.features.upgrade.feature import lacking_permission, upgrade
+from winpool.features.upgrade.feature import lacking_permission, unusable, upgrade
 from winpool.features.upgrade.slots import secured
-from winpool.model.evidence import MOST_NODE_LISTS, current_survey, is_too_slow
 from winpool.model.node import Node
 from winpool.model.node_pods import PodListRequest
-from winpool.model.pool import KnownIssue
-from winpool.model.snapshot import Snapshot
+from winpool.model.pool import KnownIssue, Pool
+from winpool.model.snapshot import MOST_NODE_LISTS, Snapshot, current_survey, is_too_slow
 from winpool.ownership.diff import NodeDiff, diffs_of
-from winpool.ownership.members import Claim, divide, held_nodes
+from winpool.ownership.members import Claim, Members, divide, held_nodes
 from winpool.ownership.trust import keys_to_remember, remembered_keys
 from winpool.plan_writes import Writes, contract_result, plan_writes
 from winpool.status.assessment import Assessed, Assessment, assessed
@@ -339,3 +345,42 @@ def _released_nodes(snapshot: Snapshot) -> int | None:
         pool.status.observed_generation < pool.generation and pool.status.nodes == attempts.written_nodes
     )
     return attempts.written_nodes if is_known else None
+
+
+def refusal_of(snapshot: Snapshot, members: Members) -> Refusal:
+    """Say why the spec cannot be acted on, with the fix: the first reason that there is.
+
+    Each feature says it of what CEL cannot check. A pool that is being deleted upgrades no node.
+    """
+    if refusal := contract_refusal_of(snapshot, members):
+        return refusal
+    spec = snapshot.pool.spec
+    if spec is None or spec.upgrade is None or snapshot.pool.deleting:
+        return ACCEPTABLE
+    if spec.upgrade.is_ours and not snapshot.guard.identity and not snapshot.guard.is_unknown:
+        return Refusal(
+            f"spec.upgrade.strategy is {spec.upgrade.strategy}, and the guard is not in force, so kubelets "
+            f"could make the operator drain nodes. {APPLY_GUARD}, or set the strategy to Manual.",
+            Reason.GUARD_MISSING,
+        )
+    if spec.upgrade.forces and not snapshot.force.is_allowed:
+        return Refusal(
+            "spec.upgrade.drain.onTimeout is Force, and the operator was started without --allow-force, so "
+            "it deletes no pods. Start it with that flag, or set onTimeout to Wait, Restore or Quarantine."
+        )
+    wrong = unusable(spec.upgrade, spec.os, layers=layers_of(snapshot, spec), now=snapshot.now)
+    said = next(wrong, "")
+    return Refusal(said) if said else ACCEPTABLE
+
+
+def allowed_actions(pool: Pool, *, is_accepted: bool) -> AllowedActions:
+    """Return what may be written for ``pool``; ``is_accepted`` says whether its spec can be acted on.
+
+    A deletion releases the nodes in every mode. A mode in which nothing is written has precedence over all
+    else.
+    """
+    if pool.deleting:
+        return AllowedActions.RELEASE
+    if pool.spec is not None and pool.spec.mode is not Mode.ACTIVE:
+        return AllowedActions.NOTHING
+    return AllowedActions.ACT if is_accepted else AllowedActions.FINISH

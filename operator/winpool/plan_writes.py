@@ -25,10 +25,9 @@ from winpool.api.upgrade import UpgradeState
 from winpool.features.contract.feature import ContractResult
 from winpool.features.feature import AllowedActions, FeatureResult
 from winpool.features.upgrade.claims import is_with_actor
-from winpool.model.evidence import MOST_NODE_LISTS
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
 from winpool.model.pool import Attempts, Pool
-from winpool.model.snapshot import Snapshot
+from winpool.model.snapshot import MOST_NODE_LISTS, Snapshot
 from winpool.ownership.desired import KEEP_ALL
 from winpool.ownership.diff import NodeDiff, diffs_of
 from winpool.ownership.members import Claim, Members, is_marked_for

@@ -20,6 +20,7 @@ from bench.plan_fleet import FULL, PODS, PlanFleet, plan_fleet
 from bench.report import Report
 from bench.rounds import middle
 from bench.targets import Target, at_most, exactly, of_the_machine, told
+from winpool.app import OLDER, YOUNG
 from winpool.decide import decide
 from winpool.features.feature import AllowedActions
 from winpool.features.upgrade.feature import upgrade
@@ -28,7 +29,6 @@ from winpool.features.upgrade.records import UpgradeOverview
 from winpool.model.node import Node
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.members import divide
-from winpool.start import OLDER, YOUNG
 
 POOL_NODES: Final = 50
 """Nodes of each of many pools."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from winpool.acceptance import allowed_actions
-from winpool.decide import FEATURES
+from winpool.decide import FEATURES, allowed_actions
 from winpool.features.contract.feature import contract_refusal_of
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.diff import diffs_of

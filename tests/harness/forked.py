@@ -23,7 +23,6 @@ from typing import Final
 IMPORTED: Final = (
     "winpool.__main__",
     "winpool.app",
-    "winpool.start",
     "winpool.logs",
     "testbed.winsim.__main__",
     "harness.second_feature",

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Self
 
-from winpool import logs, start
+from winpool import app, logs
 from winpool import loops as control_clock
 from winpool.kube import leader_election as lease_clock
 from winpool.settings import Settings
@@ -55,7 +55,7 @@ def main() -> int:
         module.datetime = _Jumping  # type: ignore[attr-defined]
     settings = Settings()
     logs.configure(settings)
-    return asyncio.run(start.run(settings))
+    return asyncio.run(app.run(settings))
 
 
 if __name__ == "__main__":

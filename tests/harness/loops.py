@@ -44,10 +44,9 @@ from winpool.kube.writer import Writer
 from winpool.loops import Clock
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
-from winpool.model.pods import DaemonSet, Pod
+from winpool.model.pods import DaemonSet, Pod, RuntimeClasses
 from winpool.model.pool import Pool
 from winpool.model.rollout import NOTHING_READ, KnownRollout
-from winpool.model.runtime_classes import RuntimeClasses
 from winpool.model.survey import PoolQuestion
 
 NEVER = 1e9

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Final
 
-from winpool import logs, start
+from winpool import app, logs
 from winpool.features.upgrade import drain
 from winpool.model import rollout
 from winpool.settings import Settings
@@ -31,7 +31,7 @@ def main() -> int:
         vars(module)[name] = int(os.environ["FORCE_SECONDS"])
     settings = Settings()
     logs.configure(settings)
-    return asyncio.run(start.run(settings))
+    return asyncio.run(app.run(settings))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Final
 
-from winpool import logs, start
+from winpool import app, logs
 from winpool.features.upgrade import slots
 from winpool.settings import Settings
 
@@ -32,7 +32,7 @@ def main() -> int:
         names[name] = float(os.environ[name])
     settings = Settings()
     logs.configure(settings)
-    return asyncio.run(start.run(settings))
+    return asyncio.run(app.run(settings))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from winpool import logs, start
+from winpool import app, logs
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
 from winpool.api.keys import (
@@ -163,7 +163,7 @@ def main() -> int:
     """Run the operator with this room; return the exit code."""
     settings = Settings()
     logs.configure(settings)
-    return asyncio.run(start.run(settings, features=(*FIRST, second)))
+    return asyncio.run(app.run(settings, features=(*FIRST, second)))
 
 
 if __name__ == "__main__":

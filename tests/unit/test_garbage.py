@@ -9,13 +9,13 @@ import pytest
 
 SCRIPT = """
 import gc, runpy, sys
-from winpool import start
+from winpool import app
 
 async def run(settings):
     print(gc.get_threshold(), gc.get_freeze_count() > 10_000, gc.isenabled())
     return 0
 
-start.run = run
+app.run = run
 sys.argv[1:] = ["run"]
 runpy.run_module("winpool", run_name="__main__", alter_sys=True)
 """

@@ -20,7 +20,7 @@ from typing import Final
 from winpool.controllers.memory_polls import Connections, MemoryStats, Poller
 from winpool.controllers.watched_nodes import News, WatchedNode, WatchedNodes
 from winpool.features.memory import detector
-from winpool.features.memory.samples import fresh_seconds
+from winpool.features.memory.levels import fresh_seconds
 from winpool.kubelet.connection import shrink_tls_buffers
 from winpool.kubelet.samples import KubeletEviction
 from winpool.kubelet.schedule import Waiting

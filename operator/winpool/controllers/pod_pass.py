@@ -34,9 +34,8 @@ from winpool.kube.pods import ListedPods
 from winpool.loops import Clock, Faults, PassResult, Wake
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Node
-from winpool.model.pods import DaemonSet, Pod
+from winpool.model.pods import DaemonSet, Pod, RuntimeClasses
 from winpool.model.pool import Pool
-from winpool.model.runtime_classes import RuntimeClasses
 from winpool.model.survey import PoolQuestion, Survey
 from winpool.model.surveyor import Surveyor, work_nodes
 

@@ -23,13 +23,13 @@ from winpool.kube.request import Send
 from winpool.kube.wire import BROKEN, Base, Bounded, ObjectMeta
 from winpool.model.pods import DaemonSet
 from winpool.model.rollout import Attachments, Controller, Workloads, mark_of
-from winpool.model.runtime_classes import RuntimeClass, RuntimeClasses
+from winpool.model.pods import RuntimeClass, RuntimeClasses
 from winpool.model.survey import daemon_set_place
 
 LIST_SECONDS: Final = 10.0
 """For the whole list of a kind. A pass over all pods ends with that of RuntimeClasses, of which clusters have
 a handful. The surveys of the pods that are listed meanwhile wait for that of DaemonSets, and permit nothing
-after a minute (``model.evidence``). The lists of all kinds of controllers, one after the other, permit
+after a minute (``model.snapshot``). The lists of all kinds of controllers, one after the other, permit
 nothing after a minute either (``upgrade.settle``)."""
 
 ATTACHMENTS_SECONDS: Final = 15.0

@@ -32,13 +32,14 @@ from winpool.model.pods import (
     PodShape,
     PodWork,
     Requests,
+    RuntimeClasses,
     Toleration,
     Workload,
     keep_first,
     misplaced_because,
+    replacement_of,
     tolerates,
 )
-from winpool.model.runtime_classes import RuntimeClasses, replacement_of
 from winpool.model.survey import (
     DAEMON_SETS_KEPT,
     EXAMPLES_KEPT,

@@ -31,7 +31,7 @@ from bench.pressure.scene import FAMILIES, Family
 from bench.report import Report
 from winpool.api import memory_pressure
 from winpool.api.quantity import bytes_of
-from winpool.features.memory import detector, growth, levels, settings, victims
+from winpool.features.memory import detector, levels, settings, victims
 
 FACTORS: Final = {"lower": 0.75, "higher": 1.25}
 PROCESSES: Final = 2
@@ -102,7 +102,7 @@ def numbers() -> list[Number]:
     ]
     constants = [
         Number(module.__name__, name)
-        for module in (levels, victims, detector, growth, settings)
+        for module in (levels, victims, detector, settings)
         for name in module.__annotations__
         if name not in NOT_OURS and isinstance(getattr(module, name), int | float | Mapping)
     ]

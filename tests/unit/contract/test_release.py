@@ -10,10 +10,9 @@ import pytest
 
 from harness.builders import SUPPORTED, a_node, a_pool, a_snapshot, by_name, with_cluster_rows
 from harness.writes import settled
-from winpool.acceptance import allowed_actions
 from winpool.api.conditions import ConditionType
 from winpool.api.issues import IssueReason
-from winpool.decide import Decision, decide
+from winpool.decide import Decision, allowed_actions, decide
 from winpool.features.contract.feature import contract, contract_refusal_of
 from winpool.features.feature import Finding
 from winpool.model.node import Node

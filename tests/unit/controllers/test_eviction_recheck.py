@@ -19,7 +19,7 @@ from harness.virtual_time import run_virtually, running
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_ANNOTATION
 from winpool.api.upgrade import UpgradeState
 from winpool.controllers.evictions import EVICTIONS_IN_FLIGHT, eviction_answers, make_evictor
-from winpool.controllers.executor import Executor
+from winpool.controllers.pool import Executor
 from winpool.controllers.status import Announcer
 from winpool.controllers.writes import Outcome
 from winpool.decide import Decision

@@ -10,7 +10,7 @@ from harness.memory import GIB, RAM, a_sample, committed
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, a_watched_node, a_watching_pool
 from winpool.api.memory_pressure import CommitThresholds, PageFile, PageFileType, PhysicalThresholds
 from winpool.controllers.watched_nodes import Series, WatchedNode, wanted_by
-from winpool.features.memory.samples import read
+from winpool.features.memory.levels import read
 from winpool.features.memory.settings import UNKNOWN_PAGE_FILE, DetectorSettings, settings_of
 from winpool.model.pressure import Axis, MemorySample, PodUsage
 

@@ -31,9 +31,8 @@ from winpool.kube.pods import ListedPods
 from winpool.loops import Clock
 from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import Node
-from winpool.model.pods import DaemonSet, Pod
+from winpool.model.pods import DaemonSet, Pod, RuntimeClass, RuntimeClasses
 from winpool.model.pool import Pool
-from winpool.model.runtime_classes import RuntimeClass, RuntimeClasses
 from winpool.model.survey import PoolQuestion, Survey
 
 about = pytest.approx

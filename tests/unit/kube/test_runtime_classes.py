@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
-
 import pytest
-
+from typing import Any
 from winpool.kube.errors import StreamGarbled
-from winpool.kube.listers import RUNTIME_CLASSES, RuntimeClassLister
+from winpool.kube.listers import RUNTIME_CLASSES
+from winpool.kube.listers import RuntimeClassLister
 from winpool.kube.pods import TEXT_KEPT
 from winpool.kube.request import Request
+from winpool.model.pods import RuntimeClass
 from winpool.model.pods import Toleration
-from winpool.model.runtime_classes import RuntimeClass
+
 
 Object = dict[str, Any]
 

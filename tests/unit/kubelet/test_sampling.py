@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import logging
+import pytest
 import ssl
 from contextlib import suppress
+from harness.clock import Seconds
+from harness.listener import an_authority
+from hypothesis import given
+from hypothesis import strategies as st
 from ipaddress import ip_address
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from harness.clock import Seconds
-from harness.listener import an_authority
-from winpool import start
+from winpool import app
 from winpool.kube.tokens import ReaderToken
-from winpool.sampling import (
-    SamplingError,
-    addresses_of,
-    connections_of,
-    make_sampling,
-    read_data_sources,
-    service_of,
-    token_of,
-)
+from winpool.sampling import SamplingError
+from winpool.sampling import addresses_of
+from winpool.sampling import connections_of
+from winpool.sampling import make_sampling
+from winpool.sampling import read_data_sources
+from winpool.sampling import service_of
+from winpool.sampling import token_of
 from winpool.settings import Settings
 from winpool.support.data import DataError
+
 
 SECRET = "hunter2"
 
@@ -237,7 +234,7 @@ async def test_a_file_that_cannot_be_used_ends_the_operator_with_one_line(
     file = tmp_path / "sources.yaml"
     if content is not None:
         file.write_bytes(content)
-    assert await start.run(Settings(data_sources_file=file)) == 1
+    assert await app.run(Settings(data_sources_file=file)) == 1
     [line] = caplog.records
     assert line.getMessage().startswith(f"--data-sources-file {file}: ")
     assert line.exc_info is None
@@ -246,7 +243,7 @@ async def test_a_file_that_cannot_be_used_ends_the_operator_with_one_line(
 async def test_a_ca_that_cannot_be_used_ends_the_operator_with_one_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert await start.run(Settings(kubelet_ca_file=Path("/no/ca.crt"))) == 1
+    assert await app.run(Settings(kubelet_ca_file=Path("/no/ca.crt"))) == 1
     assert [each.getMessage() for each in caplog.records] == [
         "--kubelet-ca-file: the CA file /no/ca.crt cannot be read: No such file or directory"
     ]

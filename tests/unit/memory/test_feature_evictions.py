@@ -27,7 +27,7 @@ from winpool.api.events import EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.api.keys import HOLD_ANNOTATION, MEMORY_ANNOTATION, PRESSURE_TAINT
 from winpool.api.status import Issue
-from winpool.controllers.executor import evicted_pods
+from winpool.controllers.pool import evicted_pods
 from winpool.controllers.status import Announcer
 from winpool.decide import FEATURES, Decision
 from winpool.features.feature import Finding

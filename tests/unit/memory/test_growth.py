@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.memory import GIB
-from winpool.features.memory.growth import NO_PODS, PodHistory
+from winpool.features.memory.victims import NO_PODS, PodHistory
 from winpool.model.pressure import PodUsage
 
 HOUR = 3600.0

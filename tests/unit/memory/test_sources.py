@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.memory import EXPORTER_ONLY, KUBELET, KUBELET_ONLY, PROMETHEUS, a_sample, available, committed
 from winpool.features.memory.detector import known_at, step
-from winpool.features.memory.samples import fresh_seconds
+from winpool.features.memory.levels import fresh_seconds
 from winpool.features.memory.settings import DetectorSettings
 from winpool.model.pressure import NO_SAMPLES, Axis, AxisPressure, MemorySample, NodePressure
 

@@ -25,11 +25,12 @@ from winpool.model.pods import (
     Pod,
     PodShape,
     Requests,
+    RuntimeClass,
+    RuntimeClasses,
     Toleration,
     Unclear,
     Workload,
 )
-from winpool.model.runtime_classes import RuntimeClass, RuntimeClasses
 from winpool.model.survey import PoolQuestion, Survey
 from winpool.model.surveyor import BUILDS_KEPT, Surveyor, work_nodes
 

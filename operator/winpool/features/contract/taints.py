@@ -5,7 +5,7 @@
   the node alone. ``question_of`` is what a pool asks such a list.
 - A NoExecute taint deletes pods that do not tolerate it, and ignores every PodDisruptionBudget. With ``Hold``
   it is added only to a node without such a pod, as shown by a list of its pods (a look) that is recent and
-  started after the taint was gone (``model.evidence``). The same holds for repairs: pods may have come while
+  started after the taint was gone (``model.snapshot``). The same holds for repairs: pods may have come while
   the taint was missing. What is not known does not permit it (P4).
 - With ``Delete`` the admin has chosen that those pods are deleted.
 
@@ -36,10 +36,9 @@ from winpool.api.memory_pressure import MemoryMode
 from winpool.api.selector import NodeValidation, PodSelector, selects
 from winpool.api.spec import Mode, OnMismatch, WindowsNodePoolSpec
 from winpool.features.contract.validation import ripens, startup_taints_on
-from winpool.model.evidence import Evidence, current_survey
 from winpool.model.node import Node, Taint
 from winpool.model.pool import Pool
-from winpool.model.snapshot import Snapshot
+from winpool.model.snapshot import Evidence, Snapshot, current_survey
 from winpool.model.survey import PoolQuestion, RequiredPods, Survey, TaintKey, taint_key
 from winpool.ownership.members import is_asked_for
 from winpool.ownership.record import Record, TaintIdentity, record_of

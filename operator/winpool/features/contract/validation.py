@@ -25,9 +25,8 @@ from winpool.api.selector import NodeValidation
 from winpool.api.spec import WindowsNodePoolSpec
 from winpool.api.text import later
 from winpool.features.feature import Finding
-from winpool.model.evidence import Evidence, is_fresh
 from winpool.model.node import Node
-from winpool.model.snapshot import Snapshot
+from winpool.model.snapshot import Evidence, Snapshot, is_fresh
 from winpool.ownership.record import Record, TaintIdentity
 
 YOUNG_SECONDS: Final = 600.0

@@ -15,7 +15,12 @@ from winpool.features.memory.intents import MAX_INTENTS
 from winpool.features.memory.levels import (
     FLIP_SECONDS,
     PROXY_SIGNAL_SECONDS,
+    Arrival,
     agree,
+    arrival,
+    ceiling,
+    fresh_samples,
+    fresh_seconds,
     has_been_over,
     has_lasted,
     held_in,
@@ -27,17 +32,10 @@ from winpool.features.memory.levels import (
     lines,
     marked,
     missing,
-    seconds_left,
-    with_point,
-)
-from winpool.features.memory.samples import (
-    Arrival,
-    arrival,
-    ceiling,
-    fresh_samples,
-    fresh_seconds,
     preferred,
     read,
+    seconds_left,
+    with_point,
 )
 from winpool.features.memory.settings import (
     EVIDENCE_APART_SECONDS,

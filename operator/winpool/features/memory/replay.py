@@ -22,10 +22,9 @@ from winpool.api.quantity import rounded
 from winpool.api.text import written_moment
 from winpool.features.memory.detector import known_at, step_at
 from winpool.features.memory.eviction import EvictionState, Pass, Step, steps_of
-from winpool.features.memory.growth import NO_PODS, PodHistory
 from winpool.features.memory.overview import Breaker, numbers_of
 from winpool.features.memory.settings import EVIDENCE_SECONDS, FRESH_SECONDS, settings_of
-from winpool.features.memory.victims import Basis
+from winpool.features.memory.victims import NO_PODS, Basis, PodHistory
 from winpool.model.memory_report import level_name
 from winpool.model.node import Node
 from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods

@@ -25,28 +25,44 @@ Hard no other pod is evicted in its place. A rule of the pool that prefers it ov
 
 Never evicted are node agents, what the API server does not manage, what no controller brings back, and what
 an admin has protected. That list is in the code, and no setting shortens it.
+
+What a pod has grown is seen by lists of the pods of calm nodes, now and then (``PodHistory``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
 from datetime import datetime
 from enum import Enum
 from math import inf
 from operator import itemgetter
 from typing import Final
-
+from typing import NamedTuple
 from winpool.api.fields import is_pool_name
-from winpool.api.keys import NAMESPACE, SYSTEM_NAMESPACE_PREFIXES
-from winpool.api.memory_pressure import EvictionBehavior, EvictionRule
+from winpool.api.keys import NAMESPACE
+from winpool.api.keys import SYSTEM_NAMESPACE_PREFIXES
+from winpool.api.memory_pressure import EvictionBehavior
+from winpool.api.memory_pressure import EvictionRule
 from winpool.api.quantity import rounded
 from winpool.api.selector import selects
-from winpool.model.node_pods import Answer, Answered, NodePods
-from winpool.model.pods import EvictionFacts, Pod
-from winpool.model.pressure import NO_USAGE, Axis, PodUsage, UsageSinceCalm, is_amount
+from winpool.features.memory.settings import EVIDENCE_SECONDS
+from winpool.model.node_pods import Answer
+from winpool.model.node_pods import Answered
+from winpool.model.node_pods import NodePods
+from winpool.model.pods import EvictionFacts
+from winpool.model.pods import Pod
+from winpool.model.pressure import Axis
+from winpool.model.pressure import NO_USAGE
+from winpool.model.pressure import PodUsage
+from winpool.model.pressure import UsageSinceCalm
+from winpool.model.pressure import is_amount
+
 
 SYSTEM_PRIORITY: Final = 2_000_000_000
 """``system-cluster-critical`` and above. Kubernetes reserves priorities from here on.
@@ -392,3 +408,104 @@ def _reason(found: Candidate, used: float, basis: Basis, missing: float, *, is_s
         else f"No such pod alone frees the {short} that the node is short of. It uses most above its request."
     )
     return f"The pod {verb} {rounded(int(used))}, {above}. {effect}"
+
+
+CALM_LIST_SECONDS: Final = 300.0
+"""Between two lists of the pods of a calm node, one in five of its polls (P7)."""
+REBASE_SECONDS: Final = 3600.0
+"""On a node that stays under pressure, growth is that of the last one to two hours: most of what pods
+became in weeks is no part of what happens now."""
+
+
+class PodList(NamedTuple):
+    """What pods used ``at`` a time, by their UIDs, and what the node had ``committed``, None if unknown."""
+
+    at: float
+    pods: Mapping[str, PodUsage]
+    committed: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodHistory:
+    """The lists of the pods of a node.
+
+    ``bases`` are at most two, the older first, from which growth is counted: the last list of when the node
+    was calm, or the first one if it was not calm since the start. ``last`` is the newest.
+    """
+
+    bases: tuple[PodList, ...] = ()
+    last: PodList | None = None
+
+    def is_due(self, *, now: float) -> bool:
+        """Whether the pods of a calm node are to be listed."""
+        return self.last is None or now - self.last.at >= CALM_LIST_SECONDS
+
+    def listed(
+        self, pods: Mapping[str, PodUsage], *, at: float, is_calm: bool, committed: float | None
+    ) -> PodHistory:
+        """Return it with a list of the pods that arrived at ``at``, with what the node had committed.
+
+        A number that is missing in a base is that of the list before or after it. A pod that is in neither
+        has started since: all that it has is growth.
+        """
+        last = PodList(at, pods, committed)
+        if is_calm or not self.bases:
+            before = {} if self.last is None else self.last.pods
+            known = {uid: _first(each, before.get(uid, NO_USAGE)) for uid, each in pods.items()}
+            return PodHistory((PodList(at, {**before, **known}, committed),), last)
+        bases = tuple(_with_next(each, last) for each in self.bases)
+        if at - bases[-1].at >= REBASE_SECONDS:
+            bases = (bases[-1], last)
+        return PodHistory(bases, last)
+
+    def usage(self, *, now: float, committed: float | None) -> UsageSinceCalm | None:
+        """Return what each pod uses, and its growth; None where the last list is too old for evidence.
+
+        ``committed`` is what the node has committed now, None where that is unknown.
+        """
+        if self.last is None or now - self.last.at > EVIDENCE_SECONDS:
+            return None
+        base = self.bases[0]
+        grown = None if committed is None or base.committed is None else committed - base.committed
+        return UsageSinceCalm(grown_pods(base.pods, self.last.pods), grown)
+
+
+NO_PODS: Final = PodHistory()
+
+
+def _with_next(base: PodList, following: PodList) -> PodList:
+    pods = {uid: _first(each, following.pods.get(uid, NO_USAGE)) for uid, each in base.pods.items()}
+    return PodList(base.at, pods, following.committed if base.committed is None else base.committed)
+
+
+def _first(known: PodUsage, other: PodUsage) -> PodUsage:
+    """Return what is ``known`` of a pod, with the numbers of ``other`` that it lacks."""
+    if known.commit is not None and known.working_set is not None:
+        return known
+    return PodUsage(
+        other.commit if known.commit is None else known.commit,
+        other.working_set if known.working_set is None else known.working_set,
+    )
+
+
+def grown_pods(first: Mapping[str, PodUsage], last: Mapping[str, PodUsage]) -> dict[str, PodUsage]:
+    """Return the ``last`` list of what pods use, by their UIDs, with the growth since the ``first``.
+
+    A pod that is not in the first one has grown by all that it has.
+    """
+    return {
+        uid: replace(
+            each,
+            commit_growth=_growth(each.commit, before.commit),
+            working_set_growth=_growth(each.working_set, before.working_set),
+        )
+        for uid, each in last.items()
+        for before in (first.get(uid, _NOTHING),)
+    }
+
+
+_NOTHING: Final = PodUsage(0.0, 0.0)
+
+
+def _growth(now: float | None, before: float | None) -> float | None:
+    return None if now is None or before is None else now - before

@@ -54,7 +54,7 @@ from winpool.features.upgrade.windows import UnusableWindowError
 from winpool.features.upgrade.windows import covers
 from winpool.features.upgrade.windows import opening
 from winpool.features.upgrade.windows import read_window
-from winpool.model.evidence import current_survey
+from winpool.model.snapshot import current_survey
 from winpool.model.node import Node
 from winpool.model.node import hold_end
 from winpool.model.node import is_available
