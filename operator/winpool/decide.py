@@ -97,13 +97,7 @@ def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decisi
     pool = snapshot.pool
     has_taints = pool.spec is not None and bool(taints_of(pool.spec))
     pods_permission = snapshot.pods.forbidden if has_taints else ""
-    lacks = (
-        snapshot.missing_permission
-        or pods_permission
-        or missing_permission(snapshot)
-        or lacking_permission(snapshot)
-    )
-    snapshot = replace(snapshot, missing_permission=lacks)
+    snapshot = replace(snapshot, missing_permission=_missing_permission(snapshot, of_pods=pods_permission))
     members = divide(snapshot)
     held = held_nodes(snapshot, members)
     refusal = refusal_of(snapshot, members)
@@ -113,20 +107,16 @@ def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decisi
     diffs = diffs_of(snapshot, members, [result.desired for result in results])
     writes = plan_writes(snapshot, members, results, diffs, allowed=allowed, held=held)
 
-    found = contract_result(results)
+    found, acts = contract_result(results), allowed is AllowedActions.ACT
     nodes = assessed(snapshot, members, found, diffs, held=held)
-    reported, issues = status(
-        snapshot,
-        nodes,
-        results,
-        refusal=refusal,
-        set_keys=keys_to_remember(pool, nodes=(each.node for each in members.all))
-        if allowed is AllowedActions.ACT
-        else remembered_keys(pool),
-    )
-    free = [each for each in nodes.notable if not each.is_held] if allowed is AllowedActions.ACT else []
+    owned = (each.node for each in members.all)
+    set_keys = keys_to_remember(pool, nodes=owned) if acts else remembered_keys(pool)
+    reported, issues = status(snapshot, nodes, results, refusal=refusal, set_keys=set_keys)
+    free = [each for each in nodes.notable if acts and not each.is_held]
     deletions = deletions_of(snapshot, writes.patches, free)
     writes = _with_status_first(snapshot, writes, nodes, reported, deletions, allowed=allowed)
+    node_ends = (holds_end_at(nodes.notable), ripens_at(nodes.notable, now=snapshot.now))
+    looks = tuple([each for result in results for each in result.pod_list_requests])
     return Decision(
         writes=writes,
         node_events=_node_events(snapshot, writes, nodes.notable),
@@ -135,33 +125,34 @@ def decide(snapshot: Snapshot, features: Sequence[Feature] = FEATURES) -> Decisi
         status=reported,
         issues=issues.all,
         pool_events=_pool_events(snapshot, writes, reported, issues.all, nodes, results),
-        keeps_status=_keeps_status(snapshot, found, results, held=held)
-        and (bool(pool.status_problem) or not writes.status_first),
+        keeps_status=(bool(pool.status_problem) or not writes.status_first)
+        and _keeps_status(snapshot, found, results, held=held),
         needs_pods=needs_all_pods(snapshot, writes, results),
         node_lists=nodes_to_list(snapshot, writes, results),
         sampled=tuple(node for result in results for node in result.sampled),
-        pod_list_requests=tuple(look for result in results for look in result.pod_list_requests)[
-            :MOST_NODE_LISTS
-        ],
+        pod_list_requests=looks[:MOST_NODE_LISTS],
         reads_attachments=any(each.reads_attachments for each in results),
         reads_workloads=any(each.reads_workloads for each in results),
         drains=any(each.drains for each in results),
-        look_again=look_again_at(
-            results,
-            reported,
-            of_nodes=(holds_end_at(nodes.notable), ripens_at(nodes.notable, now=snapshot.now)),
-            now=snapshot.now,
-        ),
+        look_again=look_again_at(results, reported, of_nodes=node_ends, now=snapshot.now),
         has_nodes=any(each.claim in (Claim.OURS, Claim.LEFT) for each in members.all),
-        figures=Figures()
-        if pool.deleting
-        else figures_of(
-            nodes,
-            overview_of(results),
-            upgrade_figures(results),
-            workload_figures(snapshot, nodes),
-        ),
+        figures=_figures(snapshot, nodes, results),
     )
+
+
+def _missing_permission(snapshot: Snapshot, *, of_pods: str) -> str:
+    """Return which right is missing, empty for none: the API server has said so, or a feature needs it."""
+    return (
+        snapshot.missing_permission or of_pods or missing_permission(snapshot) or lacking_permission(snapshot)
+    )
+
+
+def _figures(snapshot: Snapshot, nodes: Assessed, results: Sequence[FeatureResult]) -> Figures:
+    """Return the numbers for the metrics; none of a pool that is being deleted."""
+    if snapshot.pool.deleting:
+        return Figures()
+    workloads = workload_figures(snapshot, nodes)
+    return figures_of(nodes, overview_of(results), upgrade_figures(results), workloads)
 
 
 def _with_status_first(

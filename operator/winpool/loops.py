@@ -1,11 +1,12 @@
-"""Gives every loop the time, the flag that wakes it, and a short log of bugs that one pool brings out."""
+"""Gives every loop the time, the flag that wakes it, a count of durations, and a short log of bugs."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
@@ -37,6 +38,23 @@ def soonest(*waits: float | None) -> float | None:
 
 
 PassResult = Literal["Success", "Error"]
+
+
+class Durations:
+    """How many took how long: ``counts`` by the bucket of ``bounds`` of each, the last for all longer.
+
+    ``seconds`` is their sum.
+    """
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.seconds = 0.0
+
+    def note(self, seconds: float) -> None:
+        """Count one that took so long."""
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.seconds += seconds
 
 
 @dataclass(slots=True)

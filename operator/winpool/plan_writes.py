@@ -26,7 +26,7 @@ from winpool.features.contract.feature import ContractResult
 from winpool.features.feature import AllowedActions, FeatureResult
 from winpool.features.upgrade.claims import is_with_actor
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
-from winpool.model.pool import Attempts, Pool
+from winpool.model.pool import Pool
 from winpool.model.snapshot import MOST_NODE_LISTS, Snapshot
 from winpool.ownership.desired import KEEP_ALL
 from winpool.ownership.diff import NodeDiff, diffs_of
@@ -97,73 +97,104 @@ def plan_writes(
 
     ``diffs`` are by the UIDs of the nodes, ``held`` are the names of the nodes that people hold.
     """
-    pool, attempts = snapshot.pool, snapshot.attempts
-    may_write = allowed in (AllowedActions.ACT, AllowedActions.RELEASE)
-    due: Mapping[str, NodeDiff] = {}
-    if may_write:
-        due = diffs
-    elif allowed is AllowedActions.FINISH:
-        due = _finishing(snapshot, members, results)
-    free = [
+    pool, is_released = snapshot.pool, allowed is AllowedActions.RELEASE
+    may_write = is_released or allowed is AllowedActions.ACT
+    free = _free(_due(snapshot, members, results, diffs, allowed=allowed), held=held)
+    found = contract_result(results)
+    awaiting = _awaiting_pods(snapshot, found, diffs, held=held) if may_write else ()
+    stopped = _stopped_by_brake(found, are_listed_alone=len(awaiting) <= MOST_NODE_LISTS) if may_write else ()
+    with_actor = _released_with_actor(snapshot, members, is_released=is_released)
+    patches = _patches(snapshot, free, stopped={*stopped, *with_actor})
+    alone = tuple([each for each in patches if each.only_takes_permission])
+    beside = _beside_withdrawals(snapshot, free, patches if is_released else alone)
+    withdrawals = _withdrawals(snapshot, members, results, beside=beside, is_released=is_released)
+    is_lost = (
+        RELEASE_FINALIZER not in pool.finalizers
+        and not pool.deleting
+        and any(is_marked_for(pool, each.node, each.record) for each in members.all)
+    )
+    is_due = is_lost or (may_write and any(each.patch for each in free)) or bool(patches or withdrawals)
+    finalizers = _finalizers(pool, is_due=is_due)
+    evictions = _evictions(results, held=held) if allowed is AllowedActions.ACT else ()
+    if (alone or withdrawals) and (finalizers is None or is_lost):
+        return Writes(
+            patches=(*alone, *withdrawals),
+            evictions=evictions,
+            withdrawn=frozenset(each.node.name for each in withdrawals),
+            awaiting_pods=awaiting,
+        )
+    conditions = [each.conditions for each in free if each.conditions is not None]
+    return Writes(
+        finalizers=finalizers,
+        restores_finalizer=is_lost,
+        status_first=bool(patches) and _must_be_remembered_first(pool, allowed),
+        patches=patches,
+        conditions=tuple([each for each in conditions if each.node.uid not in with_actor]),
+        evictions=evictions,
+        awaiting_pods=awaiting,
+    )
+
+
+def _due(
+    snapshot: Snapshot,
+    members: Members,
+    results: Sequence[FeatureResult],
+    diffs: Mapping[str, NodeDiff],
+    *,
+    allowed: AllowedActions,
+) -> Mapping[str, NodeDiff]:
+    """Return the differences that may be written: all, those that features finish, or none."""
+    match allowed:
+        case AllowedActions.ACT | AllowedActions.RELEASE:
+            return diffs
+        case AllowedActions.FINISH:
+            return _finishing(snapshot, members, results)
+        case AllowedActions.NOTHING:
+            return {}
+
+
+def _free(due: Mapping[str, NodeDiff], *, held: Collection[str]) -> list[NodeDiff]:
+    """Return those that write anything, on nodes that no one holds."""
+    return [
         each
         for each in due.values()
         if (what := each.patch or each.conditions) is not None and what.node.name not in held
     ]
-    has_due_patches = may_write and any(each.patch is not None for each in free)
-    found = contract_result(results)
-    awaiting = _awaiting_pods(snapshot, found, diffs, held=held) if may_write else ()
-    stopped = _stopped_by_brake(found, are_listed_alone=len(awaiting) <= MOST_NODE_LISTS) if may_write else ()
-    with_actor = _released_with_actor(snapshot, members, is_released=allowed is AllowedActions.RELEASE)
-    patches = tuple(
+
+
+def _patches(
+    snapshot: Snapshot, free: Iterable[NodeDiff], *, stopped: Collection[str]
+) -> tuple[NodePatch, ...]:
+    """Return the patches that may be sent now; ``stopped`` are the UIDs of nodes that get none."""
+    return tuple(
         [
             each.patch
             for each in free
             if each.patch is not None
             and each.patch.node.uid not in stopped
-            and each.patch.node.uid not in with_actor
             and not each.awaits_guard
             and not each.awaits_conditions
-            and not attempts.holds_back(each.patch)
+            and not snapshot.attempts.holds_back(each.patch)
         ]
     )
-    is_released = allowed is AllowedActions.RELEASE
-    alone = tuple([each for each in patches if each.only_takes_permission])
-    sent = {each.node.name for each in (patches if is_released else alone)}
-    withdrawals = _withdrawals(
-        snapshot,
-        members,
-        results,
-        # In a release the patch removes the label, and a node that someone else keeps giving the permission
-        # waits as long as for every repair.
-        beside=sent.union(
-            each.patch.node.name for each in free if each.patch and _is_undone(each.patch, attempts)
-        ),
-        is_released=is_released,
+
+
+def _beside_withdrawals(
+    snapshot: Snapshot, free: Iterable[NodeDiff], sent: Iterable[NodePatch]
+) -> frozenset[str]:
+    """Return the names of nodes whose permission needs no patch of its own, since one of these withdraws it.
+
+    In a release the patch removes the label. Where someone has given back a permission that this very patch
+    took, the node waits as long as for every repair.
+    """
+    undone = (
+        each.patch
+        for each in free
+        if each.patch is not None
+        and each.patch.only_takes_permission
+        and snapshot.attempts.has_written(each.patch.node.uid, each.patch.goal)
     )
-    is_lost = RELEASE_FINALIZER not in pool.finalizers and not pool.deleting and _is_on_nodes(pool, members)
-    writes = Writes(
-        finalizers=_finalizers(pool, is_due=is_lost or has_due_patches or bool(patches or withdrawals)),
-        restores_finalizer=is_lost,
-        status_first=bool(patches) and _must_be_remembered_first(pool, allowed),
-        patches=patches,
-        conditions=tuple(
-            [
-                each.conditions
-                for each in free
-                if each.conditions is not None and each.conditions.node.uid not in with_actor
-            ]
-        ),
-        evictions=_evictions(results, held=held) if allowed is AllowedActions.ACT else (),
-        awaiting_pods=awaiting,
-    )
-    if not (alone or withdrawals) or (writes.finalizers is not None and not is_lost):
-        return writes
-    return Writes(
-        patches=(*alone, *withdrawals),
-        evictions=writes.evictions,
-        withdrawn=frozenset(each.node.name for each in withdrawals),
-        awaiting_pods=awaiting,
-    )
+    return frozenset(each.node.name for each in (*sent, *undone))
 
 
 def contract_result(results: Iterable[FeatureResult]) -> ContractResult:
@@ -284,11 +315,6 @@ def _withdrawals(
     return tuple([each for each in found if not snapshot.attempts.holds_back(each)])
 
 
-def _is_undone(patch: NodePatch, attempts: Attempts) -> bool:
-    """Whether someone undid what this very patch had written: it has given back a permission that we took."""
-    return patch.only_takes_permission and attempts.has_written(patch.node.uid, patch.goal)
-
-
 _WITHDRAWN: Final = (UPGRADE_STATE_LABEL, UpgradeState.GATED)
 """The goal of such a patch: no other patch has it."""
 
@@ -304,11 +330,6 @@ def _finalizers(pool: Pool, *, is_due: bool) -> tuple[str, ...] | None:
     if pool.deleting and is_there and not is_due:
         return tuple(name for name in pool.finalizers if name != RELEASE_FINALIZER)
     return None
-
-
-def _is_on_nodes(pool: Pool, members: Members) -> bool:
-    """Whether the pool has something on a node."""
-    return any(is_marked_for(pool, each.node, each.record) for each in members.all)
 
 
 def _must_be_remembered_first(pool: Pool, allowed: AllowedActions) -> bool:

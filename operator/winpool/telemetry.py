@@ -6,7 +6,7 @@ Both are read from the parts at each request; nothing is kept here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, get_args
@@ -14,16 +14,16 @@ from typing import Final, get_args
 from winpool import __version__
 from winpool.controllers.evictions import DrainResult
 from winpool.controllers.memory import MemoryCollector
-from winpool.controllers.memory_polls import BUCKETS, Durations, EvictionResult
+from winpool.controllers.memory_polls import EvictionResult
 from winpool.controllers.pod_pass import PodPassStats
-from winpool.controllers.services import DRAIN_BUCKETS, DrainTimes, Services
+from winpool.controllers.services import Services
 from winpool.kube.client import Transport
 from winpool.kube.feed import Feed
 from winpool.kube.leader_election import Elector
 from winpool.kube.pools import NOT_INSTALLED, PoolKind
 from winpool.kube.request import RequestStats
 from winpool.kube.watch import WatchStats
-from winpool.loops import PassResult
+from winpool.loops import Durations, PassResult
 from winpool.model.pool import SurpriseKind
 from winpool.serve import definitions as metric
 from winpool.serve.access import Access, Result
@@ -149,7 +149,7 @@ def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Lab
     return {
         metric.SAMPLES: {(source, result): n for (source, result), n in memory.stats.samples.items()},
         metric.POLL_SECONDS: {
-            (source,): _distribution(taken, BUCKETS) for source, taken in memory.stats.polls.items()
+            (source,): _distribution(taken) for source, taken in memory.stats.polls.items()
         },
         metric.OLDEST_SAMPLE: {(source,): age for source, age in figures.oldest.items()},
         metric.WATCHED: {(each,): figures.nodes[each] for each in metric.WATCHED.values["state"]},
@@ -158,8 +158,8 @@ def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Lab
     }
 
 
-def _distribution(taken: Durations | DrainTimes, buckets: Sequence[float]) -> Distribution:
-    bounds = (*map(str, buckets), "+Inf")
+def _distribution(taken: Durations) -> Distribution:
+    bounds = (*map(str, taken.bounds), "+Inf")
     return Distribution(tuple(zip(bounds, accumulate(map(float, taken.counts)), strict=True)), taken.seconds)
 
 
@@ -169,12 +169,12 @@ def of_upgrades(surprises: Counter[SurpriseKind]) -> Mapping[Definition, Mapping
 
 
 def of_drains(
-    times: DrainTimes, evictions: Counter[DrainResult]
+    times: Durations, evictions: Counter[DrainResult]
 ) -> Mapping[Definition, Mapping[Labels, Value]]:
     """Return the metrics of drains; each result starts at 0, so that its first one shows."""
     return {
         metric.DRAIN_EVICTIONS: {(each,): evictions[each] for each in get_args(DrainResult)},
-        metric.DRAIN_SECONDS: {(): _distribution(times, DRAIN_BUCKETS)},
+        metric.DRAIN_SECONDS: {(): _distribution(times)},
     }
 
 

@@ -84,38 +84,94 @@ class Controller:
 
     def _make_services(self) -> Services:
         transport, settings, clock = self.transport, self.settings, self.clock
-        writer, now, monotonic = Writer(transport), clock.now, clock.monotonic
-        absences = Absences(
-            grace_seconds=settings.orphan_grace_seconds,
+        writer, pools = Writer(transport), self._make_pools()
+        control_plane = ControlPlane(transport, on_change=self.all_changed, now=clock.now)
+        nodes = self._make_nodes(control_plane)
+        memory = None
+        if self.connections is not None:
+            memory = MemoryCollector(
+                self.connections, wake=self._wake_pool, now=clock.now, monotonic=clock.monotonic
+            )
+        pods = PodLister(transport.request)
+        budgets = BudgetCache(BudgetLister(transport.request).list, monotonic=clock.monotonic)
+        pod_pass = self._make_pod_pass(pods, budgets)
+        facts = self._make_rollout_facts(budgets, pools)
+        answers = eviction_answers(memory, clock=clock)
+        known, accept = nodes.objects, nodes.accept_written
+        return Services(
             clock=clock,
+            writer=writer,
+            recorder=self._make_recorder(),
+            pools=pools,
+            nodes=nodes,
+            control_plane=control_plane,
+            guard=self._make_guard(nodes),
+            relister=self._make_relister(writer, pools),
+            wake=self._wake_pool,
+            other_operator=lambda: self.elector.other,
+            lacking_fields=lambda: self.pool_kind.lacking_fields,
+            list_labelled=lambda pool: list_labelled(transport, pool_name=pool),
+            list_strays=lambda: list_strays(transport),
+            patches=NodePatcher(writer, known, accept, clock),
+            conditions=ConditionApplier(writer, known, accept, clock),
+            evictions=make_evictor(transport, answers=answers, memory=memory, known=known, clock=clock),
+            pod_pass=pod_pass,
+            node_pods=NodePodLists(
+                list_pods=pods.list_node,
+                list_budgets=facts.budgets,
+                watched_budgets=facts.watched_budgets,
+                pools=pools,
+                nodes=known,
+                answers=answers,
+                on_listed=self._wake_pool,
+                ask_for_all=pod_pass.ask,
+                clock=clock,
+            ),
+            memory=memory,
+            rollout_facts=facts,
+            upgrades=self._make_machines(pools, nodes, control_plane),
+            taint_absent_since=TaintAbsentSince(monotonic=clock.monotonic),
+            allows_force=settings.allow_force,
+            nodes_in_work=NodesInWork(pools, settings.max_nodes_in_work),
+            features=self.features,
+            cluster_rows=self.cluster_rows,
+            operator_node=settings.node_name or "",
+        )
+
+    def _make_pools(self) -> Pools:
+        absences = Absences(
+            grace_seconds=self.settings.orphan_grace_seconds,
+            clock=self.clock,
             on_doubt=self._pool_doubted,
         )
-        pools = Pools(on_change=self._pool_changed, absences=absences)
-        control_plane = ControlPlane(transport, on_change=self.all_changed, now=now)
-        nodes = ListWatch(
-            transport,
+        return Pools(on_change=self._pool_changed, absences=absences)
+
+    def _make_nodes(self, control_plane: ControlPlane) -> ListWatch[Node]:
+        return ListWatch(
+            self.transport,
             WINDOWS_NODES,
             on_change=self._node_changed,
             on_contact=control_plane.ask,
-            relist_seconds=settings.node_relist_seconds,
+            relist_seconds=self.settings.node_relist_seconds,
         )
-        memory = None
-        if self.connections is not None:
-            memory = MemoryCollector(self.connections, wake=self._wake_pool, now=now, monotonic=monotonic)
-        pods, unaudited = PodLister(transport.request), namespaces_of(settings.unaudited_namespaces or "")
-        budgets = BudgetCache(BudgetLister(transport.request).list, monotonic=monotonic)
-        pod_pass = PodPass(
+
+    def _make_pod_pass(self, pods: PodLister, budgets: BudgetCache) -> PodPass:
+        request, unaudited = self.transport.request, namespaces_of(self.settings.unaudited_namespaces or "")
+        return PodPass(
             list_pods=pods.list_all,
             list_budgets=budgets.get,
-            list_daemon_sets=DaemonSetLister(transport.request).list,
-            list_runtime_classes=RuntimeClassLister(transport.request).list,
+            list_daemon_sets=DaemonSetLister(request).list,
+            list_runtime_classes=RuntimeClassLister(request).list,
             questions=self._ask_of_pods,
             on_surveyed=self.all_changed,
-            period_seconds=settings.pod_pass_seconds,
-            clock=clock,
+            period_seconds=self.settings.pod_pass_seconds,
+            clock=self.clock,
             is_exempt=lambda namespace: namespace in unaudited or is_system_namespace(namespace),
         )
-        facts = RolloutFacts(
+
+    def _make_rollout_facts(self, budgets: BudgetCache, pools: Pools) -> RolloutFacts:
+        transport, monotonic = self.transport, self.clock.monotonic
+        return RolloutFacts(
             list_workloads=WorkloadLister(transport.request).list,
             list_attachments=AttachmentLister(transport.request).list,
             list_budgets=budgets.get,
@@ -124,72 +180,44 @@ class Controller:
             pools=pools,
             on_read=self._wake_pool,
             on_budgets=self._budgets_changed,
-            clock=clock,
+            clock=self.clock,
         )
-        answers = eviction_answers(memory, clock=clock)
-        return Services(
-            clock=clock,
+
+    def _make_recorder(self) -> EventRecorder:
+        return EventRecorder(
+            self.transport,
+            reporting_instance=socket.gethostname(),
+            now=self.clock.now,
+            per_second=self.settings.events_per_second,
+        )
+
+    def _make_guard(self, nodes: ListWatch[Node]) -> Guard:
+        return Guard(
+            self.transport,
+            on_change=self._guard_changed,
+            others_silent_seconds=lambda: nodes.last_contact_seconds,
+            now=self.clock.now,
+            monotonic=self.clock.monotonic,
+        )
+
+    def _make_relister(self, writer: Writer, pools: Pools) -> Relister:
+        return Relister(
             writer=writer,
-            recorder=EventRecorder(
-                transport,
-                reporting_instance=socket.gethostname(),
-                now=now,
-                per_second=settings.events_per_second,
-            ),
             pools=pools,
-            nodes=nodes,
+            period_seconds=self.settings.pool_relist_seconds,
+            after=self._pools_listed,
+            monotonic=self.clock.monotonic,
+        )
+
+    def _make_machines(
+        self, pools: Pools, nodes: ListWatch[Node], control_plane: ControlPlane
+    ) -> ObservedMachines:
+        return ObservedMachines(
+            pools=pools,
+            nodes=nodes.objects,
             control_plane=control_plane,
-            guard=Guard(
-                transport,
-                on_change=self._guard_changed,
-                others_silent_seconds=lambda: nodes.last_contact_seconds,
-                now=now,
-                monotonic=monotonic,
-            ),
-            relister=Relister(
-                writer=writer,
-                pools=pools,
-                period_seconds=settings.pool_relist_seconds,
-                after=self._pools_listed,
-                monotonic=monotonic,
-            ),
-            wake=self._wake_pool,
-            other_operator=lambda: self.elector.other,
-            lacking_fields=lambda: self.pool_kind.lacking_fields,
-            list_labelled=lambda pool: list_labelled(transport, pool_name=pool),
-            list_strays=lambda: list_strays(transport),
-            patches=NodePatcher(writer, nodes.objects, nodes.accept_written, clock),
-            conditions=ConditionApplier(writer, nodes.objects, nodes.accept_written, clock),
-            evictions=make_evictor(
-                transport, answers=answers, memory=memory, known=nodes.objects, clock=clock
-            ),
-            pod_pass=pod_pass,
-            node_pods=NodePodLists(
-                list_pods=pods.list_node,
-                list_budgets=facts.budgets,
-                watched_budgets=facts.watched_budgets,
-                pools=pools,
-                nodes=nodes.objects,
-                answers=answers,
-                on_listed=self._wake_pool,
-                ask_for_all=pod_pass.ask,
-                clock=clock,
-            ),
-            memory=memory,
-            rollout_facts=facts,
-            upgrades=ObservedMachines(
-                pools=pools,
-                nodes=nodes.objects,
-                control_plane=control_plane,
-                on_change=self.all_changed,
-                clock=clock,
-            ),
-            taint_absent_since=TaintAbsentSince(monotonic=monotonic),
-            allows_force=settings.allow_force,
-            nodes_in_work=NodesInWork(pools, settings.max_nodes_in_work),
-            features=self.features,
-            cluster_rows=self.cluster_rows,
-            operator_node=settings.node_name or "",
+            on_change=self.all_changed,
+            clock=self.clock,
         )
 
     def all_changed(self) -> None:

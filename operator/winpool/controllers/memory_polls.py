@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from winpool.controllers.watched_nodes import Probe, Series, WatchedNode, Watche
 from winpool.kubelet.addresses import AddressRules, Target
 from winpool.kubelet.samples import KubeletEviction, Outcome, PollError
 from winpool.kubelet.schedule import JITTER_SHARE, LONGEST_BACKOFF, Intervals, Poll, Schedule, next_answer
-from winpool.loops import Wake, soonest
+from winpool.loops import Durations, Wake, soonest
 from winpool.model.pressure import MemorySample, PodUsage
 
 log = logging.getLogger(__name__)
@@ -54,14 +53,6 @@ EvictionResult = Literal["Evicted", "Refused", "Gone", "Failed", "Unanswered"]
 
 
 @dataclass(slots=True)
-class Durations:
-    """How many took how long. ``counts`` are by the bucket that each fell into, the last for all longer."""
-
-    counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
-    seconds: float = 0.0
-
-
-@dataclass(slots=True)
 class MemoryStats:
     """``samples`` are by source and outcome: one for each node and poll. ``polls`` are by source.
 
@@ -74,9 +65,7 @@ class MemoryStats:
 
     def note_poll(self, source: str, seconds: float) -> None:
         """Count a poll that has taken so long, whatever its outcome."""
-        polls = self.polls.setdefault(source, Durations())
-        polls.counts[bisect_left(BUCKETS, seconds)] += 1
-        polls.seconds += seconds
+        self.polls.setdefault(source, Durations(BUCKETS)).note(seconds)
 
 
 class KubeletReader(Protocol):

@@ -11,7 +11,7 @@ from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_ANNOTATION
 from winpool.api.spec import Mode
 from winpool.controllers.services import Services
-from winpool.model.node import Keys, Node, is_held
+from winpool.model.node import Keys, Node, NodeCondition, is_held
 from winpool.model.pool import Attempts, GuardState, KnownIssue, OtherPools, Pool
 from winpool.model.pressure import NOTHING_KNOWN
 from winpool.model.rollout import FORCE_WAITS_SECONDS, NO_FORCE, ForceTerms
@@ -119,30 +119,13 @@ class Observer:
         services, pools = self.services, self.services.pools
         nodes, now = tuple(services.nodes.objects.values()), services.clock.now()
         self._interruptions.keep(lambda: (*(node.uid for node in nodes), *(each.uid for each in pools.all())))
-        owners = owners_of(nodes)
-        survey = services.pod_pass.survey_of(pool.uid)
         return Snapshot(
             pool=pool,
             nodes=nodes,
             now=now,
             selected_by=self.selections.of_all(nodes, pools.all()),
-            others=OtherPools(
-                rivals=tuple(other for other in pools.all() if other.uid != pool.uid),
-                vanished=frozenset(uid for uid in owners if pools.is_vanished(uid)),
-                decided_at={uid: moment for uid in owners if (moment := pools.absences.decided_at(uid))},
-                seen=self._seen_pools(owners),
-            ),
-            pods=KnownPods(
-                survey=survey,
-                problem=services.pod_pass.problem,
-                forbidden=services.pod_pass.forbidden,
-                node_surveys=services.node_pods.surveys_of(pool.uid, since=survey),
-                pod_list_problems=services.node_pods.problems(),
-                taint_absent_since=services.taint_absent_since.moments(),
-                budgets_forbidden=services.pod_pass.budgets_forbidden,
-                daemon_sets_forbidden=services.pod_pass.daemon_sets_forbidden,
-                runtime_classes_forbidden=services.pod_pass.runtime_classes_forbidden,
-            ),
+            others=self._others(pool, owners_of(nodes)),
+            pods=self._pods(pool),
             support=Basis(control_plane=services.control_plane.version, cluster_rows=services.cluster_rows),
             guard=GuardState(
                 identity=services.guard.identity,
@@ -154,24 +137,56 @@ class Observer:
             memory=NOTHING_KNOWN if services.memory is None else services.memory.known(pool),
             evictions=services.node_pods.evictions_of(pool),
             rollout=services.rollout_facts.known(),
-            force=replace(
-                self._interruptions.terms(pool, nodes, now=now),
-                is_allowed=services.allows_force,
-                forbidden=services.rollout_facts.deletions_forbidden,
-            ),
+            force=self._force(pool, nodes, now=now),
             upgrades=services.upgrades.known(pool),
             strays=None if services.strays is None else strays_of(pool, services.strays),
             attempts=attempts,
-            written_conditions={
-                node.uid: written
-                for node in nodes
-                if node.conditions and (written := services.conditions.standing(node.uid)) is not None
-            },
+            written_conditions=self._written_conditions(nodes),
             missing_permission=missing_permission,
             known_issues=known_issues,
             operator_node=services.operator_node,
             most_slots=services.nodes_in_work.most_slots(pool),
         )
+
+    def _others(self, pool: Pool, owners: Collection[str]) -> OtherPools:
+        """Return what is known of all other pools; ``owners`` are the UIDs that records on nodes name."""
+        pools = self.services.pools
+        return OtherPools(
+            rivals=tuple(other for other in pools.all() if other.uid != pool.uid),
+            vanished=frozenset(uid for uid in owners if pools.is_vanished(uid)),
+            decided_at={uid: moment for uid in owners if (moment := pools.absences.decided_at(uid))},
+            seen=self._seen_pools(owners),
+        )
+
+    def _pods(self, pool: Pool) -> KnownPods:
+        """Return what lists of pods have found about ``pool``, and which rights are missing for them."""
+        every, of_nodes = self.services.pod_pass, self.services.node_pods
+        survey = every.survey_of(pool.uid)
+        return KnownPods(
+            survey=survey,
+            problem=every.problem,
+            forbidden=every.forbidden,
+            node_surveys=of_nodes.surveys_of(pool.uid, since=survey),
+            pod_list_problems=of_nodes.problems(),
+            taint_absent_since=self.services.taint_absent_since.moments(),
+            budgets_forbidden=every.budgets.forbidden,
+            daemon_sets_forbidden=every.daemon_sets.forbidden,
+            runtime_classes_forbidden=every.runtime_classes.forbidden,
+        )
+
+    def _force(self, pool: Pool, nodes: Collection[Node], *, now: datetime) -> ForceTerms:
+        """Return whether pods may be deleted that could not be evicted in time."""
+        return replace(
+            self._interruptions.terms(pool, nodes, now=now),
+            is_allowed=self.services.allows_force,
+            forbidden=self.services.rollout_facts.deletions_forbidden,
+        )
+
+    def _written_conditions(self, nodes: Iterable[Node]) -> dict[str, tuple[NodeCondition, ...]]:
+        """Return the conditions that this process last wrote, by the UIDs of the nodes that have any."""
+        standing = self.services.conditions.standing
+        found = ((node.uid, standing(node.uid)) for node in nodes if node.conditions)
+        return {uid: written for uid, written in found if written is not None}
 
     def trust_over(self, nodes: Iterable[Node]) -> RecordTrust:
         """Return the rights that decide which records on ``nodes`` are believed."""

@@ -24,7 +24,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Generic, Protocol, TypeVar
 
 from winpool.features.contract.taints import question_of
 from winpool.features.memory.victims import is_system_namespace
@@ -40,6 +41,8 @@ from winpool.model.survey import PoolQuestion, Survey
 from winpool.model.surveyor import Surveyor, work_nodes
 
 log = logging.getLogger(__name__)
+
+FoundT = TypeVar("FoundT")
 
 
 class Questions:
@@ -101,6 +104,34 @@ class PodPassStats:
     pods: int = 0
 
 
+@dataclass(slots=True)
+class ListBeside(Generic[FoundT]):
+    """A list that answers need beside that of the pods: ``list_all`` returns it, and raises ApiErrors.
+
+    ``forbidden`` is which right is missing, as a text for people; empty where none is known to be.
+    """
+
+    resource: str
+    list_all: Callable[[], Awaitable[FoundT]]
+    outage: Outage
+    forbidden: str = field(default="", init=False)
+    retry_after: float | None = field(default=None, init=False)
+
+    async def get(self) -> FoundT | None:
+        """Return all; None, with a line in the log, where they cannot be listed."""
+        try:
+            found = await self.list_all()
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the passes
+            failure = _as_api_error(error, self.resource)
+            self.retry_after = failure.retry_after
+            self.outage.failed(failure)
+            self.forbidden = _forbidden_by(failure, before=self.forbidden)
+            return None
+        self.forbidden = ""
+        self.outage.ended()
+        return found
+
+
 @dataclass(kw_only=True, eq=False)
 class PodPass:
     """Surveys all pods until cancelled.
@@ -127,15 +158,8 @@ class PodPass:
     """Why the last pass gave no surveys, as a text for people; empty where it did."""
     forbidden: str = field(default="", init=False)
     """Which right to list pods is missing, as a text for people; empty where none is known to be."""
-    budgets_forbidden: str = field(default="", init=False)
-    """Which right to list PodDisruptionBudgets is missing, likewise."""
-    runtime_classes_forbidden: str = field(default="", init=False)
-    """Which right to list RuntimeClasses is missing, likewise."""
-    daemon_sets_forbidden: str = field(default="", init=False)
-    """Which right to list DaemonSets is missing, as a text for people."""
     _daemon_sets: Sequence[DaemonSet] = field(default=(), init=False)
     """Those that were last listed; none where no pool has taints."""
-    _budgets_retry_after: float | None = field(default=None, init=False)
     _lacks_budgets: bool = field(default=False, init=False)
     """Whether a pool asks for workloads, and the last pass had no budgets."""
     _surveys: Mapping[str, Survey] = field(default_factory=dict, init=False)
@@ -149,10 +173,12 @@ class PodPass:
         first, cap = BUDGETS_AGAIN_SECONDS
         self._budgets_backoff = Backoff(first=first, cap=cap)
         meanwhile = "no node counts as one whose pods can be evicted, and the operator tries again"
-        self._outage = Outage("pods", log, self.clock.monotonic)
-        self._budget_outage = Outage("poddisruptionbudgets", log, self.clock.monotonic, meanwhile)
-        self._runtime_class_outage = Outage("runtimeclasses", log, self.clock.monotonic)
-        self._daemon_set_outage = Outage("daemonsets", log, self.clock.monotonic)
+        outage = partial(Outage, logger=log, monotonic=self.clock.monotonic)
+        self._outage = outage("pods")
+        budgets, classes, agents = "poddisruptionbudgets", "runtimeclasses", "daemonsets"
+        self.budgets = ListBeside(budgets, self.list_budgets, outage(budgets, meanwhile=meanwhile))
+        self.runtime_classes = ListBeside(classes, self.list_runtime_classes, outage(classes))
+        self.daemon_sets = ListBeside(agents, self.list_daemon_sets, outage(agents))
         self._wake.set()
 
     def ask(self) -> None:
@@ -197,55 +223,21 @@ class PodPass:
         """Return when it was asked for, when the period is over, or when budgets can be listed again."""
         end = self.clock.monotonic() + self.period_seconds * uniform(1, 1 + JITTER)
         while self._lacks_budgets:
-            pause = self._budgets_backoff.next(asked=self._budgets_retry_after)
+            pause = self._budgets_backoff.next(asked=self.budgets.retry_after)
             if self.clock.monotonic() + pause >= end:
                 break
-            if await self._wake.wait(seconds=pause) or await self._budgets() is not None:
+            if await self._wake.wait(seconds=pause) or await self.budgets.get() is not None:
                 return
         else:
             self._budgets_backoff.reset()
         await self._wake.wait(seconds=end - self.clock.monotonic())
 
-    async def _budgets(self) -> BudgetIndex | None:
-        """Return all budgets; None, with a line in the log, where they cannot be listed."""
-        try:
-            found = await self.list_budgets()
-        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the passes
-            failure = _as_api_error(error, "poddisruptionbudgets")
-            self._budgets_retry_after = failure.retry_after
-            self._budget_outage.failed(failure)
-            self.budgets_forbidden = _forbidden_by(failure, before=self.budgets_forbidden)
-            return None
-        self.budgets_forbidden = ""
-        self._budget_outage.ended()
-        return found
-
-    async def _runtime_classes(self) -> RuntimeClasses | None:
-        """Return all RuntimeClasses; None, with a line in the log, where they cannot be listed."""
-        try:
-            found = await self.list_runtime_classes()
-        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the passes
-            failure = _as_api_error(error, "runtimeclasses")
-            self._runtime_class_outage.failed(failure)
-            self.runtime_classes_forbidden = _forbidden_by(failure, before=self.runtime_classes_forbidden)
-            return None
-        self.runtime_classes_forbidden = ""
-        self._runtime_class_outage.ended()
-        return found
-
     async def _list_daemon_sets(self, questions: Iterable[PoolQuestion]) -> None:
+        """List the DaemonSets where a pool has taints; those of the last list stay where that fails."""
         if not any(each.taints for each in questions):
-            self._daemon_sets, self.daemon_sets_forbidden = (), ""
-            return
-        try:
-            self._daemon_sets = await self.list_daemon_sets()
-        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the passes
-            failure = _as_api_error(error, "daemonsets")
-            self._daemon_set_outage.failed(failure)
-            self.daemon_sets_forbidden = _forbidden_by(failure, before=self.daemon_sets_forbidden)
-        else:
-            self.daemon_sets_forbidden = ""
-            self._daemon_set_outage.ended()
+            self._daemon_sets, self.daemon_sets.forbidden = (), ""
+        elif (found := await self.daemon_sets.get()) is not None:
+            self._daemon_sets = found
 
     def _pause(self, questions: tuple[PoolQuestion, ...]) -> float:
         """Return how long to wait after a pass with these questions: longer each time for the same ones."""
@@ -256,7 +248,7 @@ class PodPass:
 
     async def _pass(self, questions: tuple[PoolQuestion, ...]) -> None:
         with_work = work_nodes(questions)
-        budgets = await self._budgets() if with_work else None
+        budgets = await self.budgets.get() if with_work else None
         self._lacks_budgets = bool(with_work) and budgets is None
         surveyor = Surveyor(questions, budgets=budgets, is_exempt=self.is_exempt)
         started, began = self.clock.now(), self.clock.monotonic()
@@ -269,7 +261,7 @@ class PodPass:
         finally:
             lists_daemon_sets.cancel()
         # After the pods: one that was created meanwhile may name a class that was created just before it.
-        runtime_classes = await self._runtime_classes() if with_work else None
+        runtime_classes = await self.runtime_classes.get() if with_work else None
         for _ in surveyor.add_daemon_sets(self._daemon_sets):
             await asyncio.sleep(0)
         finished = self.clock.now()

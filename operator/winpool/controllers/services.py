@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from winpool.kube.control_plane import ControlPlane, Guard
 from winpool.kube.events import EventRecorder
 from winpool.kube.watch import ListWatch
 from winpool.kube.writer import Writer
-from winpool.loops import Clock, PassResult
+from winpool.loops import Clock, Durations, PassResult
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.status.status import Figures
@@ -34,19 +33,6 @@ from winpool.support.rows import Row
 
 DRAIN_BUCKETS: Final = (30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0)
 """Seconds. A pod has a grace of 30 s by default, a drain one hour, and one that was blocked has no limit."""
-
-
-@dataclass(slots=True)
-class DrainTimes:
-    """How many drains took how long. ``counts`` are by the bucket of each, the last for all longer."""
-
-    counts: list[int] = field(default_factory=lambda: [0] * (len(DRAIN_BUCKETS) + 1))
-    seconds: float = 0.0
-
-    def note(self, seconds: float) -> None:
-        """Count a drain that took so long."""
-        self.counts[bisect_left(DRAIN_BUCKETS, seconds)] += 1
-        self.seconds += seconds
 
 
 @dataclass(slots=True)
@@ -61,7 +47,7 @@ class ControlStats:
     seconds: float = 0.0
     last_success: float = 0.0
     figures: dict[str, Figures] = field(default_factory=dict)
-    drains: DrainTimes = field(default_factory=DrainTimes)
+    drains: Durations = field(default_factory=lambda: Durations(DRAIN_BUCKETS))
 
     @contextmanager
     def timed(self) -> Iterator[None]:

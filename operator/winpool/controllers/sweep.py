@@ -101,13 +101,10 @@ class GonePools:
         for uid, there in left.items():
             if uid not in self._told:
                 self._told.add(uid)
-                self._tell_of(uid, there)
-
-    def _tell_of(self, uid: str, nodes: list[Node]) -> None:
-        name = self._name_of(uid, nodes)
-        told = pool_gone(name, uid, nodes=len(nodes), decided_at=self.pools.absences.decided_at(uid))
-        log.warning("pool %s (UID %s): %s", name, uid, told.note)
-        Announcer(self.recorder, name).announce((told,))
+                name, decided_at = self._name_of(uid, there), self.pools.absences.decided_at(uid)
+                told = pool_gone(name, uid, nodes=len(there), decided_at=decided_at)
+                log.warning("pool %s (UID %s): %s", name, uid, told.note)
+                Announcer(self.recorder, name).announce((told,))
 
     def _name_of(self, uid: str, nodes: list[Node]) -> str:
         """Return the name that the pool had; where this process has not seen it, what the nodes say.

@@ -112,14 +112,14 @@ class MemoryReport(_Reported, frozen=True):
 
 
 class SeenNode(NamedTuple):
-    """What is known of a node whose memory is watched. ``view`` is None where nothing is known of it yet.
+    """What is known of a node whose memory is watched.
 
     ``problem`` is why it gives no samples, as a sentence without names of nodes; empty where it gives some.
     """
 
     name: str
     pool: str
-    view: NodePressure | None
+    view: NodePressure
     problem: str = ""
 
 
@@ -157,9 +157,7 @@ def _badness(node: NodeReport) -> tuple[int, float, float, str, str]:
 
 def _node_report(node: SeenNode, *, monotonic: float, now: datetime) -> NodeReport:
     view, problem = node.view, node.problem[:PROBLEM_CHARACTERS]
-    if view is None:
-        return NodeReport(node=node.name, pool=node.pool, level=None, problem=problem)
-    commit, physical = view.axes.get(Axis.COMMIT), view.axes.get(Axis.PHYSICAL)
+    commit, physical = view.axes[Axis.COMMIT], view.axes[Axis.PHYSICAL]
     shown = view.worst or _newest(view)
     level = view.level
     return NodeReport(
@@ -172,7 +170,7 @@ def _node_report(node: SeenNode, *, monotonic: float, now: datetime) -> NodeRepo
         source="" if shown is None else shown.source,
         commit=_commit_report(commit),
         physical=_physical_report(physical),
-        paging=_paging_report(commit, physical),
+        paging=_paging_report(physical.reading),
         outside_pods=_whole(view.outside_pods),
         guard=None if view.guard is None else view.guard.value,
         hold=None if shown is None or shown.hold is None else _camel(shown.hold.name),
@@ -185,9 +183,9 @@ def _newest(view: NodePressure) -> AxisPressure | None:
     return max(sampled, key=lambda pair: pair[0])[1] if sampled else None
 
 
-def _commit_report(view: AxisPressure | None) -> CommitReport | None:
-    reading = None if view is None else view.reading
-    if view is None or reading is None:
+def _commit_report(view: AxisPressure) -> CommitReport | None:
+    reading = view.reading
+    if reading is None:
         return None
     used, ceiling = _whole(reading.used), _whole(reading.whole)
     if used is None or ceiling is None:
@@ -203,9 +201,9 @@ def _commit_report(view: AxisPressure | None) -> CommitReport | None:
     )
 
 
-def _physical_report(view: AxisPressure | None) -> PhysicalReport | None:
-    reading = None if view is None else view.reading
-    if view is None or reading is None:
+def _physical_report(view: AxisPressure) -> PhysicalReport | None:
+    reading = view.reading
+    if reading is None:
         return None
     available, total = _whole(reading.left), _whole(reading.whole)
     if available is None or total is None:
@@ -219,16 +217,14 @@ def _physical_report(view: AxisPressure | None) -> PhysicalReport | None:
     )
 
 
-def _paging_report(*views: AxisPressure | None) -> PagingReport | None:
-    """Return the rates of the first axis that has any: a sample of an exporter gives them to PHYSICAL."""
-    for view in views:
-        reading = None if view is None else view.reading
-        if reading is None:
-            continue
-        reads, writes = _rate(reading.hard_reads_per_second), _rate(reading.write_out_per_second)
-        if reads is not None or writes is not None:
-            return PagingReport(reads_per_second=reads, writes_per_second=writes)
-    return None
+def _paging_report(reading: Reading | None) -> PagingReport | None:
+    """Return the rates: a sample of an exporter gives them to PHYSICAL."""
+    if reading is None:
+        return None
+    reads, writes = _rate(reading.hard_reads_per_second), _rate(reading.write_out_per_second)
+    if reads is None and writes is None:
+        return None
+    return PagingReport(reads_per_second=reads, writes_per_second=writes)
 
 
 def _trend(reading: Reading, seconds_left: float | None) -> float | None:

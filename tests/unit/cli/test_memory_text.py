@@ -39,7 +39,7 @@ from winpool.model.memory_report import (
     PhysicalReport,
     SeenNode,
 )
-from winpool.model.pressure import Axis, Guard, Level
+from winpool.model.pressure import NO_SAMPLES, Axis, Guard, Level
 
 ESTIMATE = replace(
     HEALTHY,
@@ -55,7 +55,7 @@ REPORT = Known(
         SeenNode("akswin000001", "win-2022", HEALTHY),
         SeenNode("akswin000002", "win-2022", committed(Level.SOFT, left=2, seconds_left=840)),
         SeenNode("akswin000003", "win-2019", unknown(), "The kubelet refuses the token."),
-        SeenNode("akswin000004", "win-2019", None, "The kubelet refuses the token."),
+        SeenNode("akswin000004", "win-2019", NO_SAMPLES, "The kubelet refuses the token."),
         SeenNode("akswin000005", "win-2019", ESTIMATE),
     )
 ).report()
@@ -106,7 +106,7 @@ def test_a_problem_is_said_once_with_its_nodes() -> None:
 
 def test_of_many_problems_the_most_frequent_are_said() -> None:
     nodes = tuple(
-        SeenNode(f"w{number:02}", "a", None, f"cause {number % 7 if number < 7 else 3}")
+        SeenNode(f"w{number:02}", "a", NO_SAMPLES, f"cause {number % 7 if number < 7 else 3}")
         for number in range(12)
     )
     lines = shown(Known(nodes).report())
@@ -123,7 +123,7 @@ def test_a_wide_table_says_why_an_eviction_does_not_help_or_waits() -> None:
     view = replace(
         committed(Level.SOFT, left=2, seconds_left=840), guard=Guard.OUTSIDE_SHARE, outside_pods=9.5 * GIB
     )
-    nodes = (SeenNode("w1", "win-2022", view), SeenNode("w2", "win-2022", None, "refused"))
+    nodes = (SeenNode("w1", "win-2022", view), SeenNode("w2", "win-2022", NO_SAMPLES, "refused"))
     head, first, second, *_ = render_nodes(Known(nodes).report(), look=Look(40, wide=True)).splitlines()
     assert head.split()[-3:] == ["OUTSIDE-PODS", "GUARD", "HOLD"]
     assert {"POOL", "TREND", "LEFT", "SOURCE", "AGE"} < {*head.split()}, "however narrow the terminal"
@@ -397,7 +397,7 @@ def test_a_watch_of_five_thousand_nodes_fills_the_terminal_once_and_erases_nothi
 
 
 def test_a_problem_without_end_is_cut_where_an_operator_cuts_it() -> None:
-    report = Known((SeenNode("a", "p", None, "short"),)).report()
+    report = Known((SeenNode("a", "p", NO_SAMPLES, "short"),)).report()
     (node,) = report.nodes
     endless = msgspec.structs.replace(node, problem="x " * 1_000_000)
     report = msgspec.structs.replace(report, nodes=(endless,))

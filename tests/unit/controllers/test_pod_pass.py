@@ -498,10 +498,10 @@ def test_daemon_sets_that_cannot_be_listed_fail_no_pass_and_those_from_before_co
             found = stage.survey().intolerant_of(a_taint(TAINT))
             assert found is not None
             assert found.kept_away == {AGENT.name}
-            assert "may not list daemonsets.apps" in stage.passes.daemon_sets_forbidden
+            assert "may not list daemonsets.apps" in stage.passes.daemon_sets.forbidden
         stage.passes.ask()
         await stage.play(5)
-        assert stage.passes.daemon_sets_forbidden == ""
+        assert stage.passes.daemon_sets.forbidden == ""
         assert dict(stage.passes.stats.passes) == {"Success": 4}
 
     played(scene, a_question(TAINT, labels={"w1": {"os": "windows"}}))
@@ -586,7 +586,7 @@ def test_the_right_to_list_budgets_is_missed_until_they_are_listed() -> None:
     async def scene(stage: Stage) -> None:
         stage.budget_errors = [no_right(), DOWN]
         missed: list[str] = []
-        stage.on_surveyed = lambda: missed.append(stage.passes.budgets_forbidden)
+        stage.on_surveyed = lambda: missed.append(stage.passes.budgets.forbidden)
         for _ in range(3):
             stage.passes.ask()
             await stage.play(0.9)
@@ -698,7 +698,7 @@ def test_runtime_classes_that_cannot_be_listed_fail_no_pass_and_their_pods_are_j
             assert workloads is not None
             [(shape, _)] = workloads["w1"].moving
             assert (shape.selector, workloads["w1"].runtime_classes_known) == (selector, is_known)
-            missing = stage.passes.runtime_classes_forbidden
+            missing = stage.passes.runtime_classes.forbidden
             assert ("may not list runtimeclasses.node.k8s.io" in missing) is is_forbidden
         assert dict(stage.passes.stats.passes) == {"Success": 4}
         assert len(stage.runtime_class_lists) == len(stage.lists) == 4

@@ -33,15 +33,15 @@ from winpool.model.memory_report import (
     report_of,
     worst_first,
 )
-from winpool.model.pressure import Axis, AxisPressure, Guard, Hold, Level, NodePressure, Reading
+from winpool.model.pressure import NO_SAMPLES, Axis, AxisPressure, Guard, Hold, Level, NodePressure, Reading
 
 
-def reported(view: NodePressure | None, *, problem: str = "", now: datetime = AT) -> NodeReport:
+def reported(view: NodePressure, *, problem: str = "", now: datetime = AT) -> NodeReport:
     (node,) = report_of([SeenNode("w1", "win-2022", view, problem)], monotonic=MONOTONIC, now=now).nodes
     return node
 
 
-def as_json(view: NodePressure | None, **given: Any) -> Any:
+def as_json(view: NodePressure, **given: Any) -> Any:
     return json.loads(msgspec.json.encode(reported(view, **given)))
 
 
@@ -116,13 +116,13 @@ def test_a_node_whose_samples_are_too_old_has_no_level_and_shows_how_old_they_ar
 
 
 def test_a_node_that_was_never_sampled_has_its_problem_and_nothing_else() -> None:
-    assert as_json(None, problem="Its kubelet refuses the token.") == {
+    assert as_json(NO_SAMPLES, problem="Its kubelet refuses the token.") == {
         "node": "w1",
         "pool": "win-2022",
         "level": None,
         "problem": "Its kubelet refuses the token.",
     }
-    assert len(reported(None, problem="x" * 10_000).problem) == PROBLEM_CHARACTERS
+    assert len(reported(NO_SAMPLES, problem="x" * 10_000).problem) == PROBLEM_CHARACTERS
 
 
 def test_the_source_and_age_are_those_of_the_worst_axis() -> None:
@@ -194,8 +194,8 @@ views = st.builds(
 )
 
 
-@given(st.lists(st.one_of(st.none(), views), max_size=4))
-def test_any_numbers_give_a_report_that_can_be_written_and_read(found: list[NodePressure | None]) -> None:
+@given(st.lists(views, max_size=4))
+def test_any_numbers_give_a_report_that_can_be_written_and_read(found: list[NodePressure]) -> None:
     """What is no number is left out: JSON has neither infinity nor NaN."""
     nodes = [SeenNode(f"w{number}", "a", view) for number, view in enumerate(found)]
     report = report_of(nodes, monotonic=MONOTONIC, now=AT)

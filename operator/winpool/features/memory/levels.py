@@ -362,12 +362,8 @@ def _commit(left: float, at: Mapping[Level, float], seconds_left: float | None, 
         return Level.HARD
     if is_over_soft:
         return Level.SOFT
-    is_warning = left < at[Level.WARNING] or _is_before(seconds_left, WARNING_ETA_SECONDS)
-    return Level.WARNING if is_warning else Level.NORMAL
-
-
-def _is_before(seconds: float | None, limit: float) -> bool:
-    return seconds is not None and seconds < limit
+    is_soon = seconds_left is not None and seconds_left < WARNING_ETA_SECONDS
+    return Level.WARNING if is_soon or left < at[Level.WARNING] else Level.NORMAL
 
 
 def _is_above(rate: float | None, line: float) -> bool:
