@@ -22,8 +22,8 @@ from bench.tools import finish
 from harness.second_feature import second
 from winpool.controllers.backoff import WriteBackoff
 from winpool.controllers.controller import Controller
-from winpool.controllers.observe import Observer
 from winpool.controllers.pool import Reconciler
+from winpool.controllers.services import Observer
 from winpool.decide import FEATURES, decide
 from winpool.features.feature import Feature
 from winpool.kube.client import Transport

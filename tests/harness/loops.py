@@ -19,18 +19,17 @@ from harness.builders import CONTROL_PLANE, GUARD, NOON, Object
 from harness.writes import patched
 from winpool.api.crd import FieldPath
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.controllers.controller import Dispatcher, PoolLoops
 from winpool.controllers.evictions import Answers, Evictor
 from winpool.controllers.machines import ObservedMachines
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import Connections
 from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
-from winpool.controllers.observe import Observer, is_complete
 from winpool.controllers.pod_pass import PodPass, Questions
 from winpool.controllers.pool import Reconciler
 from winpool.controllers.pools import Absences, Pools, Relister
-from winpool.controllers.queue import Dispatcher, PoolLoops
 from winpool.controllers.rollout_facts import RolloutFacts
-from winpool.controllers.services import NodesInWork, Services
+from winpool.controllers.services import NodesInWork, Observer, Services, is_complete
 from winpool.controllers.writes import ConditionApplier, NodePatcher
 from winpool.decide import FEATURES
 from winpool.features.feature import Feature

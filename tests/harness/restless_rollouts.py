@@ -29,7 +29,7 @@ from winpool.api.keys import (
 )
 from winpool.api.spec import Mode
 from winpool.controllers.backoff import WriteBackoff
-from winpool.controllers.observe import Interruptions
+from winpool.controllers.services import Interruptions
 from winpool.decide import Decision, decide
 from winpool.features.upgrade.claims import (
     BEFORE_HAND_OVER,

@@ -13,8 +13,8 @@ from harness.loops import MemoryCluster, MemoryWriter
 from harness.services import some_services
 from harness.virtual_time import run_virtually
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.controllers.observe import Observer
 from winpool.controllers.pools import Absences, Pools
+from winpool.controllers.services import Observer
 from winpool.controllers.sweep import Sweeper
 from winpool.controllers.writes import NodePatcher
 from winpool.kube.errors import ApiError

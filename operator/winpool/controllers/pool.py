@@ -32,8 +32,7 @@ from winpool.api.events import EventReason, Regarding
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.text import grouped
 from winpool.controllers.backoff import Advice, ConflictBackoff, WriteBackoff
-from winpool.controllers.observe import Observer, owners_of
-from winpool.controllers.services import Services
+from winpool.controllers.services import Observer, Services, owners_of
 from winpool.controllers.status import Announcer, StatusWriter
 from winpool.controllers.writes import Outcome
 from winpool.decide import Decision, decide

@@ -20,9 +20,8 @@ from typing import Final
 from winpool.api.fields import is_pool_name
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.controllers.backoff import Advice, WriteBackoff
-from winpool.controllers.observe import Observer, is_complete
 from winpool.controllers.pools import Pools
-from winpool.controllers.services import Services
+from winpool.controllers.services import Observer, Services, is_complete
 from winpool.controllers.status import Announcer
 from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.errors import ApiError, Conflict, Unavailable, explained

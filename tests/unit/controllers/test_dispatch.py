@@ -8,8 +8,8 @@ import pytest
 
 from harness.builders import a_node, a_record
 from harness.writes import relabelled
+from winpool.controllers.controller import Dispatcher
 from winpool.controllers.pools import Absences, Pools
-from winpool.controllers.queue import Dispatcher
 from winpool.model.node import Node
 from winpool.ownership.members import Selections
 

@@ -14,7 +14,7 @@ from harness.rollout_world import rolling_pool
 from harness.upgrade_feature import upgrade_pool
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_ANNOTATION
 from winpool.api.spec import Mode
-from winpool.controllers.observe import Interruptions
+from winpool.controllers.services import Interruptions
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.model.rollout import FORCE_WAITS_SECONDS, NO_FORCE, ForceTerms

@@ -20,7 +20,7 @@ from harness.services import some_services
 from harness.stage import on_stage, status_of
 from harness.virtual_time import in_virtual_time
 from harness.writes import relabelled
-from winpool.controllers.queue import GATHER_SECONDS, PoolLoops
+from winpool.controllers.controller import GATHER_SECONDS, PoolLoops
 from winpool.controllers.services import Services
 from winpool.kube.errors import ApiError, TooLarge, TooManyRequests, Unavailable
 from winpool.model.node import Node

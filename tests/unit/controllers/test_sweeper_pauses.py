@@ -10,8 +10,8 @@ from harness.builders import a_node, a_record
 from harness.services import some_services
 from harness.virtual_time import run_virtually
 from winpool.api.keys import POOL_LABEL
-from winpool.controllers.observe import Observer
 from winpool.controllers.pools import Absences
+from winpool.controllers.services import Observer
 from winpool.controllers.sweep import Sweeper
 from winpool.controllers.writes import Outcome
 from winpool.kube.backoff import FIRST_PAUSE_SECONDS

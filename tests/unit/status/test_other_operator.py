@@ -10,7 +10,7 @@ import pytest
 from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, by_name, deleted, with_status
 from harness.services import some_services
 from winpool.api.status import Issue
-from winpool.controllers.observe import KEPT_SECONDS, Observer
+from winpool.controllers.services import KEPT_SECONDS, Observer
 from winpool.decide import Decision, decide
 from winpool.loops import Clock
 from winpool.model.pool import Pool

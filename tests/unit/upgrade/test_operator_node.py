@@ -17,7 +17,7 @@ from harness.virtual_time import in_virtual_time
 from unit.test_settings import by_flags
 from unit.upgrade.test_rollout import MINUTE
 from winpool.controllers.controller import Controller
-from winpool.controllers.observe import Observer
+from winpool.controllers.services import Observer
 from winpool.decide import decide
 from winpool.kube.client import Transport
 from winpool.kube.leader_election import LeaderElector
