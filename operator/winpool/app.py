@@ -24,7 +24,6 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from dataclasses import dataclass
 from dataclasses import field
-from functools import partial
 from pathlib import Path
 from typing import Any
 from typing import Final
@@ -33,7 +32,6 @@ from winpool.controllers.controller import Controller
 from winpool.controllers.memory_polls import Connections
 from winpool.decide import FEATURES
 from winpool.features.feature import Feature
-from winpool.features.memory.victims import namespaces_of
 from winpool.kube.backoff import FirstRefusals
 from winpool.kube.client import Transport
 from winpool.kube.credentials import Connection
@@ -45,15 +43,14 @@ from winpool.kube.feed import note_lost_exception
 from winpool.kube.leader_election import Elector
 from winpool.kube.leader_election import LeaseLostError
 from winpool.kube.leader_election import OtherOperator
-from winpool.kube.leader_election import connected, make_identity
+from winpool.kube.leader_election import connected
+from winpool.kube.leader_election import make_identity
 from winpool.kube.leader_election import running_on
 from winpool.kube.tokens import ReaderToken
 from winpool.kube.tokens import Reviews
-from winpool.kubelet.connection import Token
 from winpool.loops import Clock
 from winpool.sampling import SamplingError
 from winpool.sampling import addresses_of
-from winpool.sampling import connections_of
 from winpool.sampling import make_sampling
 from winpool.sampling import service_of
 from winpool.serve.access import Access
@@ -149,7 +146,7 @@ class App:
     transport: Transport
     tls: ServingTls | None = None
     cluster_rows: tuple[Row, ...] = ()
-    connect: Callable[[Token], Connections] | None = None
+    connect: Callable[[ReaderToken], Connections] | None = None
     clock: Clock = field(default_factory=Clock)
     features: Sequence[Feature] = FEATURES
     elector: Elector | None = None
@@ -321,7 +318,7 @@ async def run(settings: Settings, *, features: Sequence[Feature] = FEATURES) -> 
         return 1
     try:
         tls = make_tls(settings)
-        sampling = make_sampling(settings, monotonic=time.monotonic)
+        connect = make_sampling(settings, monotonic=time.monotonic)
         connection = await load_connection(
             kubeconfig=str(settings.kubeconfig) if settings.kubeconfig else None, context=settings.context
         )
@@ -340,12 +337,7 @@ async def run(settings: Settings, *, features: Sequence[Feature] = FEATURES) -> 
             elector=elector,
             tls=tls,
             cluster_rows=rows,
-            connect=partial(
-                connections_of,
-                sampling,
-                api_server=api_server,
-                protected_namespaces=namespaces_of(settings.protected_namespaces or ""),
-            ),
+            connect=lambda token: connect(token, api_server),
             features=features,
         )
         return await app.run()

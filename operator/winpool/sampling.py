@@ -15,33 +15,46 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import msgspec
 import re
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
-
-import msgspec
-from yarl import URL
-
+from typing import TypeAlias
 from winpool.api.fields import is_pool_name
 from winpool.api.text import printable
-from winpool.controllers.memory_polls import Connections, DataSource
+from winpool.controllers.memory_polls import Connections
+from winpool.controllers.memory_polls import DataSource
+from winpool.features.memory.victims import namespaces_of
 from winpool.kube.backoff import Outage
 from winpool.kube.credentials import TokenFile
-from winpool.kube.errors import CredentialsError, without_passwords
+from winpool.kube.errors import CredentialsError
+from winpool.kube.errors import without_passwords
 from winpool.kube.tokens import ReaderToken
-from winpool.kubelet.addresses import Address, AddressRules, Network, ranges_of
+from winpool.kubelet.addresses import Address
+from winpool.kubelet.addresses import AddressRules
+from winpool.kubelet.addresses import ranges_of
 from winpool.kubelet.client import KubeletClient
-from winpool.kubelet.connection import BEARER, Token, Trust, TrustError, insecure_context
-from winpool.kubelet.exporter import DEFAULT_MATCHERS, faults_of
-from winpool.kubelet.prometheus import PrometheusClient, parse_url
+from winpool.kubelet.connection import BEARER
+from winpool.kubelet.connection import Token
+from winpool.kubelet.connection import Trust
+from winpool.kubelet.connection import TrustError
+from winpool.kubelet.connection import insecure_context
+from winpool.kubelet.exporter import DEFAULT_MATCHERS
+from winpool.kubelet.exporter import faults_of
+from winpool.kubelet.prometheus import PrometheusClient
+from winpool.kubelet.prometheus import parse_url
 from winpool.kubelet.schedule import Intervals
 from winpool.settings import Settings
-from winpool.support.data import DataError, read
+from winpool.support.data import DataError
+from winpool.support.data import read
+from yarl import URL
+
 
 log = logging.getLogger(__name__)
 
@@ -69,22 +82,15 @@ _OURS: Final = frozenset(
 """Headers that every request has, that carry credentials by a standard, or change how an answer is read."""
 
 
+Places: TypeAlias = frozenset[tuple[Address, int]]
+"""The addresses and ports of the API server."""
+
+Connect: TypeAlias = Callable[[ReaderToken, Places], Connections]
+"""Returns what samples come through."""
+
+
 class SamplingError(Exception):
     """A setting cannot be used; the message names the flag and the file, and says why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingSettings:
-    """What connects to kubelets and data sources. A pool names a data source, and never a URL.
-
-    ``kubelet_context`` returns the TLS context for a new connection to a kubelet. ``allowed_ranges`` are for
-    ``AddressRules.allowed``. ``data_sources`` has each by its name. ``intervals`` are those between polls.
-    """
-
-    kubelet_context: Callable[[], ssl.SSLContext]
-    allowed_ranges: tuple[Network, ...] = ()
-    data_sources: Mapping[str, DataSource] = field(default_factory=dict)
-    intervals: Intervals = field(default_factory=Intervals)
 
 
 class _BasicAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -107,40 +113,33 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     data_sources: tuple[_Source, ...]
 
 
-def make_sampling(settings: Settings, *, monotonic: Callable[[], float]) -> SamplingSettings:
-    """Read the files that the settings name. Raises SamplingError."""
-    return SamplingSettings(
-        kubelet_context=_kubelet_context(settings, monotonic=monotonic),
-        allowed_ranges=ranges_of(settings.kubelet_address_ranges or ""),
-        data_sources=_data_sources(settings.data_sources_file, monotonic=monotonic),
-        intervals=Intervals(
-            base=float(settings.memory_poll_seconds), hot=float(settings.memory_hot_poll_seconds)
-        ),
-    )
+def make_sampling(settings: Settings, *, monotonic: Callable[[], float]) -> Connect:
+    """Read the files that the settings name; return what connects to kubelets and data sources by them.
+
+    Kubelets are shown the token that it gets, and never at the addresses of the API server. A pool names a
+    data source, and never a URL. Raises SamplingError.
+    """
+    context = kubelet_context(settings, monotonic=monotonic)
+    data_sources = _data_sources(settings.data_sources_file, monotonic=monotonic)
+
+    def connect(token: ReaderToken, api_server: Places) -> Connections:
+        allowed = ranges_of(settings.kubelet_address_ranges or "")
+        return Connections(
+            kubelets=lambda: KubeletClient(token=token, context=context, on_refused=token.refused),
+            rules=AddressRules(api_server=api_server, allowed=allowed),
+            data_sources=data_sources,
+            intervals=Intervals(
+                base=float(settings.memory_poll_seconds), hot=float(settings.memory_hot_poll_seconds)
+            ),
+            missing=lambda: token.problem,
+            close=token.close,
+            protected_namespaces=namespaces_of(settings.protected_namespaces or ""),
+        )
+
+    return connect
 
 
-def connections_of(
-    sampling: SamplingSettings,
-    token: ReaderToken,
-    *,
-    api_server: frozenset[tuple[Address, int]],
-    protected_namespaces: frozenset[str] = frozenset(),
-) -> Connections:
-    """Return what samples come through; kubelets are shown ``token``, and never at ``api_server``."""
-    return Connections(
-        kubelets=lambda: KubeletClient(
-            token=token, context=sampling.kubelet_context, on_refused=token.refused
-        ),
-        rules=AddressRules(api_server=api_server, allowed=sampling.allowed_ranges),
-        data_sources=sampling.data_sources,
-        intervals=sampling.intervals,
-        missing=lambda: token.problem,
-        close=token.close,
-        protected_namespaces=protected_namespaces,
-    )
-
-
-async def addresses_of(*servers: str) -> frozenset[tuple[Address, int]]:
+async def addresses_of(*servers: str) -> Places:
     """Return the addresses and ports of the API server at these URLs, none for a name that is not resolved.
 
     A name can be one that only a proxy resolves. The token for kubelets is no secret to the API server, so
@@ -166,7 +165,8 @@ def service_of(environment: Mapping[str, str]) -> tuple[str, ...]:
     return (str(URL.build(scheme="https", host=host, port=int(port))),)
 
 
-def _kubelet_context(settings: Settings, *, monotonic: Callable[[], float]) -> Callable[[], ssl.SSLContext]:
+def kubelet_context(settings: Settings, *, monotonic: Callable[[], float]) -> Callable[[], ssl.SSLContext]:
+    """Return what makes the TLS context for a new connection to a kubelet. Raises SamplingError."""
     if settings.kubelet_insecure_tls:
         log.warning(
             "--kubelet-insecure-tls is set: kubelets prove nothing, so everyone on the network path to a "

@@ -11,7 +11,7 @@ from bench.pressure.race import Result, race, race_by
 from bench.pressure.sweep import FACTORS, Change, Number, figures_of, numbers
 from unit.bench.test_pressure import a_family, a_result
 from winpool.api.memory_pressure import MemoryPressure
-from winpool.features.memory import detector, levels
+from winpool.features.memory import detector, levels, settings
 from winpool.features.memory.settings import settings_of
 
 
@@ -54,9 +54,10 @@ def test_what_a_pool_can_set_is_changed_for_a_pool_that_does_not_set_it() -> Non
 
 
 def test_a_constant_is_changed_in_each_module_that_imports_it() -> None:
-    before = levels.FLIP_SECONDS
-    with the_number("FLIP_SECONDS").scaled(2):
-        assert vars(detector)["FLIP_SECONDS"] == levels.FLIP_SECONDS == 2 * before
+    before = settings.FRESH_SECONDS
+    with the_number("FRESH_SECONDS").scaled(2):
+        assert 2 * before == settings.FRESH_SECONDS
+        assert vars(detector)["FRESH_SECONDS"] == vars(levels)["FRESH_SECONDS"] == 2 * before
 
 
 def told(results: list[Result]) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from winpool.features.memory.eviction import EvictionState
 from winpool.features.memory.victims import Exclusion, namespaces_of
 from winpool.kube.tokens import ReaderToken
 from winpool.loops import Clock
-from winpool.sampling import connections_of, make_sampling
+from winpool.sampling import make_sampling
 from winpool.settings import Settings
 
 POOL = a_watching_pool(mode="Evict", sources=[KUBELET_SOURCE])
@@ -30,12 +30,8 @@ def test_names_are_separated_by_commas() -> None:
 
 
 def test_what_connects_to_kubelets_knows_them() -> None:
-    found = connections_of(
-        make_sampling(Settings(), monotonic=Seconds()),
-        cast(ReaderToken, SimpleNamespace(close=None)),
-        api_server=frozenset(),
-        protected_namespaces=frozenset({"vault"}),
-    )
+    connect = make_sampling(Settings(protected_namespaces="vault"), monotonic=Seconds())
+    found = connect(cast(ReaderToken, SimpleNamespace(close=None)), frozenset())
     assert found.protected_namespaces == {"vault"}
 
 

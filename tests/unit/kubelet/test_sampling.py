@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import pytest
 import ssl
+from collections.abc import Awaitable
+from collections.abc import Callable
 from contextlib import suppress
 from harness.clock import Seconds
 from harness.listener import an_authority
@@ -15,10 +17,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 from winpool import app
+from winpool.controllers.memory_polls import Connections
 from winpool.kube.tokens import ReaderToken
 from winpool.sampling import SamplingError
 from winpool.sampling import addresses_of
-from winpool.sampling import connections_of
+from winpool.sampling import kubelet_context
 from winpool.sampling import make_sampling
 from winpool.sampling import read_data_sources
 from winpool.sampling import service_of
@@ -68,17 +71,22 @@ def test_a_pod_has_the_address_of_the_api_server_in_its_environment(host: str, p
     assert service_of(environment | {"KUBERNETES_SERVICE_PORT": "tcp://10.96.0.1:443"}) == ()
 
 
+def connected(settings: Settings, *, close: Callable[[], Awaitable[None]] | None = None) -> Connections:
+    token = cast(ReaderToken, SimpleNamespace(close=close))
+    return make_sampling(settings, monotonic=Seconds())(token, frozenset())
+
+
 def test_by_default_kubelets_need_a_certificate_of_the_systems_cas() -> None:
-    sampling = make_sampling(Settings(), monotonic=Seconds())
-    assert sampling.kubelet_context().verify_mode is ssl.CERT_REQUIRED
-    assert sampling.kubelet_context() is sampling.kubelet_context()
-    assert (sampling.allowed_ranges, dict(sampling.data_sources)) == ((), {})
+    context = kubelet_context(Settings(), monotonic=Seconds())
+    assert context().verify_mode is ssl.CERT_REQUIRED
+    assert context() is context()
+    found = connected(Settings())
+    assert (found.rules.allowed, dict(found.data_sources)) == ((), {})
 
 
 def test_a_ca_of_kubelets_is_the_only_one_that_is_trusted(tmp_path: Path) -> None:
     ca = an_authority(tmp_path, "kubelets").paths.certificate
-    sampling = make_sampling(Settings(kubelet_ca_file=ca), monotonic=Seconds())
-    context = sampling.kubelet_context()
+    context = kubelet_context(Settings(kubelet_ca_file=ca), monotonic=Seconds())()
     assert context.verify_mode is ssl.CERT_REQUIRED
     [trusted] = context.get_ca_certs()
     assert trusted["subject"] == ((("commonName", "kubelets"),),)
@@ -86,14 +94,14 @@ def test_a_ca_of_kubelets_is_the_only_one_that_is_trusted(tmp_path: Path) -> Non
 
 def test_kubelets_that_are_not_verified_are_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    sampling = make_sampling(Settings(kubelet_insecure_tls=True), monotonic=Seconds())
-    assert sampling.kubelet_context().verify_mode is ssl.CERT_NONE
+    context = kubelet_context(Settings(kubelet_insecure_tls=True), monotonic=Seconds())
+    assert context().verify_mode is ssl.CERT_NONE
     assert [each.getMessage().split(":")[0] for each in caplog.records] == ["--kubelet-insecure-tls is set"]
 
 
 def test_ranges_are_read_as_networks() -> None:
     settings = Settings(kubelet_address_ranges="127.0.0.0/8, ::1/128,,fe80::/10")
-    found = make_sampling(settings, monotonic=Seconds()).allowed_ranges
+    found = connected(settings).rules.allowed
     assert [str(each) for each in found] == ["127.0.0.0/8", "::1/128", "fe80::/10"]
 
 
@@ -108,7 +116,7 @@ def test_data_sources_are_known_by_their_names(tmp_path: Path) -> None:
         "scrapeIntervalSeconds: 15}\n"
         "- {name: team-b, url: 'http://10.0.0.9:9090'}\n"
     )
-    found = make_sampling(Settings(data_sources_file=file), monotonic=Seconds()).data_sources
+    found = connected(Settings(data_sources_file=file)).data_sources
     assert {name: each.scrape_interval_seconds for name, each in found.items()} == {"main": 15, "team-b": 60}
     assert list(found) == ["main", "team-b"]
 
@@ -255,10 +263,7 @@ async def test_what_polls_kubelets_ends_the_request_for_their_token() -> None:
     async def close() -> None:
         closed.append("token")
 
-    token = cast(ReaderToken, SimpleNamespace(close=close))
-    await connections_of(
-        make_sampling(Settings(), monotonic=Seconds()), token, api_server=frozenset()
-    ).close()
+    await connected(Settings(), close=close).close()
     assert closed == ["token"]
 
 

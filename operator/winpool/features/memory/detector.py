@@ -8,35 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from winpool.api.memory_pressure import PageFile
+from winpool.features.memory import levels
 from winpool.features.memory.intents import MAX_INTENTS
-from winpool.features.memory.levels import (
-    FLIP_SECONDS,
-    PROXY_SIGNAL_SECONDS,
-    Arrival,
-    agree,
-    arrival,
-    ceiling,
-    fresh_samples,
-    fresh_seconds,
-    has_been_over,
-    has_lasted,
-    held_in,
-    hold_seconds,
-    interrupted,
-    is_recovering,
-    is_seen_to_page,
-    latched,
-    lines,
-    marked,
-    missing,
-    preferred,
-    read,
-    seconds_left,
-    with_point,
-)
+from winpool.features.memory.levels import Arrival
 from winpool.features.memory.settings import (
     EVIDENCE_APART_SECONDS,
     EVIDENCE_SAMPLES,
@@ -119,7 +97,7 @@ def step(before: NodePressure, sample: MemorySample, settings: DetectorSettings)
         return before
     if before.seen_at is not None and now < before.seen_at:
         return before
-    match arrival(before.sources.get(sample.source), sample):
+    match levels.arrival(before.sources.get(sample.source), sample):
         case Arrival.FRESH:
             return _advanced(before, sample, settings)
         case Arrival.FIRST:
@@ -130,7 +108,8 @@ def step(before: NodePressure, sample: MemorySample, settings: DetectorSettings)
                 seen_at=now,
             )
         case Arrival.UNKNOWN:
-            return replace(before, axes=_of_source(before.axes, sample.source, interrupted), seen_at=now)
+            axes = _of_source(before.axes, sample.source, levels.interrupted)
+            return replace(before, axes=axes, seen_at=now)
         case Arrival.FROZEN:
             return replace(before, seen_at=now)
 
@@ -169,7 +148,7 @@ def _of_source(
 
 
 def _restarted(axis: AxisPressure) -> AxisPressure:
-    return replace(interrupted(axis), sampled_at=None, looked_at=None, points=(), seconds_left=None)
+    return replace(levels.interrupted(axis), sampled_at=None, looked_at=None, points=(), seconds_left=None)
 
 
 def _advanced(before: NodePressure, sample: MemorySample, settings: DetectorSettings) -> NodePressure:
@@ -177,7 +156,7 @@ def _advanced(before: NodePressure, sample: MemorySample, settings: DetectorSett
     now = sample.arrived_at
     sample = _timed(before, sample)
     sources = _with_last(before, sample, settings)
-    fresh = fresh_samples(sources, now=now, settings=settings)
+    fresh = levels.fresh_samples(sources, now=now, settings=settings)
     axes = {
         axis: _axis_after(before.axes[axis], sample, fresh, before=before, settings=settings) for axis in Axis
     }
@@ -196,12 +175,12 @@ def _advanced(before: NodePressure, sample: MemorySample, settings: DetectorSett
         growth=growth,
         seen_at=now,
     )
-    moved = [axis for axis, each in axes.items() if _is_moved_by(each, sample)]
+    moved = [
+        axis
+        for axis, each in axes.items()
+        if each.source == sample.source and each.sampled_at == sample.measured_at
+    ]
     return _followed_up(after, sample, settings, is_commit=Axis.COMMIT in moved) if moved else after
-
-
-def _is_moved_by(axis: AxisPressure, sample: MemorySample) -> bool:
-    return axis.source == sample.source and axis.sampled_at == sample.measured_at
 
 
 def _axis_after(
@@ -216,12 +195,12 @@ def _axis_after(
 
     Where another source has spoken for it, one that was measured before that says nothing new.
     """
-    found = preferred(fresh, axis.axis, overhead=before.overhead, settings=settings)
+    found = levels.preferred(fresh, axis.axis, overhead=before.overhead, settings=settings)
     if found is not None and found[0] is sample:
         is_news = axis.sampled_at is None or sample.measured_at >= axis.sampled_at
         return _moved(axis, found[1], sample, settings) if is_news else axis
     if axis.source == sample.source:
-        return interrupted(axis)
+        return levels.interrupted(axis)
     if axis.held is Level.NORMAL and _is_calm(axis, sample, before=before, settings=settings):
         return replace(axis, looked_at=_later(axis.looked_at, sample))
     return axis
@@ -241,7 +220,7 @@ def _is_calm(
     estimate does not count what kernel and shared memory take. So no more is left than was measured last,
     without what the node has committed since.
     """
-    reading = read(axis.axis, sample, page_file=settings.page_file, overhead=before.overhead)
+    reading = levels.read(axis.axis, sample, page_file=settings.page_file, overhead=before.overhead)
     if reading is None:
         return False
     left = reading.left
@@ -250,7 +229,7 @@ def _is_calm(
         if axis.reading is None or last is None or last.commit_total is None or sample.commit_total is None:
             return False
         left = min(left, axis.reading.left) - max(0.0, sample.commit_total - last.commit_total)
-    return left >= lines(reading.axis, reading.whole, settings)[Level.WARNING]
+    return left >= levels.lines(reading.axis, reading.whole, settings)[Level.WARNING]
 
 
 def _moved(
@@ -259,10 +238,10 @@ def _moved(
     # What is committed is one number, by any source; what is available is measured, or estimated.
     is_same = before.source == sample.source or reading.axis is Axis.COMMIT
     continues = is_same and before.sampled_at is not None and reading.at - before.sampled_at <= FRESH_SECONDS
-    points = with_point(before.points if continues else (), reading)
-    left = seconds_left(points) if reading.axis is Axis.COMMIT else None
-    high_water = before.high_water if reading.is_estimate else marked(before.high_water, reading)
-    latches = latched(
+    points = levels.with_point(before.points if continues else (), reading)
+    left = levels.seconds_left(points) if reading.axis is Axis.COMMIT else None
+    high_water = before.high_water if reading.is_estimate else levels.marked(before.high_water, reading)
+    latches = levels.latched(
         before,
         points,
         is_same_source=is_same,
@@ -271,18 +250,18 @@ def _moved(
         settings=settings,
     )
     ready_since = None
-    if has_lasted(before.axis, latches, points, settings):
+    if levels.has_lasted(before.axis, latches, points, settings):
         ready_since = reading.at if before.ready_since is None else before.ready_since
     return replace(
         before,
-        held=held_in(latches),
+        held=levels.held_in(latches),
         ready_since=ready_since,
         sampled_at=reading.at,
         looked_at=_later(before.looked_at, sample),
         source=sample.source,
         reading=reading,
         seconds_left=left,
-        fresh_seconds=fresh_seconds(sample),
+        fresh_seconds=levels.fresh_seconds(sample),
         points=points,
         latches=latches,
         high_water=high_water,
@@ -321,7 +300,7 @@ def _usual(
     """
     took, usual = sample.answer_seconds, before.usual_seconds
     if sample.is_late and took is not None and usual is not None:
-        reading = read(Axis.PHYSICAL, sample, page_file=settings.page_file, overhead=before.overhead)
+        reading = levels.read(Axis.PHYSICAL, sample, page_file=settings.page_file, overhead=before.overhead)
         is_explained = held >= Level.SOFT or (reading is not None and reading.is_paging)
         return usual if is_explained else max(usual, took)
     if took is None or took >= LATE_SECONDS or held is not Level.NORMAL:
@@ -358,7 +337,7 @@ def _has_ended(axis: AxisPressure, settings: DetectorSettings, *, at: float) -> 
         return False
     if reading.is_estimate and axis.held is not Level.PROXY_ONLY:
         return False
-    return missing(reading, reading.whole, settings) <= 0
+    return levels.missing(reading, reading.whole, settings) <= 0
 
 
 # Whether pressure is signalled: by the condition, and by the taint that keeps pods away.
@@ -382,7 +361,7 @@ def _signalled(memory: NodePressure, *, at: float, settings: DetectorSettings) -
     elif calm_since is not None and at - calm_since >= _calm_seconds(memory, settings):
         is_on = False
     returns = memory.returns
-    if is_on != memory.is_signalled and (since is None or at - since >= FLIP_SECONDS):
+    if is_on != memory.is_signalled and (since is None or at - since >= levels.FLIP_SECONDS):
         if is_on:
             has_returned = since is not None and at - since < CALM_SECONDS
             returns = min(returns + 1, MAX_RETURNS) if has_returned else 0
@@ -407,19 +386,19 @@ def _calm_seconds(memory: NodePressure, settings: DetectorSettings) -> float:
     twice as long, and the next time again, so that a heap that is collected every ten minutes does not change
     it every five.
     """
-    hold = hold_seconds(settings)
+    hold = levels.hold_seconds(settings)
     return ((1 << memory.returns) - 1) * hold if memory.is_signalled else hold
 
 
 def _is_confirmed(level: Level, latch: Latch, grace: float) -> bool:
     match level:
         case Level.HARD:
-            return agree(latch, EVIDENCE_APART_SECONDS)
+            return levels.agree(latch, EVIDENCE_APART_SECONDS)
         case Level.SOFT:
             # No pod is evicted from a node that is not signalled: new ones would take its place.
-            return has_been_over(latch, SOFT_SIGNAL_SECONDS) or agree(latch, grace)
+            return levels.has_been_over(latch, SOFT_SIGNAL_SECONDS) or levels.agree(latch, grace)
         case _:
-            return has_been_over(latch, PROXY_SIGNAL_SECONDS)
+            return levels.has_been_over(latch, levels.PROXY_SIGNAL_SECONDS)
 
 
 # What evictions have achieved. One that is under way, or whose memory has not had the time to come back,
@@ -535,7 +514,7 @@ def _grown(growth: Growth, sample: MemorySample, page_file: PageFile) -> Growth:
     if len(splits) > 1 and splits[-1][0] - splits[-2][0] < GROWTH_SPACING_SECONDS:
         splits = splits[:-1]
     splits = (*(each for each in splits if at - each[0] <= GROWTH_SECONDS), (at, total, outside))
-    whole = ceiling(sample, page_file)
+    whole = levels.ceiling(sample, page_file)
     raised = _raised(splits, whole, growth.raised if is_same and counts else frozenset())
     return Growth(sample.source, is_of_pods, splits, raised)
 
@@ -567,14 +546,14 @@ def _raised(
 
 def known_at(memory: NodePressure, *, now: float, settings: DetectorSettings) -> NodePressure:
     """Return ``memory`` with what is known of it ``now``, on the clock of the samples."""
-    levels = {axis: _level(memory.axes[axis], now) for axis in Axis}
+    known = {axis: _level(memory.axes[axis], now) for axis in Axis}
     is_under_pressure = any(
-        level is not None and (level >= Level.SOFT or is_seen_to_page(memory.axes[axis].points))
-        for axis, level in levels.items()
+        level is not None and (level >= Level.SOFT or levels.is_seen_to_page(memory.axes[axis].points))
+        for axis, level in known.items()
     )
     guard = _guard(memory, now) if is_under_pressure else None
     axes = {
-        axis: _axis_at(memory.axes[axis], levels[axis], memory, guard, now=now, settings=settings)
+        axis: _axis_at(memory.axes[axis], known[axis], memory, guard, now=now, settings=settings)
         for axis in Axis
     }
     growth = memory.growth
@@ -631,9 +610,11 @@ def _axis_at(
     """Return ``axis`` with what is known of it ``now``: itself where that has not changed."""
     reading = axis.reading
     since = None if level is None or level is Level.NORMAL else axis.latches[level].since
-    ready_since = axis.ready_since if has_lasted(axis.axis, axis.latches, axis.points, settings) else None
-    lacking = 0.0 if reading is None else missing(reading, reading.whole, settings)
-    hold = _hold(axis, level, memory, guard, now=now, settings=settings)
+    has_lasted = levels.has_lasted(axis.axis, axis.latches, axis.points, settings)
+    ready_since = axis.ready_since if has_lasted else None
+    lacking = 0.0 if reading is None else levels.missing(reading, reading.whole, settings)
+    is_ready = ready_since is not None
+    hold = _hold(axis, level, memory, guard, is_ready=is_ready, now=now, settings=settings)
     if (level, since, ready_since, lacking, hold) == (
         axis.level,
         axis.since,
@@ -651,22 +632,25 @@ def _hold(
     memory: NodePressure,
     guard: Guard | None,
     *,
+    is_ready: bool,
     now: float,
     settings: DetectorSettings,
 ) -> Hold | None:
+    """Return what keeps the operator from evicting a pod for ``axis``, which ``is_ready`` by its history."""
     points, reading = axis.points, axis.reading
     if level is None or reading is None:
         return Hold.UNKNOWN
     if level < Level.PROXY_ONLY:
         return Hold.NO_PRESSURE
+    lacking = partial(levels.missing, whole=reading.whole, settings=settings)
     reasons = {
-        Hold.ESTIMATE: level is Level.PROXY_ONLY and not is_seen_to_page(points),
+        Hold.ESTIMATE: level is Level.PROXY_ONLY and not levels.is_seen_to_page(points),
         Hold.SETTLING: bool(memory.evicted),
         Hold.UNATTRIBUTED: guard is not None,
         Hold.STEADY: axis.axis is Axis.COMMIT and level < Level.HARD,
-        Hold.GRACE: axis.ready_since is None or not has_lasted(axis.axis, axis.latches, points, settings),
+        Hold.GRACE: not is_ready,
         Hold.AGE: len(points) < EVIDENCE_SAMPLES or now - points[-EVIDENCE_SAMPLES].at > EVIDENCE_SECONDS,
-        Hold.RECOVERING: is_recovering(points, lambda each: missing(each, reading.whole, settings)),
+        Hold.RECOVERING: levels.is_recovering(points, lacking),
     }
     return next((hold for hold, is_true in reasons.items() if is_true), None)
 

@@ -23,25 +23,8 @@ from typing import Final
 
 from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.api.memory_pressure import EvictionLimits
-from winpool.features.memory.intents import (
-    AHEAD_SECONDS,
-    DEADLINE_SECONDS,
-    LONGEST_SECONDS,
-    NO_INTENTS,
-    Intent,
-    Intents,
-    Unreadable,
-    begun,
-    cleared,
-    deadline,
-    evictions_left,
-    is_ahead,
-    is_invented,
-    next_change,
-    read,
-    without,
-    written,
-)
+from winpool.features.memory import intents
+from winpool.features.memory.intents import Intent, Intents
 from winpool.features.memory.overview import Breaker, max_evicting_nodes
 from winpool.features.memory.settings import SETTLE_SECONDS
 from winpool.features.memory.victims import Choice, Protection, candidates_of, choose
@@ -72,7 +55,7 @@ UNSEEN_SECONDS: Final = 5.0
 REQUEST_SECONDS: Final = 60
 """As long as the API server works on a request at most."""
 
-VALID_SECONDS: Final = REQUEST_SECONDS - AHEAD_SECONDS
+VALID_SECONDS: Final = REQUEST_SECONDS - intents.AHEAD_SECONDS
 """How long after an intent its pod may be evicted. So every request is over two minutes after the intent
 (DEADLINE_SECONDS), by the clock of any operator, and whatever an operator with an old state of the node does.
 """
@@ -269,8 +252,8 @@ def _concerned(nodes: Iterable[Node], of: Pass) -> Iterator[NodeEvictions]:
 
 def _begins_at(concerned: Iterable[NodeEvictions], of: Pass) -> datetime:
     """Return from when on an eviction may begin in the pool: in the past, or now, where one may."""
-    began = (intent.at for each in concerned for intent in each.intents if not is_ahead(intent, now=of.now))
-    last = max(began, default=None)
+    known = (intent for each in concerned for intent in each.intents)
+    last = max((each.at for each in known if not intents.is_ahead(each, now=of.now)), default=None)
     return of.now if last is None else last + timedelta(seconds=SPACING_SECONDS)
 
 
@@ -294,10 +277,10 @@ class NodeEvictions:
         self._pods = of.known.pods.get(node.uid)
         self._age = None if self._pods is None else of.known.read_at - self._pods.began
         """How old the list of pods is, in seconds."""
-        found = read(node.annotations.get(MEMORY_ANNOTATION))
-        self.is_readable = not isinstance(found, Unreadable)
-        if isinstance(found, Unreadable):
-            found = NO_INTENTS
+        found = intents.read(node.annotations.get(MEMORY_ANNOTATION))
+        self.is_readable = not isinstance(found, intents.Unreadable)
+        if isinstance(found, intents.Unreadable):
+            found = intents.NO_INTENTS
         elif lost := under_way - {each.uid for each in found}:
             entries = (*found, *(self._remembered(uid) for uid in lost))
             found = tuple(sorted(entries, key=lambda each: (each.at, each.uid)))
@@ -305,8 +288,8 @@ class NodeEvictions:
         self._states: dict[str, EvictionState] = {}
         for each in found:
             answered = of.known.answer_on(node.uid, each.uid)
-            is_known = answered is not None and not is_invented(each, now=of.now)
-            if is_known or not is_ahead(each, now=of.now):
+            is_known = answered is not None and not intents.is_invented(each, now=of.now)
+            if is_known or not intents.is_ahead(each, now=of.now):
                 self._states[each.uid] = state_of(
                     each,
                     pods=self._pods,
@@ -321,7 +304,7 @@ class NodeEvictions:
         """Return an intent for a pod that was evicted, with the latest deadline that it can have had."""
         known = self._of.known
         at = self._of.after(-max(0.0, known.read_at - known.answers[uid].at)).replace(microsecond=0)
-        return Intent("", uid, at, at + timedelta(seconds=LONGEST_SECONDS))
+        return Intent("", uid, at, at + timedelta(seconds=intents.LONGEST_SECONDS))
 
     @property
     def is_unfinished(self) -> bool:
@@ -369,20 +352,20 @@ class NodeEvictions:
         # Where evictions end, an intent stays until its deadline too: another operator that does not know of
         # the end yet may evict the pod, and only the intent shows that later.
         over = self._uids(*OVER)
-        left = cleared(
-            without(self.intents, over),
+        left = intents.cleared(
+            intents.without(self.intents, over),
             now=of.now,
             period_seconds=of.limits.period_seconds,
             unfinished=self._uids(*KEPT),
         )
         # One write removes those that count no longer: when none is left, or with another change.
         changes = bool(over) or not left
-        step = Step(self.node, EvictionState.NONE, written(left) if changes else text)
+        step = Step(self.node, EvictionState.NONE, intents.written(left) if changes else text)
         under_way = self._under_way(step)
         if under_way is not None:
             return under_way
         if (intent := self._first(EvictionState.WAITING)) is None:
-            again_at = next_change(left, now=of.now, period_seconds=of.limits.period_seconds)
+            again_at = intents.next_change(left, now=of.now, period_seconds=of.limits.period_seconds)
             step = replace(step, again_at=again_at)
         elif of.evicts:
             step = replace(step, state=EvictionState.WAITING, intent=intent, again_at=intent.until)
@@ -463,9 +446,9 @@ class NodeEvictions:
         if guard is not None or axis is None:
             return step if guard is None else replace(step, state=guard)
         # What is not finished counts as well: others may have written intents beyond the limits.
-        others = left if step.intent is None else without(left, {step.intent.uid})
+        others = left if step.intent is None else intents.without(left, {step.intent.uid})
         most, period = of.limits.max_pods_per_node, of.limits.period_seconds
-        if evictions_left(others, now=of.now, period_seconds=period, most=most) == 0:
+        if intents.evictions_left(others, now=of.now, period_seconds=period, most=most) == 0:
             return replace(step, state=EvictionState.LIMITED)
         if begins_at is None:
             again_at = None if step.intent is None else step.again_at
@@ -540,13 +523,13 @@ class NodeEvictions:
             f"{pod.namespace}/{pod.name}",
             pod.uid,
             at=now.replace(microsecond=0),
-            until=deadline(now=now, grace_seconds=grace),
+            until=intents.deadline(now=now, grace_seconds=grace),
             why=f"{axis.axis.value}, {level_name(axis.level)}",
         )
         return replace(
             step,
             state=EvictionState.BEGINNING,
-            annotation=written(begun(left, intent)),
+            annotation=intents.written(intents.begun(left, intent)),
             intent=intent,
             choice=choice,
             again_at=None,
@@ -564,10 +547,10 @@ class NodeEvictions:
         of, pod = self._of, choice.victim.pod
         age = (of.now - intent.at).total_seconds()
         if pod.uid != intent.uid:
-            if age < DEADLINE_SECONDS:
-                return replace(step, choice=choice, again_at=of.after(DEADLINE_SECONDS - age))
-            return self._begin(step, choice, axis, left=without(left, {intent.uid}))
-        if not -AHEAD_SECONDS <= age <= VALID_SECONDS:
+            if age < intents.DEADLINE_SECONDS:
+                return replace(step, choice=choice, again_at=of.after(intents.DEADLINE_SECONDS - age))
+            return self._begin(step, choice, axis, left=intents.without(left, {intent.uid}))
+        if not -intents.AHEAD_SECONDS <= age <= VALID_SECONDS:
             return self._begin(step, choice, axis, left=left)
         eviction = Eviction(
             pod.namespace,
