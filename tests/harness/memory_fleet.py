@@ -4,20 +4,40 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from collections.abc import Iterable
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
+from harness.builders import NOON
+from harness.builders import a_node
+from harness.builders import a_pool
+from harness.memory import CEILING
+from harness.memory import GIB
+from harness.memory import MIB
+from harness.memory import RAM
 from ipaddress import ip_network
-from typing import Any, Final, Self
-
-from harness.builders import NOON, a_node, a_pool
-from harness.memory import CEILING, GIB, MIB, RAM
+from typing import Any
+from typing import Final
+from typing import Self
 from winpool.controllers.memory import MemoryCollector
-from winpool.controllers.memory_polls import Connections, DataSource
-from winpool.kubelet.addresses import AddressRules, Target
-from winpool.kubelet.samples import KubeletEviction, Outcome, PollError
-from winpool.model.node import KubeletEndpoint, Node, NodeMemory
+from winpool.controllers.memory_polls import Connections
+from winpool.controllers.memory_polls import DataSource
+from winpool.kubelet.addresses import AddressRules
+from winpool.kubelet.addresses import Target
+from winpool.kubelet.client import KubeletClient
+from winpool.kubelet.prometheus import PrometheusClient
+from winpool.kubelet.samples import KubeletEviction
+from winpool.kubelet.samples import Outcome
+from winpool.kubelet.samples import PollError
+from winpool.model.node import KubeletEndpoint
+from winpool.model.node import Node
+from winpool.model.node import NodeMemory
 from winpool.model.pool import Pool
-from winpool.model.pressure import KnownMemory, MemorySample, PodUsage
+from winpool.model.pressure import KnownMemory
+from winpool.model.pressure import MemorySample
+from winpool.model.pressure import PodUsage
+
 
 CALM_GIB: Final = 12.0
 """Of a ceiling of 24 GiB."""
@@ -129,7 +149,7 @@ def _usage(commit: float | None, working_set: float) -> PodUsage:
     return PodUsage(None if commit is None else int(commit * GIB), int(working_set * GIB))
 
 
-class Kubelets:
+class Kubelets(KubeletClient):
     """The client of the kubelets of a fleet."""
 
     def __init__(self, fleet: Fleet) -> None:
@@ -196,7 +216,7 @@ class _Flight:
         self._fleet.in_flight[self._name] -= 1
 
 
-class Source:
+class Source(PrometheusClient):
     """A data source that has scraped the machines of a fleet."""
 
     def __init__(self, fleet: Fleet) -> None:

@@ -10,16 +10,37 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, Self
+from collections.abc import Awaitable
+from collections.abc import Callable
+from collections.abc import Coroutine
+from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Final
+from typing import Literal
+from winpool.controllers.watched_nodes import Probe
+from winpool.controllers.watched_nodes import Series
+from winpool.controllers.watched_nodes import WatchedNode
+from winpool.controllers.watched_nodes import WatchedNodes
+from winpool.kubelet.addresses import AddressRules
+from winpool.kubelet.addresses import Target
+from winpool.kubelet.client import KubeletClient
+from winpool.kubelet.prometheus import PrometheusClient
+from winpool.kubelet.samples import Outcome
+from winpool.kubelet.samples import PollError
+from winpool.kubelet.schedule import Intervals
+from winpool.kubelet.schedule import JITTER_SHARE
+from winpool.kubelet.schedule import LONGEST_BACKOFF
+from winpool.kubelet.schedule import Poll
+from winpool.kubelet.schedule import Schedule
+from winpool.kubelet.schedule import next_answer
+from winpool.loops import Durations
+from winpool.loops import Wake
+from winpool.loops import soonest
+from winpool.model.pressure import MemorySample
+from winpool.model.pressure import PodUsage
 
-from winpool.controllers.watched_nodes import Probe, Series, WatchedNode, WatchedNodes
-from winpool.kubelet.addresses import AddressRules, Target
-from winpool.kubelet.samples import KubeletEviction, Outcome, PollError
-from winpool.kubelet.schedule import JITTER_SHARE, LONGEST_BACKOFF, Intervals, Poll, Schedule, next_answer
-from winpool.loops import Durations, Wake, soonest
-from winpool.model.pressure import MemorySample, PodUsage
 
 log = logging.getLogger(__name__)
 
@@ -68,42 +89,11 @@ class MemoryStats:
         self.polls.setdefault(source, Durations(BUCKETS)).note(seconds)
 
 
-class KubeletReader(Protocol):
-    """Reads statistics from kubelets, see ``kubelet.client.KubeletClient``. It raises PollErrors."""
-
-    async def __aenter__(self) -> Self:
-        """Begin."""
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close every connection."""
-
-    async def summary(
-        self, target: Target, *, deadline: float, pods: bool = False, keep: bool = False, more: bool = False
-    ) -> tuple[MemorySample, dict[str, PodUsage] | None]:
-        """Return the memory of a node. ``more``: another request is to follow at once."""
-
-    async def eviction(self, target: Target, *, deadline: float) -> KubeletEviction:
-        """Return whether the kubelet itself evicts pods."""
-
-    async def release(self, node: str) -> None:
-        """Close the connection that waits for another request, which does not follow."""
-
-    async def forget(self, node: str) -> None:
-        """Close the connection of a node."""
-
-
-class SeriesReader(Protocol):
-    """Queries a Prometheus, see ``kubelet.prometheus.PrometheusClient``. It raises PollErrors."""
-
-    async def samples(self, *, label: str, deadline: float) -> dict[str, MemorySample]:
-        """Return the sample of each node, by the value of ``label``."""
-
-
 @dataclass(frozen=True, slots=True)
 class DataSource:
     """A Prometheus of the operator's settings; it scrapes windows_exporter at this interval."""
 
-    client: SeriesReader
+    client: PrometheusClient
     scrape_interval_seconds: float
 
 
@@ -123,7 +113,7 @@ class Connections:
     ``protected_namespaces`` are those whose pods are never evicted.
     """
 
-    kubelets: Callable[[], KubeletReader]
+    kubelets: Callable[[], KubeletClient]
     rules: AddressRules
     data_sources: Mapping[str, DataSource] = field(default_factory=dict)
     intervals: Intervals = field(default_factory=Intervals)
@@ -175,7 +165,7 @@ class Probes:
         self._next_at = max(self._next_at, now) + PROBE_SPACING_SECONDS
         return True
 
-    async def ask(self, client: KubeletReader, target: Target, *, version: str, deadline: float) -> Probe:
+    async def ask(self, client: KubeletClient, target: Target, *, version: str, deadline: float) -> Probe:
         """Ask a kubelet. What cannot be read is unknown."""
         try:
             found = await client.eviction(target, deadline=deadline)
@@ -258,7 +248,7 @@ class Poller:
         due = soonest(self._schedule.next_due(now=now), *free)
         return None if due is None else max(due - now, 0.0)
 
-    def _follow(self, client: KubeletReader) -> None:
+    def _follow(self, client: KubeletClient) -> None:
         """Poll the nodes that are watched now. Another machine of the same name begins with nothing."""
         if not self._has_other_nodes:
             return
@@ -290,7 +280,7 @@ class Poller:
 
     # Kubelets.
 
-    async def _poll(self, client: KubeletReader, poll: Poll) -> None:
+    async def _poll(self, client: KubeletClient, poll: Poll) -> None:
         """Poll a kubelet, and make what comes of it known. It raises nothing."""
         sampled = False
         watched = self.watched.named(poll.node)
@@ -306,7 +296,7 @@ class Poller:
             self._schedule.done(poll.node, now=self.monotonic(), sampled=sampled)
             self._wake.set()
 
-    async def _sample(self, client: KubeletReader, poll: Poll, watched: WatchedNode, source: str) -> bool:
+    async def _sample(self, client: KubeletClient, poll: Poll, watched: WatchedNode, source: str) -> bool:
         """Return whether the kubelet has answered with a sample."""
         began = self.monotonic()
         version = watched.node.versions.kubelet

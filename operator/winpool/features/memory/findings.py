@@ -7,16 +7,17 @@ transitions only. So each message with numbers has the time of their sample.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from heapq import nsmallest
-from typing import Final
+from operator import attrgetter
+from typing import Final, TypeVar
 
 from winpool.api.fields import DNS_SUBDOMAIN_PATTERN, is_pool_name
 from winpool.api.issues import IssueReason
 from winpool.api.keys import MEMORY_ANNOTATION, MEMORY_PRESSURE_TAINT
 from winpool.api.memory_pressure import MemoryMode
-from winpool.api.text import written_moment
+from winpool.api.text import grouped, written_moment
 from winpool.features.feature import Finding
 from winpool.features.memory.eviction import EvictionState, Step
 from winpool.features.memory.intents import Intent
@@ -25,6 +26,8 @@ from winpool.features.memory.victims import Exclusion
 from winpool.model.budgets import MOST_COMPARED, MOST_TERMS
 from winpool.model.node_pods import KnownEvictions
 from winpool.model.pressure import Axis, AxisPressure, Guard, Level, NodePressure, Reading
+
+KeyT = TypeVar("KeyT")
 
 _PODS_NAMED: Final = 3
 """Pods that a message names, as many as an issue names nodes. Each name has at most 317 characters."""
@@ -326,7 +329,8 @@ def _systemic(overview: Overview) -> Finding:
 
 def _pressure(under: Mapping[str, NodePressure], mode: MemoryMode) -> Iterator[Finding]:
     signals = _NOT_TAINTED if mode is MemoryMode.OBSERVE else _TAINTED
-    for (axis, level), nodes in _alike(under).items():
+    found = _by_worst(under, lambda worst: (worst.axis, worst.level or Level.NORMAL))
+    for (axis, level), nodes in found.items():
         what = _WHAT.get((axis, level), _ENDING)
         said, fix = f"{what}: {_worst(nodes.values())}.", f"{_FIX[axis]} {signals}"
         yield Finding(IssueReason.MEMORY_PRESSURE, list(nodes), said, fix, f"{axis.value}/{level.name}")
@@ -340,18 +344,14 @@ def _unattributed(under: Mapping[str, NodePressure]) -> Iterator[Finding]:
 
 
 def _warnings(above: Mapping[str, NodePressure]) -> Iterator[Finding]:
-    by_axis: dict[Axis, dict[str, AxisPressure]] = {}
-    for name, memory in above.items():
-        worst = worst_axis(memory)
-        by_axis.setdefault(worst.axis, {})[name] = worst
-    for axis, nodes in by_axis.items():
+    for axis, nodes in _by_worst(above, attrgetter("axis")).items():
         said = f"{_WARNING[axis]}: {_worst(nodes.values())}."
         fix = f"{_FIX[axis]} Nothing is signalled on the nodes yet."
         yield Finding(IssueReason.MEMORY_WARNING, list(nodes), said, fix, axis.value)
 
 
 def _unknown(silent: Sequence[str], problems: Mapping[str, str]) -> Iterator[Finding]:
-    for cause, nodes in _by_cause((name, problems.get(name, _STALE)) for name in silent).items():
+    for cause, nodes in grouped((problems.get(name, _STALE), name) for name in silent).items():
         said = f"The operator does not know the memory of these nodes. {cause}"
         yield Finding(IssueReason.MEMORY_UNKNOWN, nodes, said, _UNKNOWN_FIX, cause)
 
@@ -363,27 +363,20 @@ def _failing(silent: Sequence[str], problems: Mapping[str, str]) -> Iterator[Fin
     """
     unknown = frozenset(silent)
     reported = {problems.get(name) for name in silent}
-    others = (each for each in problems.items() if each[0] not in unknown and each[1] not in reported)
-    for cause, nodes in _by_cause(others).items():
+    others = (
+        (cause, name) for name, cause in problems.items() if name not in unknown and cause not in reported
+    )
+    for cause, nodes in grouped(others).items():
         said = f"A source gives no samples of the memory of these nodes. {cause}"
         yield Finding(IssueReason.MEMORY_SOURCE_FAILING, nodes, said, _FAILING_FIX, cause)
 
 
-def _by_cause(causes: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Return the names of nodes by their cause."""
-    found: dict[str, list[str]] = {}
-    for name, cause in causes:
-        found.setdefault(cause, []).append(name)
-    return found
-
-
-def _alike(under: Mapping[str, NodePressure]) -> dict[tuple[Axis, Level], dict[str, AxisPressure]]:
-    """Group nodes by the axis that is worst there, and its level."""
-    found: dict[tuple[Axis, Level], dict[str, AxisPressure]] = {}
-    for name, memory in under.items():
-        axis = worst_axis(memory)
-        found.setdefault((axis.axis, axis.level or Level.NORMAL), {})[name] = axis
-    return found
+def _by_worst(
+    nodes: Mapping[str, NodePressure], key: Callable[[AxisPressure], KeyT]
+) -> dict[KeyT, dict[str, AxisPressure]]:
+    """Return the worst axis of each node by its name, grouped by the ``key`` of that axis."""
+    worst = ((name, worst_axis(memory)) for name, memory in nodes.items())
+    return {kind: dict(alike) for kind, alike in grouped((key(each[1]), each) for each in worst).items()}
 
 
 def _worst(axes: Iterable[AxisPressure]) -> str:
