@@ -317,8 +317,9 @@ class Observer:
     def _written_conditions(self, nodes: Iterable[Node]) -> dict[str, tuple[NodeCondition, ...]]:
         """Return the conditions that this process last wrote, by the UIDs of the nodes that have any."""
         standing = self.services.conditions.standing
-        found = ((node.uid, standing(node.uid)) for node in nodes if node.conditions)
-        return {uid: written for uid, written in found if written is not None}
+        if not standing:  # no pool has any
+            return {}
+        return {node.uid: standing[node.uid] for node in nodes if node.conditions and node.uid in standing}
 
     def trust_over(self, nodes: Iterable[Node]) -> RecordTrust:
         """Return the rights that decide which records on ``nodes`` are believed."""

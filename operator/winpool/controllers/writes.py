@@ -220,7 +220,8 @@ class ConditionApplier:
     known: Mapping[str, Node]
     accept_written: Callable[[Node], None]
     clock: Clock
-    _standing: dict[str, tuple[NodeCondition, ...]] = field(default_factory=dict, init=False)
+    standing: dict[str, tuple[NodeCondition, ...]] = field(default_factory=dict, init=False)
+    """What was last written to nodes, by their UIDs, in the order of the types."""
     _overtaken: dict[str, str] = field(default_factory=dict, init=False)
     """UIDs of nodes whose last write was a conflict, and the resourceVersion that was too old."""
     _told: set[str] = field(default_factory=set, init=False)
@@ -244,16 +245,12 @@ class ConditionApplier:
         due = [each for each in patches if not self._has_to_wait(each)]
         return await self._lane.run(due, ready=self._due, is_wanted=is_wanted)
 
-    def standing(self, uid: str) -> tuple[NodeCondition, ...] | None:
-        """Return what was last written to the node of that UID, by type; None where nothing was."""
-        return self._standing.get(uid)
-
     def _forget_gone(self) -> None:
-        remembered = len(self._standing) + len(self._overtaken) + len(self._told)
+        remembered = len(self.standing) + len(self._overtaken) + len(self._told)
         if remembered > 2 * len(self.known):  # machines come and go for years
             known = {node.uid for node in self.known.values()}
             self._told &= known
-            self._standing = {uid: what for uid, what in self._standing.items() if uid in known}
+            self.standing = {uid: what for uid, what in self.standing.items() if uid in known}
             self._overtaken = {uid: version for uid, version in self._overtaken.items() if uid in known}
 
     def seconds_to_next(self, patches: Sequence[ConditionsPatch]) -> float | None:
@@ -292,8 +289,8 @@ class ConditionApplier:
             raise
         self._overtaken.pop(uid, None)
         self._told.discard(uid)
-        before = self._standing.get(uid)
-        self._standing[uid] = goal[1]
+        before = self.standing.get(uid)
+        self.standing[uid] = goal[1]
         if before != goal[1]:
             self._pauses.forget(goal)
             if before is not None:  # to return to the conditions before is no repeat

@@ -110,8 +110,8 @@ async def test_what_is_written_is_handed_on_and_remembered() -> None:
     outcome = await scene.lane.run([scene.patch(HIGH, DRAINED)])
     assert [act.conditions for act in outcome.done] == [(HIGH, DRAINED)]
     assert [node.conditions for node in scene.accepted] == [(HIGH, DRAINED)]
-    assert scene.lane.standing("uid-of-w1") == (DRAINED, HIGH)
-    assert scene.lane.standing("uid-of-w2") is None
+    assert scene.lane.standing.get("uid-of-w1") == (DRAINED, HIGH)
+    assert scene.lane.standing.get("uid-of-w2") is None
     assert scene.writer.times == [NOON]
 
 
@@ -120,7 +120,7 @@ async def test_a_set_that_was_taken_off_stands_as_none() -> None:
     scene = a_scene()
     await scene.write(HIGH)
     await scene.write()
-    assert scene.lane.standing("uid-of-w1") == ()
+    assert scene.lane.standing.get("uid-of-w1") == ()
 
 
 @in_virtual_time
@@ -128,7 +128,7 @@ async def test_a_write_that_failed_is_not_remembered_as_standing() -> None:
     scene = a_scene()
     scene.writer.answers["w1"] = [BROKEN]
     await scene.write(HIGH)
-    assert (scene.lane.standing("uid-of-w1"), scene.accepted) == (None, [])
+    assert (scene.lane.standing.get("uid-of-w1"), scene.accepted) == (None, [])
 
 
 @in_virtual_time
@@ -185,7 +185,7 @@ async def test_a_conflict_waits_for_a_newer_state_and_no_longer() -> None:
     assert await scene.write(HIGH) == 1
     scene.heartbeat()
     assert await scene.write(HIGH) == 1
-    assert scene.lane.standing("uid-of-w1") == (HIGH,)
+    assert scene.lane.standing.get("uid-of-w1") == (HIGH,)
 
 
 @in_virtual_time
@@ -291,7 +291,7 @@ async def test_what_is_remembered_of_nodes_that_are_gone_is_forgotten() -> None:
     for name in scene.nodes.keys() - {"w3", "w4"}:
         del scene.nodes[name]
     await scene.lane.run([])
-    assert [scene.lane.standing(f"uid-of-w{each}") for each in (2, 3)] == [None, (HIGH,)]
+    assert [scene.lane.standing.get(f"uid-of-w{each}") for each in (2, 3)] == [None, (HIGH,)]
     assert scene.lane._overtaken.keys() == {"uid-of-w4"}
 
 
@@ -304,7 +304,7 @@ def test_each_trouble_is_logged_once_and_a_conflict_never(caplog: pytest.LogCapt
         scene.writer.answers["w1"] = [CONFLICT, BROKEN, BROKEN, BROKEN]
         for second in range(200):
             await scene.write(HIGH)
-            if scene.lane.standing("uid-of-w1") and second % 10 == 0:
+            if scene.lane.standing.get("uid-of-w1") and second % 10 == 0:
                 scene.undo()
             await asyncio.sleep(1)
 

@@ -615,15 +615,8 @@ def _axis_at(
     lacking = 0.0 if reading is None else levels.missing(reading, reading.whole, settings)
     is_ready = ready_since is not None
     hold = _hold(axis, level, memory, guard, is_ready=is_ready, now=now, settings=settings)
-    if (level, since, ready_since, lacking, hold) == (
-        axis.level,
-        axis.since,
-        axis.ready_since,
-        axis.missing,
-        axis.hold,
-    ):
-        return axis
-    return replace(axis, level=level, since=since, ready_since=ready_since, missing=lacking, hold=hold)
+    found = replace(axis, level=level, since=since, ready_since=ready_since, missing=lacking, hold=hold)
+    return axis if found == axis else found
 
 
 def _hold(
