@@ -18,15 +18,11 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import KW_ONLY
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any
-from typing import Final
+from typing import Any, Final
+
 from winpool import __version__
 from winpool.controllers.controller import Controller
 from winpool.controllers.memory_polls import Connections
@@ -34,41 +30,28 @@ from winpool.decide import FEATURES
 from winpool.features.feature import Feature
 from winpool.kube.backoff import FirstRefusals
 from winpool.kube.client import Transport
-from winpool.kube.credentials import Connection
-from winpool.kube.credentials import load_connection
+from winpool.kube.credentials import Connection, load_connection
 from winpool.kube.errors import CredentialsError
-from winpool.kube.feed import Feed
-from winpool.kube.feed import make_registry
-from winpool.kube.feed import note_lost_exception
-from winpool.kube.leader_election import Elector
-from winpool.kube.leader_election import LeaseLostError
-from winpool.kube.leader_election import OtherOperator
-from winpool.kube.leader_election import connected
-from winpool.kube.leader_election import make_identity
-from winpool.kube.leader_election import running_on
-from winpool.kube.tokens import ReaderToken
-from winpool.kube.tokens import Reviews
+from winpool.kube.feed import Feed, make_registry, note_lost_exception
+from winpool.kube.leader_election import (
+    Elector,
+    LeaseLostError,
+    OtherOperator,
+    connected,
+    make_identity,
+    running_on,
+)
+from winpool.kube.tokens import ReaderToken, Reviews
 from winpool.loops import Clock
-from winpool.sampling import SamplingError
-from winpool.sampling import addresses_of
-from winpool.sampling import make_sampling
-from winpool.sampling import service_of
+from winpool.sampling import SamplingError, addresses_of, make_sampling, service_of
 from winpool.serve.access import Access
-from winpool.serve.http import MEMORY_PATH
-from winpool.serve.http import METRICS_PATH
-from winpool.serve.http import Memory
-from winpool.serve.http import MemorySource
-from winpool.serve.http import Server
-from winpool.serve.tls import ServingTls
-from winpool.serve.tls import TlsFiles
-from winpool.serve.tls import TlsFilesError
+from winpool.serve.http import MEMORY_PATH, METRICS_PATH, Memory, MemorySource, Server
+from winpool.serve.tls import ServingTls, TlsFiles, TlsFilesError
 from winpool.settings import Settings
 from winpool.support.data import DataError
 from winpool.support.matrix import built_in
-from winpool.support.rows import Row
-from winpool.support.rows import read_rows
+from winpool.support.rows import Row, read_rows
 from winpool.telemetry import Telemetry
-
 
 log = logging.getLogger(__name__)
 

@@ -6,75 +6,44 @@ writes, and a snapshot in which they have been made leads to none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
-from winpool.api.conditions import ConditionType
-from winpool.api.conditions import Reason
+
+from winpool.api.conditions import ConditionType, Reason
 from winpool.api.crd import SLOTS
 from winpool.api.events import EventReason
 from winpool.api.keys import APPLY_GUARD
 from winpool.api.spec import Mode
 from winpool.api.status import WindowsNodePoolStatus
-from winpool.features.contract.feature import ACCEPTABLE
-from winpool.features.contract.feature import ContractResult
-from winpool.features.contract.feature import Refusal
-from winpool.features.contract.feature import contract
-from winpool.features.contract.feature import contract_refusal_of
+from winpool.features.contract.feature import (
+    ACCEPTABLE,
+    ContractResult,
+    Refusal,
+    contract,
+    contract_refusal_of,
+)
 from winpool.features.contract.taints import taints_of
-from winpool.features.feature import AllowedActions
-from winpool.features.feature import Feature
-from winpool.features.feature import FeatureResult
+from winpool.features.feature import AllowedActions, Feature, FeatureResult
 from winpool.features.judge import layers_of
-from winpool.features.memory.feature import memory
-from winpool.features.memory.feature import missing_permission
-from winpool.features.upgrade.feature import lacking_permission
-from winpool.features.upgrade.feature import unusable
-from winpool.features.upgrade.feature import upgrade
+from winpool.features.memory.feature import memory, missing_permission
+from winpool.features.upgrade.feature import lacking_permission, unusable, upgrade
 from winpool.features.upgrade.slots import secured
 from winpool.model.node import Node
 from winpool.model.node_pods import PodListRequest
-from winpool.model.pool import KnownIssue
-from winpool.model.pool import Pool
-from winpool.model.snapshot import MOST_NODE_LISTS
-from winpool.model.snapshot import Snapshot
-from winpool.model.snapshot import current_survey
-from winpool.model.snapshot import is_too_slow
-from winpool.ownership.diff import NodeDiff
-from winpool.ownership.diff import diffs_of
-from winpool.ownership.members import Claim
-from winpool.ownership.members import Members
-from winpool.ownership.members import divide
-from winpool.ownership.members import held_nodes
-from winpool.ownership.trust import keys_to_remember
-from winpool.ownership.trust import remembered_keys
-from winpool.plan_writes import Writes
-from winpool.plan_writes import contract_result
-from winpool.plan_writes import plan_writes
+from winpool.model.pool import KnownIssue, Pool
+from winpool.model.snapshot import MOST_NODE_LISTS, Snapshot, current_survey, is_too_slow
+from winpool.ownership.diff import NodeDiff, diffs_of
+from winpool.ownership.members import Claim, Members, divide, held_nodes
+from winpool.ownership.trust import keys_to_remember, remembered_keys
+from winpool.plan_writes import Writes, contract_result, plan_writes
 from winpool.status import events
-from winpool.status.assessment import Assessed
-from winpool.status.assessment import Assessment
-from winpool.status.assessment import assessed
-from winpool.status.events import Announcement
-from winpool.status.events import NodeEvent
-from winpool.status.findings import holds_end_at
-from winpool.status.findings import ripens_at
-from winpool.status.findings import unreported_nodes
-from winpool.status.pods import Deletions
-from winpool.status.pods import deletions_of
-from winpool.status.pods import is_unreported
-from winpool.status.pods import overdue_at
-from winpool.status.pods import workload_figures
-from winpool.status.status import Figures
-from winpool.status.status import figures_of
-from winpool.status.status import overview_of
-from winpool.status.status import status
-from winpool.status.status import upgrade_figures
-
+from winpool.status.assessment import Assessed, Assessment, assessed
+from winpool.status.events import Announcement, NodeEvent
+from winpool.status.findings import holds_end_at, ripens_at, unreported_nodes
+from winpool.status.pods import Deletions, deletions_of, is_unreported, overdue_at, workload_figures
+from winpool.status.status import Figures, figures_of, overview_of, status, upgrade_figures
 
 FEATURES: Final[tuple[Feature, ...]] = (contract, memory, upgrade)
 """All features. No two of them know each other, or name the same key of a node."""

@@ -15,46 +15,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import msgspec
 import re
 import ssl
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+import msgspec
+from yarl import URL
+
 from winpool.api.fields import is_pool_name
 from winpool.api.text import printable
-from winpool.controllers.memory_polls import Connections
-from winpool.controllers.memory_polls import DataSource
+from winpool.controllers.memory_polls import Connections, DataSource
 from winpool.features.memory.victims import namespaces_of
 from winpool.kube.backoff import Outage
 from winpool.kube.credentials import TokenFile
-from winpool.kube.errors import CredentialsError
-from winpool.kube.errors import without_passwords
+from winpool.kube.errors import CredentialsError, without_passwords
 from winpool.kube.tokens import ReaderToken
-from winpool.kubelet.addresses import Address
-from winpool.kubelet.addresses import AddressRules
-from winpool.kubelet.addresses import ranges_of
+from winpool.kubelet.addresses import Address, AddressRules, ranges_of
 from winpool.kubelet.client import KubeletClient
-from winpool.kubelet.connection import BEARER
-from winpool.kubelet.connection import Token
-from winpool.kubelet.connection import Trust
-from winpool.kubelet.connection import TrustError
-from winpool.kubelet.connection import insecure_context
-from winpool.kubelet.exporter import DEFAULT_MATCHERS
-from winpool.kubelet.exporter import faults_of
-from winpool.kubelet.prometheus import PrometheusClient
-from winpool.kubelet.prometheus import parse_url
+from winpool.kubelet.connection import BEARER, Token, Trust, TrustError, insecure_context
+from winpool.kubelet.exporter import DEFAULT_MATCHERS, faults_of
+from winpool.kubelet.prometheus import PrometheusClient, parse_url
 from winpool.kubelet.schedule import Intervals
 from winpool.settings import Settings
-from winpool.support.data import DataError
-from winpool.support.data import read
-from yarl import URL
-
+from winpool.support.data import DataError, read
 
 log = logging.getLogger(__name__)
 

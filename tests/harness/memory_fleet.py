@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Iterable
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from harness.builders import NOON
-from harness.builders import a_node
-from harness.builders import a_pool
-from harness.memory import CEILING
-from harness.memory import GIB
-from harness.memory import MIB
-from harness.memory import RAM
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
-from typing import Any
-from typing import Final
-from typing import Self
+from typing import Any, Final, Self
+
+from harness.builders import NOON, a_node, a_pool
+from harness.memory import CEILING, GIB, MIB, RAM
 from winpool.controllers.memory import MemoryCollector
-from winpool.controllers.memory_polls import Connections
-from winpool.controllers.memory_polls import DataSource
-from winpool.kubelet.addresses import AddressRules
-from winpool.kubelet.addresses import Target
+from winpool.controllers.memory_polls import Connections, DataSource
+from winpool.kubelet.addresses import AddressRules, Target
 from winpool.kubelet.client import KubeletClient
 from winpool.kubelet.prometheus import PrometheusClient
-from winpool.kubelet.samples import KubeletEviction
-from winpool.kubelet.samples import Outcome
-from winpool.kubelet.samples import PollError
-from winpool.model.node import KubeletEndpoint
-from winpool.model.node import Node
-from winpool.model.node import NodeMemory
+from winpool.kubelet.samples import KubeletEviction, Outcome, PollError
+from winpool.model.node import KubeletEndpoint, Node, NodeMemory
 from winpool.model.pool import Pool
-from winpool.model.pressure import KnownMemory
-from winpool.model.pressure import MemorySample
-from winpool.model.pressure import PodUsage
-
+from winpool.model.pressure import KnownMemory, MemorySample, PodUsage
 
 CALM_GIB: Final = 12.0
 """Of a ceiling of 24 GiB."""

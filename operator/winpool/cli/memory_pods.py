@@ -7,46 +7,39 @@ with the rights of the person, and judges them by the rules of the operator
 
 from __future__ import annotations
 
-import msgspec
 import time
-from datetime import UTC
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
-from typing import Final
-from typing import TYPE_CHECKING
-from winpool.api.memory_pressure import MemoryMode
-from winpool.api.memory_pressure import MemoryPressure
-from winpool.cli.console import Ink
-from winpool.cli.console import Look
-from winpool.cli.console import Paper
-from winpool.cli.counts import NONE
-from winpool.cli.counts import amount
-from winpool.cli.counts import rate
-from winpool.cli.kubectl import Kubectl
-from winpool.cli.kubectl import NotAskedError
-from winpool.cli.kubectl import decoded
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from winpool.api.memory_pressure import MemoryMode, MemoryPressure
+from winpool.cli.console import Ink, Look, Paper
+from winpool.cli.counts import NONE, amount, rate
+from winpool.cli.kubectl import Kubectl, NotAskedError, decoded
 from winpool.cli.kubelet import sampling
 from winpool.cli.reader import read_pools
 from winpool.features.memory.levels import missing
 from winpool.features.memory.settings import settings_of
-from winpool.features.memory.victims import Basis
-from winpool.features.memory.victims import Candidate
-from winpool.features.memory.victims import Exclusion
-from winpool.features.memory.victims import Protection
-from winpool.features.memory.victims import candidates_of
-from winpool.features.memory.victims import grown_pods
-from winpool.features.memory.victims import judge
+from winpool.features.memory.victims import (
+    Basis,
+    Candidate,
+    Exclusion,
+    Protection,
+    candidates_of,
+    grown_pods,
+    judge,
+)
 from winpool.kube.budgets import BUDGETS
-from winpool.kube.pods import decode_pod_page
-from winpool.kube.pods import node_request
+from winpool.kube.pods import decode_pod_page, node_request
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node_pods import NodePods
-from winpool.model.pressure import Axis
-from winpool.model.pressure import Reading
-from winpool.model.pressure import UsageSinceCalm
+from winpool.model.pressure import Axis, Reading, UsageSinceCalm
+
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+
     from winpool.model.memory_report import NodeReport
     from winpool.model.pool import Pool
 

@@ -7,56 +7,45 @@ its pool, and the sentence says so.
 
 from __future__ import annotations
 
-import msgspec
 import re
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
-from typing import Final
-from typing import TYPE_CHECKING
-from winpool.api.issues import IssueReason
-from winpool.api.issues import NORMAL
-from winpool.api.keys import HOLD_ANNOTATION
-from winpool.api.keys import MEMORY_ANNOTATION
-from winpool.api.keys import MEMORY_PRESSURE_TAINT
-from winpool.api.keys import PRESSURE_CONDITION
-from winpool.api.keys import UPGRADE_STATE_LABEL
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from winpool.api.issues import NORMAL, IssueReason
+from winpool.api.keys import (
+    HOLD_ANNOTATION,
+    MEMORY_ANNOTATION,
+    MEMORY_PRESSURE_TAINT,
+    PRESSURE_CONDITION,
+    UPGRADE_STATE_LABEL,
+)
 from winpool.api.memory_pressure import MemoryMode
 from winpool.api.spec import Mode
-from winpool.api.text import later
-from winpool.api.text import printable
-from winpool.api.text import written_moment
+from winpool.api.text import later, printable, written_moment
 from winpool.api.upgrade import UpgradeState
 from winpool.cli.console import Ink
 from winpool.cli.counts import listed
 from winpool.cli.gates import clipped
-from winpool.cli.node_upgrade import STATES
-from winpool.cli.node_upgrade import Standing
-from winpool.cli.node_upgrade import Why
-from winpool.cli.node_upgrade import next_of
-from winpool.cli.node_upgrade import to_do
+from winpool.cli.node_upgrade import STATES, Standing, Why, next_of, to_do
 from winpool.cli.upgrades import snapshot_of
-from winpool.decide import allowed_actions
-from winpool.decide import decide
-from winpool.features.contract.feature import NodeContract
-from winpool.features.contract.feature import contract
-from winpool.features.contract.validation import A_LOOK
-from winpool.features.contract.validation import NO_STARTUP
+from winpool.decide import allowed_actions, decide
+from winpool.features.contract.feature import NodeContract, contract
+from winpool.features.contract.validation import A_LOOK, NO_STARTUP
 from winpool.features.memory.intents import read as read_intents
-from winpool.model.node import Node
-from winpool.model.node import hold_end
-from winpool.model.node import is_held
+from winpool.model.node import Node, hold_end, is_held
 from winpool.ownership.members import divide
-from winpool.ownership.record import Record
-from winpool.ownership.record import record_of
+from winpool.ownership.record import Record, record_of
 from winpool.status.assessment import cloud_taints
-from winpool.status.events import NODE
-from winpool.status.events import of_one_node
+from winpool.status.events import NODE, of_one_node
 from winpool.status.findings import TAINT_SECONDS
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
     from winpool.api.status import Issue
     from winpool.model.snapshot import Snapshot
 

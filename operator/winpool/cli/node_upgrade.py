@@ -2,50 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
-from typing import TYPE_CHECKING
-from winpool.api.keys import KIND
-from winpool.api.keys import NAMESPACE
-from winpool.api.keys import OS_LABEL
-from winpool.api.keys import OS_WINDOWS
-from winpool.api.keys import SHORT_NAME
-from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.api.status import HELD_STATES
-from winpool.api.status import SlotState
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.keys import KIND, NAMESPACE, OS_LABEL, OS_WINDOWS, SHORT_NAME, UPGRADE_STATE_LABEL
+from winpool.api.status import HELD_STATES, SlotState
 from winpool.api.text import written_moment
-from winpool.api.upgrade import NEVER_OVERRIDDEN
-from winpool.api.upgrade import Trigger
-from winpool.api.upgrade import UpgradeState
+from winpool.api.upgrade import NEVER_OVERRIDDEN, Trigger, UpgradeState
 from winpool.cli.console import Ink
 from winpool.cli.counts import listed
 from winpool.cli.parsing import Exit
-from winpool.cli.rollouts import Progress
-from winpool.cli.rollouts import claimed_nodes
-from winpool.cli.rollouts import drain_of
-from winpool.cli.rollouts import next_of_claim
-from winpool.cli.rollouts import progress_of
-from winpool.cli.rollouts import rollout_claim
-from winpool.cli.rollouts import to_do_for_claim
-from winpool.cli.rollouts import to_do_for_turn
-from winpool.cli.rollouts import waits_for_turn
-from winpool.cli.upgrades import Cluster
-from winpool.cli.upgrades import Judged
-from winpool.cli.upgrades import snapshot_of
-from winpool.features.upgrade.claims import BEFORE_HAND_OVER
-from winpool.features.upgrade.claims import ENDED_BADLY
-from winpool.features.upgrade.records import CAPPED
-from winpool.features.upgrade.records import GateFinding
-from winpool.features.upgrade.records import NodeUpgrade
-from winpool.features.upgrade.records import Stop
-from winpool.ownership.members import Claim
-from winpool.ownership.members import divide
+from winpool.cli.rollouts import (
+    Progress,
+    claimed_nodes,
+    drain_of,
+    next_of_claim,
+    progress_of,
+    rollout_claim,
+    to_do_for_claim,
+    to_do_for_turn,
+    waits_for_turn,
+)
+from winpool.cli.upgrades import Cluster, Judged, snapshot_of
+from winpool.features.upgrade.claims import BEFORE_HAND_OVER, ENDED_BADLY
+from winpool.features.upgrade.records import CAPPED, GateFinding, NodeUpgrade, Stop
+from winpool.ownership.members import Claim, divide
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
+
     from winpool.api.spec import WindowsNodePoolSpec
     from winpool.features.upgrade.drain import Blocker
     from winpool.model.node import Node

@@ -7,67 +7,39 @@ What admission webhooks answer only the operator knows: the issues of the pool h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from dataclasses import replace
-from datetime import UTC
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any
-from typing import Final
-from typing import TYPE_CHECKING
-from winpool.api.keys import HOLD_ANNOTATION
-from winpool.api.keys import UPGRADE_DONE_ANNOTATION
-from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.api.status import Slot
-from winpool.api.status import SlotState
-from winpool.api.text import grouped
-from winpool.api.text import written_moment
-from winpool.api.upgrade import OnTimeout
-from winpool.api.upgrade import Strategy
-from winpool.api.upgrade import Trigger
-from winpool.api.upgrade import Upgrade
-from winpool.api.upgrade import UpgradeState
-from winpool.cli.counts import counted
-from winpool.cli.counts import listed
-from winpool.cli.kubectl import Kubectl
-from winpool.cli.kubectl import NotAskedError
-from winpool.cli.kubectl import decoded
-from winpool.cli.kubectl import known
-from winpool.cli.upgrades import Cluster
-from winpool.cli.upgrades import Evidence
-from winpool.cli.upgrades import Judged
-from winpool.cli.upgrades import read_budgets
-from winpool.features.upgrade.blockers import Blocker
-from winpool.features.upgrade.claims import BEFORE_HAND_OVER
-from winpool.features.upgrade.claims import Claim
-from winpool.features.upgrade.claims import ENDED_BADLY
-from winpool.features.upgrade.claims import claim_of
-from winpool.features.upgrade.claims import veto_of
-from winpool.features.upgrade.drain import DrainProgress
-from winpool.features.upgrade.drain import DrainView
-from winpool.features.upgrade.drain import NEVER_FORCED
-from winpool.features.upgrade.drain import STUCK
-from winpool.features.upgrade.drain import drain
-from winpool.features.upgrade.drain import preflight
-from winpool.features.upgrade.records import NodeStep
-from winpool.features.upgrade.records import VOLUMES
-from winpool.kube.listers import ATTACHMENTS
-from winpool.kube.listers import LISTINGS
-from winpool.kube.pods import decode_pod_page
-from winpool.kube.pods import node_request
-from winpool.model.node import Node
-from winpool.model.node import is_held
+from typing import TYPE_CHECKING, Any, Final
+
+from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_DONE_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION
+from winpool.api.status import Slot, SlotState
+from winpool.api.text import grouped, written_moment
+from winpool.api.upgrade import OnTimeout, Strategy, Trigger, Upgrade, UpgradeState
+from winpool.cli.counts import counted, listed
+from winpool.cli.kubectl import Kubectl, NotAskedError, decoded, known
+from winpool.cli.upgrades import Cluster, Evidence, Judged, read_budgets
+from winpool.features.upgrade.claims import BEFORE_HAND_OVER, ENDED_BADLY, Claim, claim_of, veto_of
+from winpool.features.upgrade.drain import (
+    NEVER_FORCED,
+    STUCK,
+    Blocker,
+    DrainProgress,
+    DrainView,
+    drain,
+    preflight,
+)
+from winpool.features.upgrade.records import VOLUMES, NodeStep
+from winpool.kube.listers import ATTACHMENTS, LISTINGS
+from winpool.kube.pods import decode_pod_page, node_request
+from winpool.model.node import Node, is_held
 from winpool.model.node_pods import NodePods
 from winpool.model.pods import BlockedBy
-from winpool.model.rollout import Attachments
-from winpool.model.rollout import FORCE_WAITS_SECONDS
-from winpool.model.rollout import KnownRollout
-from winpool.model.rollout import Workloads
-from winpool.model.rollout import mark_of
+from winpool.model.rollout import FORCE_WAITS_SECONDS, Attachments, KnownRollout, Workloads, mark_of
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import Mapping
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
     from winpool.features.upgrade.drain import Blocker
     from winpool.model.budgets import BudgetIndex
 

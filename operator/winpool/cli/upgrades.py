@@ -9,88 +9,50 @@ gate ControlPlane as closed. Where no pool reports it, the version counts as unc
 
 from __future__ import annotations
 
-import msgspec
 import re
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from datetime import UTC
-from datetime import datetime
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
-from typing import Final
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
 from winpool.api.conditions import ConditionType
 from winpool.api.spec import WindowsNodePoolSpec
-from winpool.api.status import Condition
-from winpool.api.status import ControlPlaneSeen
-from winpool.api.status import MAX_SLOTS
-from winpool.api.upgrade import Gate
-from winpool.api.upgrade import Upgrade
-from winpool.cli.kubectl import Kubectl
-from winpool.cli.kubectl import KubectlError
-from winpool.cli.kubectl import NotAskedError
-from winpool.cli.kubectl import complete
-from winpool.cli.kubectl import decoded
-from winpool.cli.kubectl import known
+from winpool.api.status import MAX_SLOTS, Condition, ControlPlaneSeen
+from winpool.api.upgrade import Gate, Upgrade
+from winpool.cli.kubectl import Kubectl, KubectlError, NotAskedError, complete, decoded, known
 from winpool.cli.manifests import without_nulls
 from winpool.cli.parsing import UsageError
-from winpool.cli.reader import leader_problem
-from winpool.cli.reader import list_nodes
-from winpool.cli.reader import read_pools
-from winpool.cli.reader import read_version
-from winpool.decide import allowed_actions
-from winpool.decide import refusal_of
+from winpool.cli.reader import leader_problem, list_nodes, read_pools, read_version
+from winpool.decide import allowed_actions, refusal_of
 from winpool.features.contract.taints import question_of
 from winpool.features.upgrade.feature import upgrade
-from winpool.features.upgrade.plan import UpgradePlan
-from winpool.features.upgrade.plan import upgrade_plan
-from winpool.features.upgrade.records import CAPPED
-from winpool.features.upgrade.records import GateFinding
-from winpool.features.upgrade.records import NodeUpgrade
-from winpool.features.upgrade.records import Stand
-from winpool.features.upgrade.records import UpgradeOverview
+from winpool.features.upgrade.plan import UpgradePlan, upgrade_plan
+from winpool.features.upgrade.records import CAPPED, GateFinding, NodeUpgrade, Stand, UpgradeOverview
 from winpool.kube.budgets import BUDGETS
 from winpool.kube.listers import RUNTIME_CLASSES
 from winpool.kube.nodes import WINDOWS_SELECTOR
-from winpool.kube.pods import BOUND
-from winpool.kube.pods import PODS_PATH
-from winpool.kube.pods import decode_pod_page
-from winpool.kube.pods import node_request
+from winpool.kube.pods import BOUND, PODS_PATH, decode_pod_page, node_request
 from winpool.model.budgets import BudgetIndex
-from winpool.model.node_pods import KnownEvictions
-from winpool.model.node_pods import NodePods
-from winpool.model.pool import GuardState
-from winpool.model.pool import KnownUpgrades
-from winpool.model.pool import OtherPools
-from winpool.model.pool import Pool
-from winpool.model.pool import read_pool
-from winpool.model.rollout import ForceTerms
-from winpool.model.rollout import KnownRollout
-from winpool.model.rollout import NOTHING_READ
+from winpool.model.node_pods import KnownEvictions, NodePods
+from winpool.model.pool import GuardState, KnownUpgrades, OtherPools, Pool, read_pool
+from winpool.model.rollout import NOTHING_READ, ForceTerms, KnownRollout
 from winpool.model.snapshot import Snapshot
-from winpool.model.survey import KnownPods
-from winpool.model.survey import PoolQuestion
-from winpool.model.survey import Survey
-from winpool.model.surveyor import Surveyor
-from winpool.model.surveyor import work_nodes
-from winpool.ownership.members import Selections
-from winpool.ownership.members import divide
+from winpool.model.survey import KnownPods, PoolQuestion, Survey
+from winpool.model.surveyor import Surveyor, work_nodes
+from winpool.ownership.members import Selections, divide
 from winpool.ownership.trust import keys_of
 from winpool.support.data import DataError
 from winpool.support.judge import Basis
 from winpool.support.matrix import built_in
-from winpool.support.rows import Row
-from winpool.support.rows import read_rows
+from winpool.support.rows import Row, read_rows
+
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
-    from collections.abc import Iterable
-    from collections.abc import Mapping
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
     from winpool.model.node import Node
-    from winpool.model.pods import RuntimeClasses
 
 
 UNCHANGED: Final = timedelta(days=1)

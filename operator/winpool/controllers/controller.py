@@ -14,74 +14,49 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable
-from collections.abc import Coroutine
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from contextvars import Context
-from dataclasses import KW_ONLY
-from dataclasses import dataclass
-from dataclasses import field
-from typing import Any
-from typing import Final
-from winpool.controllers.evictions import eviction_answers
-from winpool.controllers.evictions import make_evictor
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Final
+
+from winpool.controllers.evictions import eviction_answers, make_evictor
 from winpool.controllers.machines import ObservedMachines
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import Connections
-from winpool.controllers.node_pods import NodePodLists
-from winpool.controllers.node_pods import TaintAbsentSince
-from winpool.controllers.pod_pass import PodPass
-from winpool.controllers.pod_pass import Questions
+from winpool.controllers.node_pods import NodePodLists, TaintAbsentSince
+from winpool.controllers.pod_pass import PodPass, Questions
 from winpool.controllers.pool import Reconciler
-from winpool.controllers.pools import Absences
-from winpool.controllers.pools import Pools
-from winpool.controllers.pools import Relister
+from winpool.controllers.pools import Absences, Pools, Relister
 from winpool.controllers.rollout_facts import RolloutFacts
-from winpool.controllers.services import NodesInWork
-from winpool.controllers.services import Observer
-from winpool.controllers.services import Services
-from winpool.controllers.services import is_complete
+from winpool.controllers.services import NodesInWork, Observer, Services, is_complete
 from winpool.controllers.sweep import Sweeper
-from winpool.controllers.writes import ConditionApplier
-from winpool.controllers.writes import NodePatcher
+from winpool.controllers.writes import ConditionApplier, NodePatcher
 from winpool.decide import FEATURES
 from winpool.features.feature import Feature
-from winpool.features.memory.victims import is_system_namespace
-from winpool.features.memory.victims import namespaces_of
-from winpool.kube.backoff import Backoff
-from winpool.kube.backoff import Outage
-from winpool.kube.budgets import BudgetCache
-from winpool.kube.budgets import BudgetLister
-from winpool.kube.budgets import BudgetWatch
+from winpool.features.memory.victims import is_system_namespace, namespaces_of
+from winpool.kube.backoff import Backoff, Outage
+from winpool.kube.budgets import BudgetCache, BudgetLister, BudgetWatch
 from winpool.kube.client import Transport
-from winpool.kube.control_plane import ControlPlane
-from winpool.kube.control_plane import Guard
+from winpool.kube.control_plane import ControlPlane, Guard
 from winpool.kube.errors import ApiError
 from winpool.kube.events import EventRecorder
 from winpool.kube.leader_election import Elector
-from winpool.kube.listers import AttachmentLister
-from winpool.kube.listers import DaemonSetLister
-from winpool.kube.listers import RuntimeClassLister
-from winpool.kube.listers import WorkloadLister
-from winpool.kube.nodes import WINDOWS_NODES
-from winpool.kube.nodes import list_labelled
-from winpool.kube.nodes import list_strays
+from winpool.kube.listers import AttachmentLister, DaemonSetLister, RuntimeClassLister, WorkloadLister
+from winpool.kube.nodes import WINDOWS_NODES, list_labelled, list_strays
 from winpool.kube.pods import PodLister
 from winpool.kube.pools import PoolKind
 from winpool.kube.tokens import review_deletions
 from winpool.kube.watch import ListWatch
 from winpool.kube.writer import Writer
-from winpool.loops import Clock
-from winpool.loops import Wake
+from winpool.loops import Clock, Wake
 from winpool.model.node import Node
 from winpool.model.pool import PoolName
 from winpool.model.survey import PoolQuestion
 from winpool.ownership.leftovers import owner_of
-from winpool.ownership.selection import Selections
+from winpool.ownership.members import Selections
 from winpool.settings import Settings
 from winpool.support.rows import Row
-
 
 log = logging.getLogger(__name__)
 

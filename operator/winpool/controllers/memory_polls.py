@@ -10,37 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Coroutine
-from collections.abc import Iterable
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from typing import Final
-from typing import Literal
-from winpool.controllers.watched_nodes import Probe
-from winpool.controllers.watched_nodes import Series
-from winpool.controllers.watched_nodes import WatchedNode
-from winpool.controllers.watched_nodes import WatchedNodes
-from winpool.kubelet.addresses import AddressRules
-from winpool.kubelet.addresses import Target
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from winpool.controllers.watched_nodes import Probe, Series, WatchedNode, WatchedNodes
+from winpool.kubelet.addresses import AddressRules, Target
 from winpool.kubelet.client import KubeletClient
 from winpool.kubelet.prometheus import PrometheusClient
-from winpool.kubelet.samples import Outcome
-from winpool.kubelet.samples import PollError
-from winpool.kubelet.schedule import Intervals
-from winpool.kubelet.schedule import JITTER_SHARE
-from winpool.kubelet.schedule import LONGEST_BACKOFF
-from winpool.kubelet.schedule import Poll
-from winpool.kubelet.schedule import Schedule
-from winpool.kubelet.schedule import next_answer
-from winpool.loops import Durations
-from winpool.loops import Wake
-from winpool.loops import soonest
-from winpool.model.pressure import MemorySample
-from winpool.model.pressure import PodUsage
-
+from winpool.kubelet.samples import Outcome, PollError
+from winpool.kubelet.schedule import JITTER_SHARE, LONGEST_BACKOFF, Intervals, Poll, Schedule, next_answer
+from winpool.loops import Durations, Wake, soonest
+from winpool.model.pressure import MemorySample, PodUsage
 
 log = logging.getLogger(__name__)
 

@@ -40,8 +40,8 @@ from winpool.model.rollout import FORCE_WAITS_SECONDS, NO_FORCE, ForceTerms
 from winpool.model.snapshot import Snapshot
 from winpool.model.survey import KnownPods
 from winpool.ownership.leftovers import strays_of
+from winpool.ownership.members import Selections
 from winpool.ownership.record import Record, parse
-from winpool.ownership.selection import Selections
 from winpool.ownership.trust import RecordTrust
 from winpool.status.status import Figures
 from winpool.support.judge import Basis

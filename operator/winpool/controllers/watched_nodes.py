@@ -7,43 +7,30 @@ machine of the same name begins with nothing, and nodes and pools that are gone 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
 from winpool.api.memory_pressure import MemoryMode
-from winpool.features.memory.detector import changes_after
-from winpool.features.memory.detector import known_at
-from winpool.features.memory.detector import step_at
+from winpool.features.memory.detector import changes_after, known_at, step_at
 from winpool.features.memory.levels import fresh_seconds
-from winpool.features.memory.settings import DetectorSettings
-from winpool.features.memory.settings import FRESH_SECONDS
-from winpool.features.memory.settings import settings_of
-from winpool.features.memory.victims import NO_PODS
-from winpool.features.memory.victims import PodHistory
-from winpool.kubelet.samples import KUBELET_SENTENCES
-from winpool.kubelet.samples import KubeletEviction
-from winpool.kubelet.samples import Outcome
-from winpool.kubelet.samples import PROMETHEUS_SENTENCES
+from winpool.features.memory.settings import FRESH_SECONDS, DetectorSettings, settings_of
+from winpool.features.memory.victims import NO_PODS, PodHistory
+from winpool.kubelet.samples import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, KubeletEviction, Outcome
 from winpool.kubelet.schedule import Waiting
 from winpool.loops import Faults
 from winpool.model.node import Node
 from winpool.model.pool import Pool
-from winpool.model.pressure import KnownMemory
-from winpool.model.pressure import MemorySample
-from winpool.model.pressure import NOTHING_KNOWN
-from winpool.model.pressure import NO_SAMPLES
-from winpool.model.pressure import NodePressure
-from winpool.model.pressure import PodUsage
-from winpool.model.pressure import UsageSinceCalm
-
+from winpool.model.pressure import (
+    NO_SAMPLES,
+    NOTHING_KNOWN,
+    KnownMemory,
+    MemorySample,
+    NodePressure,
+    PodUsage,
+    UsageSinceCalm,
+)
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,8 @@ from winpool.kube.lists import Kind, Listing, ListPage, NamespaceStore, Pager
 from winpool.kube.pods import placement_of
 from winpool.kube.request import Send
 from winpool.kube.wire import BROKEN, Base, Bounded, ObjectMeta
-from winpool.model.pods import DaemonSet
+from winpool.model.pods import DaemonSet, RuntimeClass, RuntimeClasses
 from winpool.model.rollout import Attachments, Controller, Workloads, mark_of
-from winpool.model.pods import RuntimeClass, RuntimeClasses
 from winpool.model.survey import daemon_set_place
 
 LIST_SECONDS: Final = 10.0

@@ -13,51 +13,32 @@ twice as many: pods come and go, and two that are about equal must not take turn
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
 from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
 from winpool.api.keys import NO_EXECUTE
-from winpool.api.spec import PoolTaint
-from winpool.api.spec import WindowsNodePoolSpec
-from winpool.api.status import Issue
-from winpool.api.status import Preflight
-from winpool.api.status import WindowsNodePoolStatus
-from winpool.api.text import NAMES_SHOWN
-from winpool.api.text import enumerate_names
-from winpool.api.text import grouped
-from winpool.api.text import later
+from winpool.api.spec import PoolTaint, WindowsNodePoolSpec
+from winpool.api.status import Issue, Preflight, WindowsNodePoolStatus
+from winpool.api.text import NAMES_SHOWN, enumerate_names, grouped, later
 from winpool.features.contract.taints import taints_of
 from winpool.features.feature import Finding
-from winpool.model.node import Node
-from winpool.model.node import NodePatch
-from winpool.model.node import Taint
-from winpool.model.snapshot import Evidence
-from winpool.model.snapshot import Snapshot
-from winpool.model.survey import CountedPods
-from winpool.model.survey import DAEMON_SETS_KEPT
-from winpool.model.survey import EXAMPLES_KEPT
-from winpool.model.survey import IntolerantPods
-from winpool.model.survey import Survey
-from winpool.model.survey import daemon_set_place
-from winpool.ownership.record import Record
-from winpool.ownership.record import record_of
-from winpool.status.assessment import Assessed
-from winpool.status.assessment import Assessment
-from winpool.status.assessment import count_nodes
-from winpool.status.assessment import count_pods
-from winpool.status.assessment import counted_nodes
-from winpool.status.events import Announcement
-from winpool.status.events import nameless
-from winpool.status.events import sentence
-
+from winpool.model.node import Node, NodePatch, Taint
+from winpool.model.snapshot import Evidence, Snapshot
+from winpool.model.survey import (
+    DAEMON_SETS_KEPT,
+    EXAMPLES_KEPT,
+    CountedPods,
+    IntolerantPods,
+    Survey,
+    daemon_set_place,
+)
+from winpool.ownership.record import Record, record_of
+from winpool.status.assessment import Assessed, Assessment, count_nodes, count_pods, counted_nodes
+from winpool.status.events import Announcement, nameless, sentence
 
 PREFLIGHT_ISSUES = (IssueReason.INTOLERANT_PODS, IssueReason.INTOLERANT_NODE_AGENTS)
 """What has to stand in the status before the first taint is written."""

@@ -21,9 +21,9 @@ from winpool.api.upgrade import Strategy, Trigger, Upgrade, UpgradeState
 from winpool.features.contract.feature import Refusal
 from winpool.features.feature import Finding, Stage
 from winpool.features.memory.overview import Overview
-from winpool.features.upgrade.claims import BEFORE_HAND_OVER, DRAINING, ENDED_BADLY, IN_WORK
-from winpool.features.upgrade.slots import lost_nodes
+from winpool.features.upgrade.claims import BEFORE_HAND_OVER, DRAINING, ENDED_BADLY, IN_WORK, veto_of
 from winpool.features.upgrade.records import MOST_UNHEALTHY, NodeStep, RolloutResult, UpgradeOverview, is_late
+from winpool.features.upgrade.slots import lost_nodes
 from winpool.model.node import is_held
 from winpool.model.pool import Pool
 from winpool.status.assessment import Tally, count_nodes, counted_nodes

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import pytest
 from typing import Any
+
+import pytest
+
 from winpool.kube.errors import StreamGarbled
-from winpool.kube.listers import RUNTIME_CLASSES
-from winpool.kube.listers import RuntimeClassLister
+from winpool.kube.listers import RUNTIME_CLASSES, RuntimeClassLister
 from winpool.kube.pods import TEXT_KEPT
 from winpool.kube.request import Request
-from winpool.model.pods import RuntimeClass
-from winpool.model.pods import Toleration
-
+from winpool.model.pods import RuntimeClass, Toleration
 
 Object = dict[str, Any]
 

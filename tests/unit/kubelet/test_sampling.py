@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import logging
-import pytest
 import ssl
-from collections.abc import Awaitable
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from harness.clock import Seconds
-from harness.listener import an_authority
-from hypothesis import given
-from hypothesis import strategies as st
 from ipaddress import ip_address
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.clock import Seconds
+from harness.listener import an_authority
 from winpool import app
 from winpool.controllers.memory_polls import Connections
 from winpool.kube.tokens import ReaderToken
-from winpool.sampling import SamplingError
-from winpool.sampling import addresses_of
-from winpool.sampling import kubelet_context
-from winpool.sampling import make_sampling
-from winpool.sampling import read_data_sources
-from winpool.sampling import service_of
-from winpool.sampling import token_of
+from winpool.sampling import (
+    SamplingError,
+    addresses_of,
+    kubelet_context,
+    make_sampling,
+    read_data_sources,
+    service_of,
+    token_of,
+)
 from winpool.settings import Settings
 from winpool.support.data import DataError
-
 
 SECRET = "hunter2"
 

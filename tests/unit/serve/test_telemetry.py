@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import fields
+from types import SimpleNamespace
+from typing import Any, cast, get_args
+
+import pytest
+
 from harness.every import every
 from harness.services import some_services
-from types import SimpleNamespace
-from typing import Any
-from typing import cast
-from typing import get_args
 from winpool.controllers.memory_polls import EvictionResult
 from winpool.controllers.pod_pass import PodPassStats
-from winpool.controllers.services import ControlStats
-from winpool.controllers.services import DRAIN_BUCKETS
+from winpool.controllers.services import DRAIN_BUCKETS, ControlStats
 from winpool.kube.events import Drop
 from winpool.kube.pools import NOT_INSTALLED
 from winpool.kube.request import RequestStats
@@ -24,43 +23,47 @@ from winpool.kubelet.samples import Outcome
 from winpool.loops import Durations
 from winpool.model.pool import SurpriseKind
 from winpool.serve.access import Access
-from winpool.serve.definitions import ACCESS_REVIEWS
-from winpool.serve.definitions import API_IN_FLIGHT
-from winpool.serve.definitions import API_REQUESTS
-from winpool.serve.definitions import API_RETRIES
-from winpool.serve.definitions import CRD_LACKING_FIELDS
-from winpool.serve.definitions import DRAIN_EVICTIONS
-from winpool.serve.definitions import DRAIN_SECONDS
-from winpool.serve.definitions import Definition
-from winpool.serve.definitions import Distribution
-from winpool.serve.definitions import EVENTS_DROPPED
-from winpool.serve.definitions import EVICTIONS
-from winpool.serve.definitions import LAST_POD_PASS
-from winpool.serve.definitions import LEADER
-from winpool.serve.definitions import LEASE_SKEW
-from winpool.serve.definitions import NODE_EVENTS
-from winpool.serve.definitions import NODE_LISTS
-from winpool.serve.definitions import NODE_STALE
-from winpool.serve.definitions import NODE_UNREADABLE
-from winpool.serve.definitions import NODE_WATCHES
-from winpool.serve.definitions import NODE_WATCH_EXPIRED
-from winpool.serve.definitions import PODS_SEEN
-from winpool.serve.definitions import POD_PASSES
-from winpool.serve.definitions import POD_PASS_SECONDS
-from winpool.serve.definitions import SAMPLES
-from winpool.serve.definitions import SECOND_OPERATOR
-from winpool.serve.definitions import SURPRISES
-from winpool.serve.definitions import TLS_EXPIRY
-from winpool.serve.definitions import TLS_RELOAD_ERRORS
-from winpool.telemetry import Telemetry
-from winpool.telemetry import of_access
-from winpool.telemetry import of_drains
-from winpool.telemetry import of_lease
-from winpool.telemetry import of_nodes
-from winpool.telemetry import of_pod_passes
-from winpool.telemetry import of_requests
-from winpool.telemetry import of_tls
-from winpool.telemetry import of_upgrades
+from winpool.serve.definitions import (
+    ACCESS_REVIEWS,
+    API_IN_FLIGHT,
+    API_REQUESTS,
+    API_RETRIES,
+    CRD_LACKING_FIELDS,
+    DRAIN_EVICTIONS,
+    DRAIN_SECONDS,
+    EVENTS_DROPPED,
+    EVICTIONS,
+    LAST_POD_PASS,
+    LEADER,
+    LEASE_SKEW,
+    NODE_EVENTS,
+    NODE_LISTS,
+    NODE_STALE,
+    NODE_UNREADABLE,
+    NODE_WATCH_EXPIRED,
+    NODE_WATCHES,
+    POD_PASS_SECONDS,
+    POD_PASSES,
+    PODS_SEEN,
+    SAMPLES,
+    SECOND_OPERATOR,
+    SURPRISES,
+    TLS_EXPIRY,
+    TLS_RELOAD_ERRORS,
+    Definition,
+    Distribution,
+)
+from winpool.telemetry import (
+    Telemetry,
+    of_access,
+    of_drains,
+    of_lease,
+    of_nodes,
+    of_pod_passes,
+    of_requests,
+    of_tls,
+    of_upgrades,
+)
 
 
 @pytest.mark.parametrize(

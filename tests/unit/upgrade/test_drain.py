@@ -6,41 +6,34 @@ those of the rollout.
 
 from __future__ import annotations
 
-import pytest
 from collections import Counter
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from harness.builders import NOON
-from harness.builders import a_node
-from harness.evicting import a_pod
+from typing import Any, Final
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from typing import Any
-from typing import Final
+
+from harness.builders import NOON, a_node
+from harness.evicting import a_pod
 from winpool.api.keys import NAMESPACE
 from winpool.api.upgrade import Drain
-from winpool.features.upgrade.drain import Blocker
-from winpool.features.upgrade.drain import CLASSIFIED
-from winpool.features.upgrade.drain import DrainBlock
-from winpool.features.upgrade.drain import DrainProgress
-from winpool.features.upgrade.drain import DrainView
-from winpool.features.upgrade.drain import drain
-from winpool.features.upgrade.drain import preflight
-from winpool.model.budgets import BudgetHealth
-from winpool.model.budgets import BudgetRoom
-from winpool.model.node import Eviction
-from winpool.model.node import Node
-from winpool.model.node import NodeVersions
-from winpool.model.node_pods import Answer
-from winpool.model.node_pods import Answered
-from winpool.model.node_pods import NodePods
+from winpool.features.upgrade.drain import (
+    CLASSIFIED,
+    Blocker,
+    DrainBlock,
+    DrainProgress,
+    DrainView,
+    drain,
+    preflight,
+)
+from winpool.model.budgets import BudgetHealth, BudgetRoom
+from winpool.model.node import Eviction, Node, NodeVersions
+from winpool.model.node_pods import Answer, Answered, NodePods
 from winpool.model.pods import Pod
-
 
 READ_AT: Final = 1000.0
 SECOND: Final = timedelta(seconds=1)

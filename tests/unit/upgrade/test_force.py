@@ -2,65 +2,47 @@
 
 from __future__ import annotations
 
-import pytest
 from dataclasses import replace
-from datetime import datetime
-from datetime import timedelta
-from harness.builders import NOON
-from harness.builders import a_node
-from harness.builders import edited
-from harness.rollout_scenes import a_rollout
-from harness.rollout_scenes import close_budget
-from harness.rollout_scenes import until
-from harness.rollout_world import RolloutWorld
-from harness.rollout_world import rolling_pool
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typing import Any
-from typing import Final
-from unit.upgrade.test_drain import BARE
-from unit.upgrade.test_drain import CLOSED
-from unit.upgrade.test_drain import CORDONED
-from unit.upgrade.test_drain import DENIED
-from unit.upgrade.test_drain import NEVER
-from unit.upgrade.test_drain import OF_BUDGET
-from unit.upgrade.test_drain import RULES
-from unit.upgrade.test_drain import SEVERAL
-from unit.upgrade.test_drain import WEB
-from unit.upgrade.test_drain import a_spec
-from unit.upgrade.test_drain import a_view
-from unit.upgrade.test_drain import answered
-from unit.upgrade.test_drain import names
-from unit.upgrade.test_drain import refused
-from unit.upgrade.test_drain import stays
-from unit.upgrade.test_drain import views
-from unit.upgrade.test_drain import web
-from unit.upgrade.test_drain import whys
-from winpool.api.keys import AKS_UPGRADE_STATUS_LABEL
-from winpool.api.keys import HOLD_ANNOTATION
-from winpool.api.keys import NAMESPACE
-from winpool.api.keys import UPGRADE_ANNOTATION
+
+from harness.builders import NOON, a_node, edited
+from harness.rollout_scenes import a_rollout, close_budget, until
+from harness.rollout_world import RolloutWorld, rolling_pool
+from unit.upgrade.test_drain import (
+    BARE,
+    CLOSED,
+    CORDONED,
+    DENIED,
+    NEVER,
+    OF_BUDGET,
+    RULES,
+    SEVERAL,
+    WEB,
+    a_spec,
+    a_view,
+    answered,
+    names,
+    refused,
+    stays,
+    views,
+    web,
+    whys,
+)
+from winpool.api.keys import AKS_UPGRADE_STATUS_LABEL, HOLD_ANNOTATION, NAMESPACE, UPGRADE_ANNOTATION
 from winpool.api.spec import Mode
-from winpool.api.upgrade import Drain
-from winpool.api.upgrade import UpgradeState
+from winpool.api.upgrade import Drain, UpgradeState
 from winpool.controllers.pool import forced_pods
-from winpool.features.upgrade.claims import Claim
-from winpool.features.upgrade.claims import Limits
-from winpool.features.upgrade.claims import Machine
-from winpool.features.upgrade.claims import Target
-from winpool.features.upgrade.claims import text_of
-from winpool.features.upgrade.drain import DrainBlock
-from winpool.features.upgrade.drain import DrainView
-from winpool.features.upgrade.drain import drain
-from winpool.features.upgrade.drain import objection
-from winpool.features.upgrade.drain import preflight
-from winpool.model.node import Eviction
-from winpool.model.node import Node
+from winpool.features.upgrade.claims import Claim, Limits, Machine, Target, text_of
+from winpool.features.upgrade.drain import DrainBlock, DrainView, drain, objection, preflight
+from winpool.model.node import Eviction, Node
 from winpool.model.node_pods import Answer
 from winpool.model.pods import Pod
-from winpool.model.rollout import FORCE_WAITS_SECONDS
-from winpool.model.rollout import ForceTerms
-
+from winpool.model.rollout import FORCE_WAITS_SECONDS, ForceTerms
 
 SECOND: Final = timedelta(seconds=1)
 MINUTE: Final = timedelta(minutes=1)

@@ -8,58 +8,37 @@ taint for that (``reserved_memory``). Rules about a spec that CEL cannot check a
 
 from __future__ import annotations
 
-import msgspec
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
+
 from winpool.api.conditions import Reason
-from winpool.api.keys import MISMATCH_TAINT
-from winpool.api.keys import WINDOWS_BUILD_LABEL
+from winpool.api.keys import MISMATCH_TAINT, WINDOWS_BUILD_LABEL
 from winpool.api.spec import WindowsNodePoolSpec
-from winpool.features.contract.taints import Brake
-from winpool.features.contract.taints import Held
-from winpool.features.contract.taints import NOTHING_HELD
-from winpool.features.contract.validation import NO_STARTUP
-from winpool.features.contract.validation import Startup
-from winpool.features.contract.validation import Validator
-from winpool.features.contract.validation import foreign_startup_taints
-from winpool.features.feature import AllowedActions
-from winpool.features.feature import FeatureResult
-from winpool.features.feature import Progress
-from winpool.features.feature import Stage
-from winpool.features.judge import AS_ASKED
-from winpool.features.judge import Judge
-from winpool.features.judge import Judged
-from winpool.features.judge import Release
-from winpool.features.judge import contradictory_rows
-from winpool.features.judge import release_findings
-from winpool.features.judge import release_progress
-from winpool.features.reserved_memory import Reserved
-from winpool.features.reserved_memory import ReservedMemoryJudge
-from winpool.features.reserved_memory import too_large_everywhere
+from winpool.features.contract.taints import NOTHING_HELD, Brake, Held
+from winpool.features.contract.validation import NO_STARTUP, Startup, Validator, foreign_startup_taints
+from winpool.features.feature import AllowedActions, FeatureResult, Progress, Stage
+from winpool.features.judge import (
+    AS_ASKED,
+    Judge,
+    Judged,
+    Release,
+    contradictory_rows,
+    release_findings,
+    release_progress,
+)
+from winpool.features.reserved_memory import Reserved, ReservedMemoryJudge, too_large_everywhere
 from winpool.model.node import Node
-from winpool.model.snapshot import Evidence
-from winpool.model.snapshot import Snapshot
-from winpool.model.snapshot import current_survey
-from winpool.ownership.desired import Desired
-from winpool.ownership.desired import DesiredValue
-from winpool.ownership.desired import KEEP
-from winpool.ownership.desired import KEEP_ALL
-from winpool.ownership.desired import NONE
-from winpool.ownership.members import Member
-from winpool.ownership.members import Members
-from winpool.ownership.record import MAX_BYTES
-from winpool.ownership.record import Record
-from winpool.ownership.record import TaintIdentity
-from winpool.ownership.record import fits
+from winpool.model.snapshot import Evidence, Snapshot, current_survey
+from winpool.ownership.desired import KEEP, KEEP_ALL, NONE, Desired, DesiredValue
+from winpool.ownership.members import Member, Members
+from winpool.ownership.record import MAX_BYTES, Record, TaintIdentity, fits
 from winpool.ownership.trust import RecordTrust
 from winpool.support.judge import Judgement
 from winpool.support.matrix import Matrix
 from winpool.support.rows import Row
-
 
 _SAID: Final = {
     Stage.WAITING: (

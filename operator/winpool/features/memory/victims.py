@@ -32,37 +32,24 @@ What a pod has grown is seen by lists of the pods of calm nodes, now and then (`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from math import inf
 from operator import itemgetter
-from typing import Final
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
 from winpool.api.fields import is_pool_name
-from winpool.api.keys import NAMESPACE
-from winpool.api.keys import SYSTEM_NAMESPACE_PREFIXES
-from winpool.api.memory_pressure import EvictionBehavior
-from winpool.api.memory_pressure import EvictionRule
+from winpool.api.keys import NAMESPACE, SYSTEM_NAMESPACE_PREFIXES
+from winpool.api.memory_pressure import EvictionBehavior, EvictionRule
 from winpool.api.quantity import rounded
 from winpool.api.selector import selects
 from winpool.features.memory.settings import EVIDENCE_SECONDS
-from winpool.model.node_pods import Answer
-from winpool.model.node_pods import Answered
-from winpool.model.node_pods import NodePods
-from winpool.model.pods import EvictionFacts
-from winpool.model.pods import Pod
-from winpool.model.pressure import Axis
-from winpool.model.pressure import NO_USAGE
-from winpool.model.pressure import PodUsage
-from winpool.model.pressure import UsageSinceCalm
-from winpool.model.pressure import is_amount
-
+from winpool.model.node_pods import Answer, Answered, NodePods
+from winpool.model.pods import EvictionFacts, Pod
+from winpool.model.pressure import NO_USAGE, Axis, PodUsage, UsageSinceCalm, is_amount
 
 SYSTEM_PRIORITY: Final = 2_000_000_000
 """``system-cluster-critical`` and above. Kubernetes reserves priorities from here on.

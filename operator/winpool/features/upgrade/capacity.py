@@ -18,8 +18,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Final
 
-from winpool.api.fields import HARD_EFFECTS
-from winpool.api.keys import WINDOWS_BUILD_LABEL
+from winpool.api.keys import HARD_EFFECTS, WINDOWS_BUILD_LABEL
 from winpool.api.quantity import rounded
 from winpool.api.text import grouped
 from winpool.model.node import Node, is_available

@@ -22,13 +22,13 @@ import msgspec
 
 from winpool.api.keys import (
     AKS_UPGRADE_STATUS_LABEL,
+    BORROWED_ANNOTATIONS,
     UPGRADE_ANNOTATION,
     UPGRADE_DONE_ANNOTATION,
     UPGRADE_REQUESTED_ANNOTATION,
     UPGRADE_STATE_LABEL,
     WMCO_UPGRADING_LABEL,
 )
-from winpool.api.node_keys import BORROWED_ANNOTATIONS
 from winpool.api.selector import NodeValidation
 from winpool.api.spec import OperatingSystem, WindowsNodePoolSpec
 from winpool.api.status import MAX_CLAIM

@@ -34,45 +34,33 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from datetime import datetime
-from datetime import timedelta
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 from math import inf
 from types import MappingProxyType
 from typing import Final
-from winpool.api.drain import EmptyDirPods
-from winpool.api.drain import UnmanagedPods
+
 from winpool.api.keys import NAMESPACE
 from winpool.api.selector import selects
 from winpool.api.text import later
-from winpool.api.upgrade import Drain
-from winpool.api.upgrade import DrainBehavior
-from winpool.api.upgrade import DrainRule
-from winpool.api.upgrade import LEAST_SECONDS_TO_FORCE
-from winpool.api.upgrade import OnTimeout
-from winpool.api.upgrade import UpgradeState
-from winpool.features.upgrade.claims import Claim
-from winpool.features.upgrade.claims import claim_of
-from winpool.features.upgrade.claims import veto_of
-from winpool.model.budgets import BudgetRoom
-from winpool.model.budgets import MAX_BUDGETS
-from winpool.model.node import Deletion
-from winpool.model.node import Eviction
-from winpool.model.node import Node
-from winpool.model.node import is_held
-from winpool.model.node_pods import Answer
-from winpool.model.node_pods import Answered
-from winpool.model.node_pods import NodePods
-from winpool.model.pods import EvictionFacts
-from winpool.model.pods import Pod
-from winpool.support.versions import Minor
-from winpool.support.versions import parse_minor
+from winpool.api.upgrade import (
+    LEAST_SECONDS_TO_FORCE,
+    Drain,
+    DrainBehavior,
+    DrainRule,
+    EmptyDirPods,
+    OnTimeout,
+    UnmanagedPods,
+    UpgradeState,
+)
+from winpool.features.upgrade.claims import Claim, claim_of, veto_of
+from winpool.model.budgets import MAX_BUDGETS, BudgetRoom
+from winpool.model.node import Deletion, Eviction, Node, is_held
+from winpool.model.node_pods import Answer, Answered, NodePods
+from winpool.model.pods import EvictionFacts, Pod
+from winpool.support.versions import Minor, parse_minor
 
 
 class DrainBlock(StrEnum):

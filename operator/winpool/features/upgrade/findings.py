@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+
 from winpool.api.issues import IssueReason
-from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.api.keys import UPGRADE_RETRY_ANNOTATION
+from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_RETRY_ANNOTATION
 from winpool.api.text import grouped
-from winpool.api.upgrade import Gate
-from winpool.api.upgrade import Override
-from winpool.api.upgrade import UpgradeState
+from winpool.api.upgrade import Gate, Override, UpgradeState
 from winpool.features.feature import Finding
 from winpool.features.upgrade.claims import ENDED_BADLY
-from winpool.features.upgrade.records import GateFinding
-from winpool.features.upgrade.records import NodeStep
-from winpool.features.upgrade.records import NodeUpgrade
-from winpool.features.upgrade.records import RolloutResult
-from winpool.features.upgrade.records import Stop
-from winpool.features.upgrade.records import UpgradeOverview
-from winpool.features.upgrade.records import VOLUMES
-from winpool.features.upgrade.records import at
-from winpool.features.upgrade.records import because
-from winpool.features.upgrade.records import is_late
+from winpool.features.upgrade.records import (
+    VOLUMES,
+    GateFinding,
+    NodeStep,
+    NodeUpgrade,
+    RolloutResult,
+    Stop,
+    UpgradeOverview,
+    at,
+    because,
+    is_late,
+)
 from winpool.features.upgrade.slots import lost_nodes
 from winpool.model.node import Node
-from winpool.model.pool import Surprise
-from winpool.model.pool import SurpriseKind
-
+from winpool.model.pool import Surprise, SurpriseKind
 
 CAUSES_KEPT: Final = 5
 """Causes of one gate, or texts of requests, that have an issue of their own: nodes and pods can have any

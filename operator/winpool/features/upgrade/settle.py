@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from winpool.api.selector import NodeAgents, NodeValidation
+from winpool.api.selector import NodeAgents, NodeValidation, selects
 from winpool.api.text import later
 from winpool.features.upgrade.claims import Claim
 from winpool.features.upgrade.drain import FOLLOWED_SECONDS
@@ -22,7 +22,6 @@ from winpool.model.node import Node
 from winpool.model.node_pods import KnownEvictions
 from winpool.model.pods import Pod
 from winpool.model.rollout import MARK_LETTERS, Controller, Workloads, mark_of
-from winpool.ownership.selection import selects
 
 PROOF_SECONDS: Final = 30.0
 """How old the list of pods may be by which something is proven of a node: that it is drained, or valid."""

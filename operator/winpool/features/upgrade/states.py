@@ -21,83 +21,76 @@ from the copy in the first pass that sees it.
 
 from __future__ import annotations
 
-import msgspec
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Final
-from winpool.api.keys import UPGRADE_ANNOTATION
-from winpool.api.keys import UPGRADE_DONE_ANNOTATION
-from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.api.keys import UPGRADE_RETRY_ANNOTATION
-from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.api.spec import WindowsNodePoolSpec
-from winpool.api.status import Slot
-from winpool.api.status import SlotState
-from winpool.api.text import later
-from winpool.api.upgrade import Method
-from winpool.api.upgrade import OnTimeout
-from winpool.api.upgrade import Trigger
-from winpool.api.upgrade import Upgrade
-from winpool.api.upgrade import UpgradeState
-from winpool.features.upgrade.claims import BEFORE_HAND_OVER
-from winpool.features.upgrade.claims import Claim
-from winpool.features.upgrade.claims import Done
-from winpool.features.upgrade.claims import GIVEN_UP
-from winpool.features.upgrade.claims import HANDED_OVER
-from winpool.features.upgrade.claims import IN_WORK
-from winpool.features.upgrade.claims import Machine
-from winpool.features.upgrade.claims import Target
-from winpool.features.upgrade.claims import Unreadable
-from winpool.features.upgrade.claims import claim_of
-from winpool.features.upgrade.claims import desired_of
-from winpool.features.upgrade.claims import digest
-from winpool.features.upgrade.claims import left_alone
-from winpool.features.upgrade.claims import limits_of
-from winpool.features.upgrade.claims import name_of_claim
-from winpool.features.upgrade.claims import read
-from winpool.features.upgrade.claims import served
-from winpool.features.upgrade.claims import text_of
-from winpool.features.upgrade.claims import veto_of
-from winpool.features.upgrade.drain import DrainProgress
-from winpool.features.upgrade.drain import DrainView
-from winpool.features.upgrade.drain import FORESEEN
-from winpool.features.upgrade.drain import NOTHING_TO_DRAIN
-from winpool.features.upgrade.drain import drain
-from winpool.features.upgrade.drain import preflight
-from winpool.features.upgrade.plan import PlannedNode
-from winpool.features.upgrade.plan import Turn
-from winpool.features.upgrade.records import NodeStep
-from winpool.features.upgrade.records import VOLUMES
-from winpool.features.upgrade.settle import Baseline
-from winpool.features.upgrade.settle import OLDEST_SECONDS
-from winpool.features.upgrade.settle import PROOF_SECONDS
-from winpool.features.upgrade.settle import Settled
-from winpool.features.upgrade.settle import baseline_of
-from winpool.features.upgrade.settle import decode_baseline
-from winpool.features.upgrade.settle import encode_baseline
-from winpool.features.upgrade.settle import is_ready_for
-from winpool.features.upgrade.settle import merge
-from winpool.features.upgrade.settle import ready_at
-from winpool.features.upgrade.settle import settled
-from winpool.features.upgrade.settle import validation_of
-from winpool.features.upgrade.slots import slot_of
-from winpool.model.node import Node
-from winpool.model.node import is_available
-from winpool.model.node import is_held
-from winpool.model.node_pods import NodePods
-from winpool.model.node_pods import PodListRequest
-from winpool.model.snapshot import Snapshot
-from winpool.ownership.desired import Desired
-from winpool.ownership.desired import KEEP
 
+import msgspec
+
+from winpool.api.keys import (
+    UPGRADE_ANNOTATION,
+    UPGRADE_DONE_ANNOTATION,
+    UPGRADE_REQUESTED_ANNOTATION,
+    UPGRADE_RETRY_ANNOTATION,
+    UPGRADE_STATE_LABEL,
+)
+from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.status import Slot, SlotState
+from winpool.api.text import later
+from winpool.api.upgrade import Method, OnTimeout, Trigger, Upgrade, UpgradeState
+from winpool.features.upgrade.claims import (
+    BEFORE_HAND_OVER,
+    GIVEN_UP,
+    HANDED_OVER,
+    IN_WORK,
+    Claim,
+    Done,
+    Machine,
+    Target,
+    Unreadable,
+    claim_of,
+    desired_of,
+    digest,
+    left_alone,
+    limits_of,
+    name_of_claim,
+    read,
+    served,
+    text_of,
+    veto_of,
+)
+from winpool.features.upgrade.drain import (
+    FORESEEN,
+    NOTHING_TO_DRAIN,
+    DrainProgress,
+    DrainView,
+    drain,
+    preflight,
+)
+from winpool.features.upgrade.plan import PlannedNode, Turn
+from winpool.features.upgrade.records import VOLUMES, NodeStep
+from winpool.features.upgrade.settle import (
+    OLDEST_SECONDS,
+    PROOF_SECONDS,
+    Baseline,
+    Settled,
+    baseline_of,
+    decode_baseline,
+    encode_baseline,
+    is_ready_for,
+    merge,
+    ready_at,
+    settled,
+    validation_of,
+)
+from winpool.features.upgrade.slots import slot_of
+from winpool.model.node import Node, is_available, is_held
+from winpool.model.node_pods import NodePods, PodListRequest
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.desired import KEEP, Desired
 
 RESERVED_SECONDS: Final = 60.0
 """How long a slot waits for its claim: a few lists of pods, of which one may fail."""

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from typing import Final
-from winpool.api.matrix import Verdict
-from winpool.api.upgrade import Gate
-from winpool.api.upgrade import Method
-from winpool.features.upgrade.gates.pool import CONTROL_PLANE_UNKNOWN_FIX
-from winpool.features.upgrade.gates.pool import FindingsOf
-from winpool.features.upgrade.gates.pool import World
-from winpool.features.upgrade.records import GateFinding
-from winpool.features.upgrade.records import NodeUpgrade
-from winpool.features.upgrade.records import Stand
-from winpool.model.pods import BlockedBy
-from winpool.model.pods import DeclaredBuild
-from winpool.support.compat import Isolation
-from winpool.support.compat import compatible
-from winpool.support.servicing import skew_reasons
-from winpool.support.versions import WindowsVersion
-from winpool.support.versions import parse_minor
-from winpool.support.versions import parse_windows
 
+from winpool.api.matrix import Verdict
+from winpool.api.upgrade import Gate, Method
+from winpool.features.upgrade.gates.pool import CONTROL_PLANE_UNKNOWN_FIX, FindingsOf, World
+from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stand
+from winpool.model.pods import BlockedBy, DeclaredBuild
+from winpool.support.compat import Isolation, compatible
+from winpool.support.servicing import skew_reasons
+from winpool.support.versions import WindowsVersion, parse_minor, parse_windows
 
 _RELEASE: Final = FindingsOf(Gate.RELEASE_CHANGE)
 _SKEW: Final = FindingsOf(Gate.VERSION_SKEW)

@@ -10,65 +10,29 @@ mode, the request of a pause, a hold, the veto of a vendor, a spec that is not a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Hashable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC
-from datetime import datetime
-from datetime import time
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Final
+
 from winpool.api.crd import SLOTS
-from winpool.api.keys import HOLD_ANNOTATION
-from winpool.api.keys import UPGRADE_STATE_LABEL
+from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.matrix import Verdict
-from winpool.api.spec import Mode
-from winpool.api.spec import WindowsNodePoolSpec
+from winpool.api.spec import Mode, WindowsNodePoolSpec
 from winpool.api.status import ControlPlaneSeen
 from winpool.api.text import later
-from winpool.api.upgrade import Gate
-from winpool.api.upgrade import MaintenanceExclusion
-from winpool.api.upgrade import Upgrade
-from winpool.api.upgrade import UpgradeState
-from winpool.api.upgrade import is_budget
+from winpool.api.upgrade import Gate, MaintenanceExclusion, Upgrade, UpgradeState, is_budget
 from winpool.features.feature import AllowedActions
-from winpool.features.upgrade.claims import Claim
-from winpool.features.upgrade.claims import Done
-from winpool.features.upgrade.claims import ENDED_BADLY
-from winpool.features.upgrade.claims import HANDED_OVER
-from winpool.features.upgrade.claims import claim_of
-from winpool.features.upgrade.claims import veto_of
-from winpool.features.upgrade.records import GateFinding
-from winpool.features.upgrade.records import Stand
-from winpool.features.upgrade.records import Stop
-from winpool.features.upgrade.records import at
-from winpool.features.upgrade.records import because
-from winpool.features.upgrade.records import shown
-from winpool.features.upgrade.slots import lost_nodes
-from winpool.features.upgrade.slots import whole
-from winpool.features.upgrade.windows import UnusableWindowError
-from winpool.features.upgrade.windows import covers
-from winpool.features.upgrade.windows import opening
-from winpool.features.upgrade.windows import read_window
-from winpool.model.snapshot import current_survey
-from winpool.model.node import Node
-from winpool.model.node import hold_end
-from winpool.model.node import is_available
-from winpool.model.node import is_held
-from winpool.model.snapshot import Snapshot
+from winpool.features.upgrade.claims import ENDED_BADLY, HANDED_OVER, Claim, Done, claim_of, veto_of
+from winpool.features.upgrade.records import GateFinding, Stand, Stop, at, because, shown
+from winpool.features.upgrade.slots import lost_nodes, whole
+from winpool.features.upgrade.windows import UnusableWindowError, covers, opening, read_window
+from winpool.model.node import Node, hold_end, is_available, is_held
+from winpool.model.snapshot import Snapshot, current_survey
 from winpool.model.survey import Survey
-from winpool.support.rows import Layer
-from winpool.support.rows import Layered
-from winpool.support.servicing import class_reason
-from winpool.support.servicing import ended_reasons
-from winpool.support.servicing import revision_reasons
-from winpool.support.versions import WindowsVersion
-from winpool.support.versions import parse_minor
-
+from winpool.support.rows import Layer, Layered
+from winpool.support.servicing import class_reason, ended_reasons, revision_reasons
+from winpool.support.versions import WindowsVersion, parse_minor
 
 MAX_AGE_SECONDS: Final = 900.0
 """How old a list of all pods may be to permit an upgrade. There is one every ten minutes, which takes up to a
