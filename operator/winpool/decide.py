@@ -7,9 +7,11 @@ writes, and a snapshot in which they have been made leads to none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.conditions import ConditionType, Reason
 from winpool.api.crd import SLOTS
@@ -49,8 +51,7 @@ FEATURES: Final[tuple[Feature, ...]] = (contract, memory, upgrade)
 """All features. No two of them know each other, or name the same key of a node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """What one pass is to do.
 
     ``writes`` are what it writes beside the status. ``node_events`` are emitted, by node, once the patch of

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
+import msgspec
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -20,8 +22,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(msgspec.Struct, frozen=True):
     """``now`` is for what people and other programs read; ``monotonic`` (seconds) is for waiting."""
 
     now: Callable[[], datetime] = utc_now

@@ -17,8 +17,10 @@ know what the status reports of them: where that has to be written first, ``deci
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import RELEASE_FINALIZER, UPGRADE_STATE_LABEL
 from winpool.api.upgrade import UpgradeState
@@ -35,8 +37,7 @@ from winpool.ownership.record import Record
 from winpool.ownership.trust import asked_keys, remembered_keys
 
 
-@dataclass(frozen=True, slots=True)
-class Writes:
+class Writes(msgspec.Struct, frozen=True):
     """What a pass writes, in this order: finalizers, status, patches of nodes, conditions, evictions.
 
     ``finalizers`` is the list that the pool gets before any node is written, or, where nothing is left to do,

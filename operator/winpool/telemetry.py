@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, get_args
+
+import msgspec
 
 from winpool import __version__
 from winpool.controllers.evictions import DrainResult
@@ -36,8 +37,7 @@ SILENCE_SECONDS: Final = 90.0
 connection after 70 s, and needs a moment to list again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Telemetry:
+class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
     """Reads the parts of one running operator. It is the ``Source`` of the metrics."""
 
     services: Services

@@ -12,8 +12,10 @@ import gc
 import random
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from bench.errors import BenchError
 from bench.plan_fleet import FULL, PODS, PlanFleet, plan_fleet

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from bench.errors import BenchError
 from harness.builders import CONTROL_PLANE, NOON, a_node, a_pool, a_snapshot, a_survey, with_status

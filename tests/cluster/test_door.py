@@ -6,9 +6,9 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from cluster.door import Reflected, a_node_manifest, a_reflector, a_transport, until
 from harness.world import World

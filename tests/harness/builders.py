@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import EllipsisType
 from typing import Any
+
+from msgspec.structs import replace
 
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS
 from winpool.api.spec import WindowsNodePoolSpec
@@ -228,7 +230,7 @@ def a_snapshot(
     if isinstance(survey, EllipsisType):
         survey = a_survey(pool, listed, now=now)
     if looks is None and survey is not None:
-        looks = [replace(survey, nodes={name: uid}) for name, uid in survey.nodes.items()]
+        looks = [dataclasses.replace(survey, nodes={name: uid}) for name, uid in survey.nodes.items()]
     own = [look for look in looks or () if look is not None]
     return Snapshot(
         pool=pool,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node, a_spec
 from winpool.api.keys import UPGRADE_STATE_LABEL

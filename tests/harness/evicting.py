@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node
 from winpool.api.keys import MEMORY_ANNOTATION
@@ -33,7 +34,7 @@ GIB: Final = 2**30
 READ_AT: Final = 1000.0
 """The moment of the snapshot on the clock of samples."""
 SAMPLED_AT: Final = READ_AT - 4.0
-FACTS: Final = frozenset(each.name for each in fields(EvictionFacts))
+FACTS: Final = frozenset(EvictionFacts.__struct_fields__)
 LISTED_AT: Final = READ_AT - 2.0
 
 

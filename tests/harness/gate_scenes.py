@@ -6,9 +6,11 @@ In all of them the node w1 is due, every other gate permits its upgrade, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from harness.builders import NOON
 from harness.upgrade_feature import BEHIND, settled_node, settled_nodes, upgrade_pool, upgrade_snapshot

@@ -7,8 +7,10 @@ conditions it knows what server-side apply does: one manager's are those that it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from harness.builders import GUARD, Nodes, a_snapshot, deleted, with_status
 from harness.clock import Seconds

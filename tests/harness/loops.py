@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from harness.builders import CONTROL_PLANE, GUARD, NOON, Object
 from harness.writes import patched

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Any, Final, Self
+
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node, a_pool
 from harness.memory import CEILING, GIB, MIB, RAM

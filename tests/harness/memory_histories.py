@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.memory import BOTH, CEILING, GIB, KUBELET, KUBELET_ONLY, PROMETHEUS, RAM
 from winpool.api.memory_pressure import PageFile, PageFileType
@@ -92,7 +94,7 @@ class Fault:
         at = int(self.place * (len(steps) - 1))
         ours = {name: value for name, value in self.change.items() if name in {"gap", "own_gap"}}
         theirs = {name: value for name, value in self.change.items() if name not in ours}
-        steps[at] = replace(steps[at], **ours, values=steps[at].values | theirs)
+        steps[at] = dataclasses.replace(steps[at], **ours, values=steps[at].values | theirs)
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,8 @@ faults = st.builds(
 )
 recoveries = st.builds(
     lambda phase, used, rest: (
-        replace(phase, is_frozen=False),
-        replace(phase, is_frozen=False, count=40, used=used, free=8.0, reads=0),
+        dataclasses.replace(phase, is_frozen=False),
+        dataclasses.replace(phase, is_frozen=False, count=40, used=used, free=8.0, reads=0),
         *rest,
     ),
     phases,
@@ -151,8 +153,10 @@ recoveries = st.builds(
 """Some phase, and a calm one of the same sources that is long enough to leave its level."""
 storms = st.builds(
     lambda before, storm, rest: (
-        replace(before, is_frozen=False, free=8.0, sources=(KUBELET,), answer=1),
-        replace(storm, is_frozen=False, count=11, used=22.3, free=0.5, sources=(KUBELET,), answer=9),
+        dataclasses.replace(before, is_frozen=False, free=8.0, sources=(KUBELET,), answer=1),
+        dataclasses.replace(
+            storm, is_frozen=False, count=11, used=22.3, free=0.5, sources=(KUBELET,), answer=9
+        ),
         *rest,
     ),
     phases,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from harness.builders import a_node, a_pool, a_record, a_snapshot, by_name, deleted, unreadable, with_status
 from harness.views import CALM, HARD, told

@@ -8,9 +8,11 @@ say at the end what has to stand on a node.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+
+from msgspec.structs import replace
 
 from harness.builders import (
     GUARD,

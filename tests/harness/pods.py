@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from harness.builders import taints_of
 from winpool.model.pods import DAEMON_SET, Pod, PodShape, PodWork, Requests, Toleration

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Final
+
+from msgspec.structs import replace
 
 from harness.builders import A_SPEC, Object, a_body, a_node, a_taint
 from harness.loops import NEVER, MemoryCluster, MemoryOperator

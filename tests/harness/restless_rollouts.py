@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from harness.builders import GUARD, NOON, RED, Nodes, a_snapshot, a_survey, with_status
 from harness.clock import Seconds

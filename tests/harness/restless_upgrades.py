@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Final
+
+from msgspec.structs import replace
 
 from harness.builders import Object
 from harness.pods import a_pod, some_work

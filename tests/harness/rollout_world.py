@@ -7,9 +7,11 @@ is evicted ends after its grace, and its replacement is not of this world.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from harness.builders import NOON
 from harness.evicting import a_pod

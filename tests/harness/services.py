@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from winpool.controllers.services import ControlStats, Services
@@ -12,6 +11,6 @@ from winpool.loops import Clock
 
 def some_services(**given: Any) -> Services:
     """Return services with those that are ``given``; the others are None, and not to be used."""
-    rest = {each.name: None for each in fields(Services)}
+    rest = dict.fromkeys(Services.__struct_fields__)
     usual = {"clock": Clock(), "features": FEATURES, "cluster_rows": (), "stats": ControlStats()}
     return Services(**{**rest, **usual, **given})

@@ -7,11 +7,11 @@ written by both, so that what is put is now and then already there.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.builders import GUARD, GUARDED, Object, a_node, a_pool, a_spec, a_taint
 from harness.wishes import Wanted

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from harness.builders import CONTROL_PLANE, NOON, a_node, a_pool, a_snapshot, a_survey, with_status
 from winpool.api.keys import UPGRADE_STATE_LABEL

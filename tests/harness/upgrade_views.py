@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.builders import (
     NOON,

@@ -8,9 +8,11 @@ names; never because some time is over. So a rule that forgets to ask for anothe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from harness.builders import CONTROL_PLANE, GUARD, NOON, Nodes, a_snapshot, a_survey, deleted, with_status
 from harness.clock import Seconds

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import EllipsisType
 from typing import Any, Final
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.memory import CEILING, GIB, KUBELET, RAM
 from winpool.model.pressure import Axis, AxisPressure, Guard, Hold, KnownMemory, Level, NodePressure, Reading

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
+
+from msgspec.structs import replace
 
 from harness.memory import GIB
 from winpool.model.memory_report import MemoryReport, SeenNode, report_of

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import EllipsisType
+
+from msgspec.structs import replace
 
 from harness.builders import Nodes, a_snapshot, a_taint, with_status
 from winpool.api.fields import is_key, is_label_value

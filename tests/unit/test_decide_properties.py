@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.builders import Nodes, a_record, a_snapshot, deleted, edited, unreadable, with_status
 from harness.strategies import fleets, haunted_nodes, nodes, pools, specs

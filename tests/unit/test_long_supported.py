@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import SUPPORTED, a_node, a_pool, a_snapshot, with_cluster_rows
 from harness.operator import LONG_SUPPORTED

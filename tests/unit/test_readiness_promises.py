@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 from string import ascii_lowercase
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, Object, a_node, taints_of
 from harness.loops import MemoryCluster, MemoryOperator

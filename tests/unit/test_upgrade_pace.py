@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import Object
 from harness.loops import MemoryCluster, MemoryOperator

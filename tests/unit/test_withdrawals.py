@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import a_node, a_pool, a_spec, edited, with_guard
 from harness.house import House

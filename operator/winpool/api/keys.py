@@ -15,9 +15,10 @@ feature that sets it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 GROUP: Final = "winpool.dev"
 VERSION: Final = "v1alpha1"
@@ -150,8 +151,7 @@ class SetBy(StrEnum):
     OTHERS = "others"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeKey:
+class NodeKey(msgspec.Struct, frozen=True):
     """One key. ``effect`` is that of a taint; ``is_borrowed`` says that it means something to others too."""
 
     name: str

@@ -27,6 +27,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Final, Protocol, Self
 
+import msgspec
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -229,8 +230,7 @@ def _targets(statement: ast.stmt) -> Sequence[ast.expr]:
     return statement.targets if isinstance(statement, ast.Assign) else []
 
 
-@dataclass(frozen=True, slots=True)
-class ListType:
+class ListType(msgspec.Struct, frozen=True):
     """How server-side apply merges a list: ``atomic``, ``set``, or ``map`` by ``keys``."""
 
     kind: str
@@ -273,8 +273,7 @@ def list_map(*keys: str) -> ListType:
     return ListType("map", keys)
 
 
-@dataclass(frozen=True, slots=True)
-class Clipped:
+class Clipped(msgspec.Struct, frozen=True):
     """Cuts a text or a list of the status to ``limit`` characters or items, and makes a text printable.
 
     The API server refuses a whole status write for one text that is too long, and what people

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, Final
 
+import msgspec
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
@@ -132,8 +132,7 @@ def _decimal(amount: int, thousandths: int) -> str:
     return f"{sign}{whole}.{fraction:03}".rstrip("0").removesuffix(".")
 
 
-@dataclass(frozen=True, slots=True)
-class IntOrString:
+class IntOrString(msgspec.Struct, frozen=True):
     """Lets a field be a whole number or a text, as Kubernetes' IntOrString and Quantity are.
 
     A structural schema has no unions but this one, which goes by a name of its own.

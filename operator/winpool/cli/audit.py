@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
 from winpool.api.text import printable
@@ -250,7 +252,7 @@ def _unjudged(manifest: Manifest) -> Manifest:
     if manifest.content is None:
         return manifest
     kind = {"kind": kind_of(manifest.content)[:_QUOTED], "metadata": {"name": manifest.name[:_QUOTED]}}
-    return replace(manifest, content=kind, node=None, comments=(), above=())
+    return dataclasses.replace(manifest, content=kind, node=None, comments=(), above=())
 
 
 def _of_cluster(given: argparse.Namespace) -> Report:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL, UPGRADE_STATE_LABEL
 from winpool.api.selector import selects

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import asdict
 
 from winpool.api.keys import KIND
 from winpool.api.text import grouped

@@ -7,10 +7,13 @@ What admission webhooks answer only the operator knows: the issues of the pool h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_DONE_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION
 from winpool.api.status import Slot, SlotState
@@ -79,7 +82,7 @@ def with_evidence(kubectl: Kubectl, cluster: Cluster, nodes: Sequence[Node]) -> 
     workloads, no_workloads = known(partial(_workloads, kubectl)) if soaks else (None, "")
     problems = dict.fromkeys(filter(None, (no_pods, no_volumes, no_workloads)))
     found = Evidence(pods or {}, KnownRollout(workloads, attachments), tuple(problems))
-    return replace(cluster, evidence=found, now=datetime.now(UTC))
+    return dataclasses.replace(cluster, evidence=found, now=datetime.now(UTC))
 
 
 def _pods(kubectl: Kubectl, nodes: Sequence[Node]) -> Mapping[str, NodePods]:

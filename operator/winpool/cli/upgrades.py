@@ -9,13 +9,15 @@ gate ControlPlane as closed. Where no pool reports it, the version counts as unc
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.conditions import ConditionType
 from winpool.api.spec import WindowsNodePoolSpec
@@ -142,7 +144,7 @@ class Cluster:
     def planned(self, pool: Pool) -> Cluster:
         """Return the cluster with ``pool`` in the place of the one of that name."""
         others = [each for each in self.pools if each.name != pool.name]
-        return replace(self, pools=tuple(sorted((*others, pool), key=lambda each: each.name)))
+        return dataclasses.replace(self, pools=tuple(sorted((*others, pool), key=lambda each: each.name)))
 
 
 def read_cluster(kubectl: Kubectl, plans: Callable[[Cluster], Sequence[Pool]], *, node: str = "") -> Cluster:
@@ -169,7 +171,9 @@ def read_cluster(kubectl: Kubectl, plans: Callable[[Cluster], Sequence[Pool]], *
     )
     if node and cluster.node(node) is None:
         # A list needs no other right than the one above.
-        cluster = replace(cluster, stranger=next(iter(list_nodes(kubectl, name=node).nodes), None))
+        cluster = dataclasses.replace(
+            cluster, stranger=next(iter(list_nodes(kubectl, name=node).nodes), None)
+        )
     wanted = [each for each in plans(cluster) if each.spec is not None and each.spec.upgrade is not None]
     questions = [each for pool in wanted if (each := question_of(pool, cluster.nodes, now=cluster.now))]
     return _with_pods(kubectl, cluster, questions) if questions else cluster
@@ -188,11 +192,11 @@ def _with_pods(kubectl: Kubectl, cluster: Cluster, questions: Sequence[PoolQuest
         surveys, unlisted = complete(lambda: _surveys(kubectl, questions, budgets))
     except NotAskedError as error:
         is_forbidden = isinstance(error, KubectlError) and error.reason == "Forbidden"
-        return replace(cluster, pods_problem=str(error), forbidden=is_forbidden)
+        return dataclasses.replace(cluster, pods_problem=str(error), forbidden=is_forbidden)
     workloads = [each for survey in surveys.values() for each in (survey.workloads or {}).values()]
     if not all(each.runtime_classes_known for each in workloads):
         problem = problem or unlisted
-    return replace(cluster, surveys=surveys, now=datetime.now(UTC), pods_problem=problem)
+    return dataclasses.replace(cluster, surveys=surveys, now=datetime.now(UTC), pods_problem=problem)
 
 
 def _surveys(
@@ -230,16 +234,16 @@ def with_pods_of(kubectl: Kubectl, cluster: Cluster, node: Node, *, pool: Pool) 
     question = question_of(pool, [node], now=started)
     if question is None:
         return cluster
-    surveyor = Surveyor([replace(question, workloads=False)])
+    surveyor = Surveyor([dataclasses.replace(question, workloads=False)])
     page, problem = known(lambda: decoded(decode_pod_page, kubectl.get(node_request(node.name).path)))
     if page is None:
-        return replace(cluster, pods_problem=problem)
+        return dataclasses.replace(cluster, pods_problem=problem)
     for pod in page.pods:
         surveyor.see(pod)
     finished = datetime.now(UTC)
     unreadable = (node.name,) if page.unreadable else ()
     surveys = surveyor.finish(started=started, finished=finished, unreadable=unreadable)
-    return replace(cluster, surveys={**cluster.surveys, **surveys}, now=finished)
+    return dataclasses.replace(cluster, surveys={**cluster.surveys, **surveys}, now=finished)
 
 
 def read_budgets(kubectl: Kubectl) -> tuple[BudgetIndex | None, str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
+
+from msgspec.structs import asdict
 
 from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_STATE_LABEL

@@ -7,9 +7,10 @@ at once, once. ``ConflictBackoff`` has the state of a pool on which a write was 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 from winpool.kube.backoff import (
     FIRST_PAUSE_SECONDS,
@@ -134,8 +135,7 @@ changed. The next check comes after twice the time, also after the same state ha
 so that a dead watch costs a few checks and not hundreds, however many nodes it concerns."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Conflict:
+class _Conflict(msgspec.Struct, frozen=True):
     version: str
     since: float
 

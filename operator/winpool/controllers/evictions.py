@@ -21,8 +21,10 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
+
+from msgspec.structs import replace
 
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_polls import EvictionResult, MemoryStats

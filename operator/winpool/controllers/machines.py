@@ -11,9 +11,11 @@ from __future__ import annotations
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
+
+from msgspec.structs import replace
 
 from winpool.controllers.pools import Pools
 from winpool.features.upgrade.due import surprise_of

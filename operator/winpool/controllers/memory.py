@@ -12,10 +12,13 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.controllers.memory_polls import Connections, MemoryStats, Poller
 from winpool.controllers.watched_nodes import News, WatchedNode, WatchedNodes
@@ -164,8 +167,7 @@ class ToldCapabilities:
         self._told.pop(pool, None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(msgspec.Struct, frozen=True):
     """``watched`` are the UIDs of the nodes, each with its sources."""
 
     at: float
@@ -189,8 +191,7 @@ def _counted(each_has: Iterable[bool | None]) -> Capability:
     return Capability(have=found.count(True), unknown=found.count(None))
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryFigures:
+class MemoryFigures(msgspec.Struct, frozen=True):
     """Nodes by state and by capability, and the age of the oldest fresh sample of each source in seconds.
 
     The states overlap; Known is a node with a level of an axis at least. A node whose kubelet does not say

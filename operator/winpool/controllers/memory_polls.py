@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+import msgspec
+
 from winpool.controllers.watched_nodes import Probe, Series, WatchedNode, WatchedNodes
 from winpool.kubelet.addresses import AddressRules, Target
 from winpool.kubelet.client import KubeletClient
@@ -54,24 +56,22 @@ EvictionResult = Literal["Evicted", "Refused", "Gone", "Failed", "Unanswered"]
 """How a request to evict a pod ended, see ``controllers/evictions.py``."""
 
 
-@dataclass(slots=True)
-class MemoryStats:
+class MemoryStats(msgspec.Struct):
     """``samples`` are by source and outcome: one for each node and poll. ``polls`` are by source.
 
     A poll of Prometheus is one set of queries, for all nodes. ``evictions`` are requests, by result.
     """
 
-    samples: Counter[tuple[str, Outcome]] = field(default_factory=Counter)
-    polls: dict[str, Durations] = field(default_factory=dict)
-    evictions: Counter[EvictionResult] = field(default_factory=Counter)
+    samples: Counter[tuple[str, Outcome]] = msgspec.field(default_factory=Counter)
+    polls: dict[str, Durations] = msgspec.field(default_factory=dict)
+    evictions: Counter[EvictionResult] = msgspec.field(default_factory=Counter)
 
     def note_poll(self, source: str, seconds: float) -> None:
         """Count a poll that has taken so long, whatever its outcome."""
         self.polls.setdefault(source, Durations(BUCKETS)).note(seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class DataSource:
+class DataSource(msgspec.Struct, frozen=True):
     """A Prometheus of the operator's settings; it scrapes windows_exporter at this interval."""
 
     client: PrometheusClient
@@ -82,8 +82,7 @@ async def _nothing() -> None:
     """End nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connections:
+class Connections(msgspec.Struct, frozen=True, kw_only=True):
     """How samples are got, and what the settings keep from being done by them.
 
     ``kubelets`` makes the client of kubelets; it is called inside the running event loop. ``rules`` say to
@@ -96,8 +95,8 @@ class Connections:
 
     kubelets: Callable[[], KubeletClient]
     rules: AddressRules
-    data_sources: Mapping[str, DataSource] = field(default_factory=dict)
-    intervals: Intervals = field(default_factory=Intervals)
+    data_sources: Mapping[str, DataSource] = msgspec.field(default_factory=dict)
+    intervals: Intervals = msgspec.field(default_factory=Intervals)
     missing: Callable[[], str] = str
     close: Callable[[], Awaitable[None]] = _nothing
     protected_namespaces: frozenset[str] = frozenset()
@@ -157,8 +156,7 @@ class Probes:
         return Probe(version, self._monotonic() + AGAIN_SECONDS, found)
 
 
-@dataclass(slots=True)
-class _Query:
+class _Query(msgspec.Struct):
     """When a set of queries is due, and how many have failed in a row."""
 
     due: float

@@ -13,13 +13,17 @@ after no pool asks any more, so that a kubelet that changes what makes its pool 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
 from typing import Final, Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import NO_EXECUTE
 from winpool.controllers.evictions import Answers
@@ -93,8 +97,7 @@ EVICTIONS_KEPT_SECONDS: Final = 120.0
 (``memory.eviction``), and shows what has become of an eviction a while longer."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Request:
+class _Request(msgspec.Struct, frozen=True, eq=False):
     """``look`` is what a pass asks for an eviction; None for a survey."""
 
     pool: Pool
@@ -102,8 +105,7 @@ class _Request:
     look: PodListRequest | None = None
 
 
-@dataclass(slots=True)
-class ListedNode:
+class ListedNode(msgspec.Struct):
     """A node whose pods are listed for one purpose.
 
     ``is_wanted``: the last ``request`` is not answered yet. ``due`` is when the next list may be made, in
@@ -120,7 +122,7 @@ class ListedNode:
     problem: PodListProblem | None = None
     survey: Survey | None = None
     pods: NodePods | None = None
-    begun: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_IN_A_MINUTE))
+    begun: deque[float] = msgspec.field(default_factory=lambda: deque(maxlen=MOST_IN_A_MINUTE))
 
     def is_recent(self, now: float, *, seconds: float = LONGEST_SECONDS) -> bool:
         """Whether a pass wants it, or did lately."""
@@ -350,7 +352,7 @@ class NodePodLists:
         question = question_of(pool, [node], now=started)
         if question is None or node.name not in question.nodes:
             return None
-        surveyor = Surveyor([replace(question, workloads=False)])
+        surveyor = Surveyor([dataclasses.replace(question, workloads=False)])
         page = await self.list_pods(node.name)
         for pod in page.pods:
             surveyor.see(pod)

@@ -27,6 +27,8 @@ from datetime import datetime
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
+import msgspec
+
 from winpool.features.contract.taints import question_of
 from winpool.features.memory.victims import is_system_namespace
 from winpool.kube.backoff import Backoff, Outage, doubled, uniform
@@ -91,14 +93,13 @@ class ListPods(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class PodPassStats:
+class PodPassStats(msgspec.Struct):
     """Passes by result, their time in total (seconds), and the pods of the last that succeeded.
 
     ``finished`` is when that one ended, in Unix seconds, 0 before the first.
     """
 
-    passes: Counter[PassResult] = field(default_factory=Counter)
+    passes: Counter[PassResult] = msgspec.field(default_factory=Counter)
     seconds: float = 0.0
     finished: float = 0.0
     pods: int = 0

@@ -28,6 +28,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from winpool.api.events import EventReason, Regarding
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.text import grouped
@@ -266,8 +268,7 @@ LEAST_SECONDS: Final = 1.0
 urgent."""
 
 
-@dataclass(frozen=True, slots=True)
-class NextLook:
+class NextLook(msgspec.Struct, frozen=True):
     """What a pass leaves to be done.
 
     ``is_unfinished``: something is left that could be written now. ``paced``: in how many seconds something

@@ -13,12 +13,13 @@ import asyncio
 import logging
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Any, Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import PLURAL
 from winpool.api.status import WindowsNodePoolStatus
@@ -52,8 +53,7 @@ TIMER_SECONDS: Final = 0.001
 """A timer of the event loop may be early by this much."""
 
 
-@dataclass(slots=True)
-class _Absence:
+class _Absence(msgspec.Struct):
     """A UID or name that no known pool has; ``asked_at`` is the time of the first question about it.
 
     ``missed_at`` is when the first list began that lacked it, ``told`` the reported moment of the decision.
@@ -252,8 +252,7 @@ def _unread(body: Mapping[str, Any], error: Exception) -> Pool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Gone:
+class _Gone(msgspec.Struct, frozen=True):
     """Which pool is gone, at which version, what it had set, and whether its deletion was seen before."""
 
     name: str

@@ -9,9 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.crd import FieldPath
 from winpool.api.issues import IssueReason
@@ -51,19 +54,18 @@ DRAIN_BUCKETS: Final = (30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0,
 """Seconds. A pod has a grace of 30 s by default, a drain one hour, and one that was blocked has no limit."""
 
 
-@dataclass(slots=True)
-class ControlStats:
+class ControlStats(msgspec.Struct):
     """Passes by result, their time (seconds) in total, and when the last one succeeded (Unix seconds).
 
     ``figures`` are what the last pass of each pool has found, by the name of the pool, ``drains`` how long
     the drains of nodes took.
     """
 
-    passes: Counter[PassResult] = field(default_factory=Counter)
+    passes: Counter[PassResult] = msgspec.field(default_factory=Counter)
     seconds: float = 0.0
     last_success: float = 0.0
-    figures: dict[str, Figures] = field(default_factory=dict)
-    drains: Durations = field(default_factory=lambda: Durations(DRAIN_BUCKETS))
+    figures: dict[str, Figures] = msgspec.field(default_factory=dict)
+    drains: Durations = msgspec.field(default_factory=lambda: Durations(DRAIN_BUCKETS))
 
     @contextmanager
     def timed(self) -> Iterator[None]:
@@ -111,8 +113,7 @@ def in_work(slots: Iterable[Slot]) -> frozenset[str]:
     return frozenset([each.node for each in slots if each.is_held])
 
 
-@dataclass(kw_only=True, slots=True)
-class Services:
+class Services(msgspec.Struct, kw_only=True):
     """What the passes of all pools use.
 
     ``wake`` asks for a pass of the pool of a name. ``other_operator`` says who else writes, see
@@ -150,7 +151,7 @@ class Services:
     features: Sequence[Feature] = FEATURES
     cluster_rows: tuple[Row, ...] = ()
     operator_node: str = ""
-    stats: ControlStats = field(default_factory=ControlStats)
+    stats: ControlStats = msgspec.field(default_factory=ControlStats)
     strays: tuple[Node, ...] | None = None
     """Nodes that were in a pool, do not run Windows, and are not released; None before the first list."""
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
+import msgspec
+
 from winpool.api.memory_pressure import MemoryMode
 from winpool.features.memory.detector import changes_after, known_at, step_at
 from winpool.features.memory.levels import fresh_seconds
@@ -35,8 +37,7 @@ from winpool.model.pressure import (
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Probe:
+class Probe(msgspec.Struct):
     """What a kubelet has said of its own evictions, its version of then, and when it is asked again."""
 
     version: str
@@ -44,8 +45,7 @@ class Probe:
     found: KubeletEviction = KubeletEviction.UNKNOWN
 
 
-@dataclass(slots=True)
-class Silence:
+class Silence(msgspec.Struct):
     """How long a source has been silent about a node.
 
     ``since`` is when its last fresh sample was measured, or when watching began, on the operator's clock.
@@ -89,8 +89,7 @@ class Series(NamedTuple):
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """What a pool wants, at one generation of its spec.
 
     ``evicts``: the pool evicts pods, so they are listed. ``sources`` has the series of each by its

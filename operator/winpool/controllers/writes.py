@@ -22,9 +22,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.controllers.backoff import FREE_CHANGES
 from winpool.kube.backoff import KeyedBackoff
@@ -49,8 +52,7 @@ in flight at once, so that they cost it no more than a moment of ordinary work."
 _INTERNAL_ERROR: Final = 500
 
 
-@dataclass(slots=True)
-class Outcome(Generic[ActT]):
+class Outcome(msgspec.Struct, Generic[ActT]):
     """What became of the acts of a pass.
 
     ``stopped`` are those that failed for a reason of this one object, with the reason;
@@ -59,8 +61,8 @@ class Outcome(Generic[ActT]):
     their objects changed, or ``error``, a failure of the whole cluster, ended the work.
     """
 
-    done: list[ActT] = field(default_factory=list)
-    stopped: list[tuple[ActT, ApiError]] = field(default_factory=list)
+    done: list[ActT] = msgspec.field(default_factory=list)
+    stopped: list[tuple[ActT, ApiError]] = msgspec.field(default_factory=list)
     internal_errors: int = 0
     remaining: int = 0
     error: ApiError | None = None

@@ -9,9 +9,10 @@ and what it finds. Release, drift, pauses and status work the same for every fea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+
+import msgspec
 
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
@@ -57,8 +58,7 @@ class Stage(Enum):
     """A write is due, and a person holds the node (``winpool.dev/hold``). No feature returns this."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """Nodes that are at one stage, by their names.
 
     ``reason`` is that of the condition, and ``said`` are sentences about them with "{nodes}" in the place of
@@ -71,8 +71,7 @@ class Progress:
     said: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """Something that is not as it should be, and what to do about it: one entry of ``status.issues``.
 
     ``nodes`` are the names of all nodes that it is about, in any order; empty where it is about the pool as a
@@ -98,8 +97,7 @@ class Finding:
         return f"{self.message} {self.fix}"
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureResult:
+class FeatureResult(msgspec.Struct, frozen=True):
     """What one feature wants and finds.
 
     ``desired`` are by the UIDs of the pool's nodes; a node that is not among them is to have nothing of the
@@ -112,7 +110,7 @@ class FeatureResult:
     lists of VolumeAttachments and of the controllers of pods, ``drains`` for a watch of PodDisruptionBudgets.
     """
 
-    desired: Mapping[str, Desired] = field(default_factory=lambda: NONE)
+    desired: Mapping[str, Desired] = msgspec.field(default_factory=lambda: NONE)
     evictions: tuple[Eviction, ...] = ()
     findings: tuple[Finding, ...] = ()
     progress: tuple[Progress, ...] = ()

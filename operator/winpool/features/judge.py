@@ -9,12 +9,12 @@ due (P4). Labels on the nodes report the release and the revision that were judg
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from functools import lru_cache
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason

@@ -9,9 +9,10 @@ Machines of a kind report the same, so each pair of capacity and allocatable is 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from winpool.api.issues import IssueReason
 from winpool.api.quantity import GIB, KIB, exact, rounded
@@ -40,8 +41,7 @@ class ReservedVerdict(StrEnum):
 MISMATCHES: Final = (ReservedVerdict.RESERVES_LESS, ReservedVerdict.RESERVES_MORE)
 
 
-@dataclass(frozen=True, slots=True)
-class Reserved:
+class Reserved(msgspec.Struct, frozen=True):
     """What a node reserves, in bytes, and how that compares.
 
     ``actual`` is None where capacity or allocatable is not known. ``is_too_large`` says that more than

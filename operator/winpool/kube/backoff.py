@@ -14,6 +14,8 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
+import msgspec
+
 from winpool.kube.errors import ApiError, Forbidden, UnconfirmedRefusal
 from winpool.loops import keep_newest
 
@@ -73,8 +75,7 @@ KEPT: Final = 4096
 tried once more."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Failures:
+class _Failures(msgspec.Struct, frozen=True):
     times: int
     last: float
     due: float
@@ -172,8 +173,7 @@ _LINES_KEPT: Final = 100
 """Bound of memory: keys may contain values. Beyond it, the key used longest ago is forgotten."""
 
 
-@dataclass(slots=True)
-class _Line:
+class _Line(msgspec.Struct):
     fact: object = None
     logged: object = None
     logged_at: float = float("-inf")

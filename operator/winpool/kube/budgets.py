@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.kube.errors import ApiError
 from winpool.kube.lists import Kind, ListPage, NamespaceStore, Pager
@@ -204,8 +205,7 @@ class BudgetWatch:
         return tuple([each.budget for each in self._watch.objects.values()])
 
 
-@dataclass(slots=True)
-class _Flight:
+class _Flight(msgspec.Struct):
     """A list that is under way or was made. ``waiting`` is how many wait for it."""
 
     began: float

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
+import msgspec
 import yaml
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException, incluster_config, kube_config
@@ -42,8 +43,7 @@ LOOK_SECONDS: Final = 10.0
 beside the new one in any rotation that is done with care."""
 
 
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
+class TlsFiles(msgspec.Struct, frozen=True):
     """Paths of PEM files: the CAs to trust (None: those of the system), our certificate and its key."""
 
     ca: str | None = None

@@ -12,7 +12,6 @@ from __future__ import annotations
 import email.utils
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -158,8 +157,7 @@ class TooLarge(ApiError):
     """An answer or a line is larger than the limit for what is kept in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
+class Permission(msgspec.Struct, frozen=True):
     """One permission, in the words of RBAC.
 
     ``resource`` includes the subresource, as in "nodes/status"; ``group`` is "" for the

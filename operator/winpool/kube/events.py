@@ -39,8 +39,7 @@ _NAME_LIMIT: Final = 230
 _encode: Final = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventRecord:
+class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What happened to which object; ``namespace`` is empty for one of the cluster.
 
     ``uid`` is the object's real one: otherwise ``kubectl describe`` would not show the event.

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
+
+import msgspec
 
 from winpool.api.text import printable, read_moment, written_micro
 
@@ -56,8 +57,7 @@ def host_in_identity(host: str) -> str:
     return re.sub(r"[^A-Za-z0-9.-]", "-", host)[:63]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseRecord:
+class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What a Lease says, as far as it can be read.
 
     ``holder`` is empty where no one holds it. ``seconds`` is how long to wait after its last change.
@@ -108,8 +108,7 @@ def _count(transitions: object) -> int:
     return int(transitions)
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(msgspec.Struct, frozen=True):
     """What was last seen of the Lease: ``record`` is None where there is none.
 
     ``free_at`` is when the term of the former holder has ended.

@@ -6,12 +6,12 @@ each object a few hundred bytes are kept at most.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS
 from winpool.api.text import grouped

@@ -11,7 +11,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -62,8 +62,7 @@ class UnreadableObjectError(ValueError):
         self.name = name
 
 
-@dataclass(frozen=True, slots=True)
-class ListPage(Generic[ItemT]):
+class ListPage(msgspec.Struct, Generic[ItemT], frozen=True):
     """One page of a list of objects. ``unreadable`` are those on it that could not be read."""
 
     items: tuple[ItemT, ...]
@@ -76,8 +75,7 @@ class PageTooLarge(TooLarge):
     """A page was larger than the limit. A new list may succeed: it asks for smaller ones."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing(Generic[PageT]):
+class Listing(msgspec.Struct, Generic[PageT], frozen=True, kw_only=True):
     """Which objects are listed and watched, and the limits of a page.
 
     ``collection`` is their path, of which ``selectors`` select some, and ``name`` is for messages. ``decode``
@@ -88,7 +86,7 @@ class Listing(Generic[PageT]):
     resource: str
     collection: str
     decode: Callable[[bytes | bytearray], PageT]
-    selectors: Mapping[str, str] = field(default_factory=dict)
+    selectors: Mapping[str, str] = msgspec.field(default_factory=dict)
     name: str = ""
     page_limit: int = OBJECTS_A_PAGE
     page_bytes: int = REPLY_LIMIT
@@ -266,8 +264,7 @@ class NamespaceStore(Generic[ItemT]):
         return (each for own in self._found.values() for each in own.items())
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[ItemT]):
+class WatchEvent(msgspec.Struct, Generic[ItemT], frozen=True):
     """One line of a watch: its type as the server wrote it, and its object.
 
     ``object`` is set for ADDED, MODIFIED and DELETED, ``error`` for ERROR. Of an object that could not be

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import CONDITIONS, OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.api.quantity import bytes_of, milli_of

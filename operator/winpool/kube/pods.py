@@ -16,7 +16,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Final, TypeVar
@@ -216,8 +215,7 @@ _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _PENDING: Final = "Pending"
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadablePod:
+class UnreadablePod(msgspec.Struct, frozen=True):
     """A pod that cannot be read. ``node`` is its node, empty where even that cannot be read.
 
     It is a record and not an exception: an exception would keep the whole page in memory as long as itself.
@@ -230,8 +228,7 @@ class UnreadablePod:
         return f"a pod on {f'node {self.node}' if self.node else 'an unknown node'}: {self.problem}"
 
 
-@dataclass(frozen=True, slots=True)
-class PodPage:
+class PodPage(msgspec.Struct, frozen=True):
     """One page of a list. ``unreadable`` are the pods on it that could not be read."""
 
     pods: tuple[Pod, ...]
@@ -677,8 +674,7 @@ ANSWER_SECONDS: Final = 10.0
 """For the whole answer, including retries of the transport: a later one is too old to decide a write on."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedPods:
+class ListedPods(msgspec.Struct, frozen=True):
     """A complete list: how many pods.
 
     ``unreadable_nodes`` are the nodes with a pod that could not be read, and was not passed on.

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, TypedDict
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.crd import FieldPath, lacking_fields, name_of
 from winpool.api.keys import API_VERSION, APPLY_CRD, CRD_NAME, GROUP, KIND, PLURAL, VERSION

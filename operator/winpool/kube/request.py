@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 from urllib.parse import unquote
 
+import msgspec
+
 from winpool.kube.errors import NotWanted
 
 NO_ANSWER: Final = "error"
@@ -19,8 +21,7 @@ TIMED_OUT: Final = "timeout"
 """Instead of an HTTP status where no answer came in time."""
 
 
-@dataclass(slots=True)
-class RequestStats:
+class RequestStats(msgspec.Struct):
     """Requests by verb, resource and code.
 
     Verbs and resources are those of RBAC ("patch", "nodes", "windowsnodepools/status");
@@ -29,7 +30,7 @@ class RequestStats:
     or from HTTP.
     """
 
-    requests: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    requests: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
     in_flight: int = 0
     retries: int = 0
 

@@ -14,13 +14,14 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.text import read_moment
 from winpool.kube.backoff import Backoff, Outage, uniform
@@ -61,8 +62,7 @@ class ApiObject(Protocol):
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source(Generic[ObjectT]):
+class Source(msgspec.Struct, Generic[ObjectT], frozen=True, kw_only=True):
     """What is listed and watched.
 
     ``decode_event`` reads a line: it raises StreamGarbled for one that is no event, and UnreadableObjectError
@@ -138,8 +138,7 @@ class Store(Generic[ObjectT]):
             self._on_change(held, None)
 
 
-@dataclass(slots=True)
-class WatchStats:
+class WatchStats(msgspec.Struct):
     """Counters since the start.
 
     ``restarts`` are watches that ended with an error, ``expired`` the 410s, ``dropped`` states
@@ -155,8 +154,7 @@ class WatchStats:
     undecodable: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(msgspec.Struct, frozen=True):
     """What to do after an error: list, or continue from the last good version; at once or after a pause."""
 
     relist: bool
@@ -512,8 +510,7 @@ class _Object(Base):
 _object: Final = msgspec.json.Decoder(_Object)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Which object: ``group``, ``version`` and ``resource`` as in its URL, its ``kind`` and its ``name``.
 
     ``namespace`` is empty for an object in none.

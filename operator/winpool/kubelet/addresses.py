@@ -11,9 +11,10 @@ gives nothing for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
+
+import msgspec
 
 from winpool.kubelet.samples import Outcome, PollError
 
@@ -42,8 +43,7 @@ https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.
 https://docs.cloud.google.com/compute/docs/metadata/querying-metadata"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The kubelet to poll. ``host`` is an IP address, in the usual form."""
 
     node: str
@@ -51,8 +51,7 @@ class Target:
     port: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddressRules:
+class AddressRules(msgspec.Struct, frozen=True, kw_only=True):
     """Which addresses are refused.
 
     ``api_server`` has the addresses and ports at which the operator knows the API server. ``allowed`` are

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Self, TypeVar
 
+import msgspec
+
 from winpool.kubelet.addresses import Target
 from winpool.kubelet.connection import (
     BEARER,
@@ -80,8 +82,7 @@ It is closed after that time also where it is neither asked nor released."""
 ReadT = TypeVar("ReadT")
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(msgspec.Struct, frozen=True):
     """A wire that is kept, and for what it was made."""
 
     wire: Wire

@@ -14,9 +14,10 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 BASE_INTERVAL: Final = 60.0
 """Between two polls of a node. 5,000 nodes are 83 polls a second, and a leak takes longer than a minute."""
@@ -25,8 +26,7 @@ HOT_INTERVAL: Final = 10.0
 """Between two polls of a hot node, so that the two samples that an eviction needs are 10 s apart."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intervals:
+class Intervals(msgspec.Struct, frozen=True, kw_only=True):
     """Between two polls of the same node, by the operator's settings; ``hot`` is at most ``base``."""
 
     base: float = BASE_INTERVAL
@@ -146,12 +146,11 @@ class Waiting:
             yield self.pop()
 
 
-@dataclass(slots=True)
-class Keeping:
+class Keeping(msgspec.Struct):
     """The nodes whose connection may be open between polls, or is about to be closed."""
 
-    _kept: set[str] = field(default_factory=set)
-    _closing: set[str] = field(default_factory=set)
+    _kept: set[str] = msgspec.field(default_factory=set)
+    _closing: set[str] = msgspec.field(default_factory=set)
     """Nodes of ``_kept`` whose poll in flight keeps no connection."""
 
     def keeps(self, name: str, *, hot: AbstractSet[str]) -> bool:
@@ -183,8 +182,7 @@ class Keeping:
         self._closing.discard(name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Poll:
+class Poll(msgspec.Struct, frozen=True, kw_only=True):
     """A poll to start now, with its deadline in seconds.
 
     With ``keep`` its connection may stay for the next one. Without it, one that was kept has to be closed.
@@ -203,8 +201,7 @@ class _Queue(Enum):
     LATE = "late"
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(msgspec.Struct):
     """``priority`` is from 0 (not hot) to 1 (hottest); ``failures`` is how many polls in a row have failed.
 
     ``is_awaited``: when the poll in flight has ended, the next one is to be brought forward.
@@ -218,8 +215,7 @@ class _Node:
     polled: float | None = None
 
 
-@dataclass(slots=True)
-class _Flight:
+class _Flight(msgspec.Struct):
     """A poll in flight, and whether it counts for the limit of late nodes."""
 
     started: float
@@ -227,25 +223,26 @@ class _Flight:
     is_late: bool
 
 
-@dataclass(slots=True)
-class Schedule:
+class Schedule(msgspec.Struct):
     """The nodes, when each is due, and what is in flight.
 
     ``jitter`` returns a number from 0 to 1, such as ``random.random``.
     """
 
     jitter: Callable[[], float]
-    intervals: Intervals = field(default_factory=Intervals)
-    _nodes: dict[str, _Node] = field(default_factory=dict)
-    _flights: dict[str, _Flight] = field(default_factory=dict)
-    _later: Waiting = field(default_factory=Waiting)
+    intervals: Intervals = msgspec.field(default_factory=Intervals)
+    _nodes: dict[str, _Node] = msgspec.field(default_factory=dict)
+    _flights: dict[str, _Flight] = msgspec.field(default_factory=dict)
+    _later: Waiting = msgspec.field(default_factory=Waiting)
     """Nodes that are not due yet, by the time at which they are."""
-    _queues: dict[_Queue, Waiting] = field(default_factory=lambda: {queue: Waiting() for queue in _Queue})
+    _queues: dict[_Queue, Waiting] = msgspec.field(
+        default_factory=lambda: {queue: Waiting() for queue in _Queue}
+    )
     """Nodes that are due, in the order in which they are polled."""
-    _hot_starts: deque[float] = field(default_factory=deque)
+    _hot_starts: deque[float] = msgspec.field(default_factory=deque)
     """When the last polls of hot nodes began, oldest first."""
-    _hot: set[str] = field(default_factory=set)
-    _keeping: Keeping = field(default_factory=Keeping)
+    _hot: set[str] = msgspec.field(default_factory=set)
+    _keeping: Keeping = msgspec.field(default_factory=Keeping)
     _soon: float = 0.0
     """When the next poll may be that is brought forward."""
 

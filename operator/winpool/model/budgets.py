@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import nsmallest
 from operator import attrgetter
 from typing import Final
+
+import msgspec
 
 from winpool.api.text import grouped
 from winpool.model.pods import WORKLOAD_EXAMPLES_KEPT, Block, BlockedBy, Pod
@@ -27,8 +28,7 @@ OF_EACH: Final = 96
 """Bytes that a text takes in memory beside its characters, with its place and its share of a requirement."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """One requirement of a label selector, with the operators of meta/v1 LabelSelectorRequirement."""
 
     key: str
@@ -50,8 +50,7 @@ class Requirement:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetHealth:
+class BudgetHealth(msgspec.Struct, frozen=True):
     """What the status of a PodDisruptionBudget says of its pods, in the words of policy/v1.
 
     ``is_current``: it is as new as the spec. ``is_settled``: no eviction is counted that its controller has
@@ -76,8 +75,7 @@ class BudgetHealth:
         return self.is_current and self.is_settled and (self.is_failing or self.desired >= self.expected > 0)
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetRoom:
+class BudgetRoom(msgspec.Struct, frozen=True):
     """What one PodDisruptionBudget allows, as of one list. ``name`` is "namespace/name".
 
     ``allowed`` and ``lets_unready_go`` are those of ``Budget``.
@@ -97,8 +95,7 @@ class BudgetRoom:
         return pod.is_ready or not self.lets_unready_go
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """A PodDisruptionBudget.
 
     ``selects`` is False where it has no selector, and so is about no pod; an empty selector is about all pods
@@ -111,7 +108,7 @@ class Budget:
     namespace: str
     name: str
     selects: bool = True
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     requirements: tuple[Requirement, ...] = ()
     allowed: int = 0
     lets_unready_go: bool = False
@@ -170,15 +167,14 @@ megabytes."""
 Label = tuple[str, str]
 
 
-@dataclass(slots=True)
-class _Namespace:
+class _Namespace(msgspec.Struct):
     """The budgets of a namespace: by one label that they ask for, and those that ask for none.
 
     ``left`` is how much may still be compared.
     """
 
-    by_label: dict[Label, list[Budget]] = field(default_factory=dict)
-    others: list[Budget] = field(default_factory=list)
+    by_label: dict[Label, list[Budget]] = msgspec.field(default_factory=dict)
+    others: list[Budget] = msgspec.field(default_factory=list)
     left: int = MOST_COMPARED
 
 

@@ -9,8 +9,8 @@ holds too, since who wrote it wanted a hold.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -21,8 +21,7 @@ from winpool.api.upgrade import UpgradeState
 from winpool.model.pressure import Axis
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(msgspec.Struct, frozen=True):
     """Labels and annotations by their keys, taints by key and effect, and whether a cordon is included."""
 
     labels: frozenset[str] = frozenset()
@@ -100,8 +99,7 @@ class Taint(msgspec.Struct, frozen=True):
         return read_moment(self.time_added)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeVersions:
+class NodeVersions(msgspec.Struct, frozen=True):
     """The versions that a node reports, in its own words (``status.nodeInfo``); empty where it reports none.
 
     ``kernel`` is ``10.0.20348.4052`` on Windows, ``runtime`` is like ``containerd://2.1.4``, ``image`` like
@@ -114,8 +112,7 @@ class NodeVersions:
     image: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeMemory:
+class NodeMemory(msgspec.Struct, frozen=True):
     """The memory that a node reports, in bytes; None where it reports none, or it cannot be read.
 
     What its kubelet reserves is the difference.
@@ -125,8 +122,7 @@ class NodeMemory:
     allocatable: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Allocatable:
+class Allocatable(msgspec.Struct, frozen=True):
     """What a node has for pods beside memory: CPU in thousandths of a core, and how many pods.
 
     None where it reports none, or it cannot be read. Its memory is in ``NodeMemory``.
@@ -136,8 +132,7 @@ class Allocatable:
     pods: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KubeletEndpoint:
+class KubeletEndpoint(msgspec.Struct, frozen=True):
     """Where a node says that its kubelet listens, in its own words: nothing of it is to be believed.
 
     ``address`` is the first InternalIP, empty where it reports none. ``port`` is that of
@@ -148,8 +143,7 @@ class KubeletEndpoint:
     port: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCondition:
+class NodeCondition(msgspec.Struct, frozen=True, eq=False):
     """A condition of a node: one that we write, or one that it has.
 
     ``status`` is "True", "False" or "Unknown". ``since`` is when that status began, None where it is not
@@ -161,11 +155,24 @@ class NodeCondition:
     status: str
     reason: str = ""
     message: str = ""
-    since: datetime | None = field(default=None, compare=False)
+    since: datetime | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they say the same, since whenever."""
+        return isinstance(other, NodeCondition) and _said(self) == _said(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        """Return the same for conditions that are equal."""
+        return hash(_said(self))
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+_said: Final = attrgetter("type", "status", "reason", "message")
+
+
+class Node(msgspec.Struct, frozen=True, eq=False):
     """A Windows node as the API server last reported it.
 
     ``ready`` is the status of its Ready condition ("True", "False", "Unknown"), or "Unknown" where the
@@ -181,7 +188,7 @@ class Node:
 
     name: str
     uid: str
-    resource_version: str = field(compare=False)
+    resource_version: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     taints: tuple[Taint, ...]
@@ -199,6 +206,18 @@ class Node:
     system_uuid: str = ""
     allocatable: Allocatable = Allocatable()
     unready: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all but the resourceVersion is equal: a heartbeat changes nothing else that is kept."""
+        return isinstance(other, Node) and _kept(self) == _kept(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]  # labels and annotations are dicts
+
+
+_kept: Final = attrgetter(*[each for each in Node.__struct_fields__ if each != "resource_version"])
 
 
 def is_available(node: Node) -> bool:
@@ -222,8 +241,7 @@ def hold_end(node: Node) -> datetime | None:
     return read_moment(node.annotations.get(HOLD_ANNOTATION))
 
 
-@dataclass(frozen=True, slots=True)
-class NodePatch:
+class NodePatch(msgspec.Struct, frozen=True):
     """The one merge patch that a pass sends to a node.
 
     It has the resourceVersion of ``node``, so that it fails with 409 instead of
@@ -257,8 +275,7 @@ class NodePatch:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Premise:
+class Premise(msgspec.Struct, frozen=True):
     """What an eviction for memory pressure was decided on: ``node`` as it was, and its pressure on ``axis``.
 
     ``intended_at`` is the time of the intent on the node. ``max_pressured_nodes`` is that of the spec of
@@ -271,8 +288,7 @@ class Premise:
     max_pressured_nodes: int | str
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(msgspec.Struct, frozen=True):
     """How a pod is deleted that has not left in time.
 
     Only as it was read, with ``resource_version``, and with ``grace_seconds`` to end: what the pod itself
@@ -284,8 +300,7 @@ class Deletion:
     kept_by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
+class Eviction(msgspec.Struct, frozen=True):
     """One pod to be evicted, through the Eviction API, with its UID as precondition (P5).
 
     ``node`` is where it runs, ``why`` is for the log. Where a detector of memory pressure waits for what it
@@ -314,8 +329,7 @@ class Eviction:
         return f"{self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionsPatch:
+class ConditionsPatch(msgspec.Struct, frozen=True):
     """All conditions of ours that ``node`` is to have; others of ours are removed."""
 
     node: Node

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from math import inf
 from typing import Final
+
+import msgspec
 
 from winpool.model.budgets import UNKNOWN_MOMENT, BudgetRoom
 from winpool.model.node import Node
 from winpool.model.pods import Pod
 
 
-@dataclass(frozen=True, slots=True)
-class NodePods:
+class NodePods(msgspec.Struct, frozen=True):
     """All pods of a node that have not ended, from one list, each with its ``EvictionFacts``.
 
     ``started`` and ``began`` are when the list began, by the wall clock and by the clock of
@@ -34,7 +34,7 @@ class NodePods:
     blocked: frozenset[str] | None = None
     unread: frozenset[str] = frozenset()
     seconds: float = 0.0
-    budgets: Mapping[str, tuple[BudgetRoom, ...]] = field(default_factory=dict)
+    budgets: Mapping[str, tuple[BudgetRoom, ...]] = msgspec.field(default_factory=dict)
     budgets_began: float = UNKNOWN_MOMENT
 
     @property
@@ -51,8 +51,7 @@ class NodePods:
         return 0 <= read_at - self.began <= seconds
 
 
-@dataclass(frozen=True, slots=True)
-class PodListRequest:
+class PodListRequest(msgspec.Struct, frozen=True):
     """A list of the pods of ``node`` that a pass asks for.
 
     ``watched`` are the UIDs of pods that are, or may be, being evicted there. ``with_budgets``: an eviction
@@ -82,8 +81,7 @@ class Answer(Enum):
     """There is no pod with this UID any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True):
     """An answer. ``at`` is when it came, on the clock of ``model.pressure``; of GONE, the first time.
 
     ``said`` is why it was refused last, for people, and ``times`` how often in a row; both remain while it is
@@ -110,8 +108,7 @@ class Answered:
         return self.node_uid in ("", node_uid)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownEvictions:
+class KnownEvictions(msgspec.Struct, frozen=True):
     """What a pass knows of evictions.
 
     ``pods`` are the last lists of pods, ``problems`` why the last list failed, both by the UIDs of the nodes.
@@ -121,11 +118,11 @@ class KnownEvictions:
     protect. ``read_at`` is the moment of the snapshot on the clock of ``model.pressure``.
     """
 
-    pods: Mapping[str, NodePods] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)
+    pods: Mapping[str, NodePods] = msgspec.field(default_factory=dict)
+    problems: Mapping[str, str] = msgspec.field(default_factory=dict)
     forbidden: str = ""
     forbidden_until: datetime | None = None
-    answers: Mapping[str, Answered] = field(default_factory=dict)
+    answers: Mapping[str, Answered] = msgspec.field(default_factory=dict)
     protected: frozenset[str] = frozenset()
     read_at: float = 0.0
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Final
+
+import msgspec
 
 from winpool.api.text import printable
 from winpool.model.pods import JOB, MemoryLimits, Pod, Toleration, tolerates
@@ -214,12 +215,11 @@ def counted(counts: Mapping[str, int], *, is_complete: bool = True) -> CountedPo
     return CountedPods(tuple(worst), sum(count for _, count in found), is_complete)
 
 
-@dataclass(slots=True)
-class LimitTally:
+class LimitTally(msgspec.Struct):
     """The memory limits on the nodes of one pool: their sum by node, and the containers that have none."""
 
-    limits: dict[str, int] = field(default_factory=dict)
-    unlimited: dict[str, int] = field(default_factory=dict)
+    limits: dict[str, int] = msgspec.field(default_factory=dict)
+    unlimited: dict[str, int] = msgspec.field(default_factory=dict)
     is_complete: bool = True
 
     def add(self, node: str, template: _Limits) -> None:
@@ -233,8 +233,7 @@ class LimitTally:
             self.unlimited[template.title] = self.unlimited.get(template.title, 0) + template.unlimited
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
+class _Limits(msgspec.Struct, frozen=True):
     """``limit`` is that of a pod in bytes, ``unlimited`` are its containers without one."""
 
     title: str

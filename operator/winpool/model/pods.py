@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.support.versions import build_text_of
@@ -32,8 +32,7 @@ BLOCKS_KEPT: Final = 5
 WORKLOAD_EXAMPLES_KEPT: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Requests:
+class Requests(msgspec.Struct, frozen=True):
     """What pods request: CPU in thousandths of a core, memory in bytes, and how many pods they are."""
 
     cpu_milli: int = 0
@@ -48,8 +47,7 @@ class Requests:
 NOTHING_REQUESTED: Final = Requests()
 
 
-@dataclass(frozen=True, slots=True)
-class PodShape:
+class PodShape(msgspec.Struct, frozen=True):
     """What the scheduler asks of a node for a pod; pods of one workload share one.
 
     ``selector`` are the labels of ``spec.nodeSelector``, and of required node affinity where that is one term
@@ -75,8 +73,7 @@ class BlockedBy(StrEnum):
     """It was not found out, since there are too many budgets in the namespace."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """A pod that cannot be evicted now. ``pod`` is "namespace/name", ``budgets`` the names of its budgets."""
 
     pod: str
@@ -84,8 +81,7 @@ class Block:
     budgets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredBuild:
+class DeclaredBuild(msgspec.Struct, frozen=True):
     """A Windows build that pods of a node declare that they are made for, such as 10.0.17763.
 
     ``is_bound`` says that they can only be scheduled to nodes of that build (nodeSelector or required
@@ -96,8 +92,7 @@ class DeclaredBuild:
     is_bound: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(msgspec.Struct, frozen=True):
     """What runs on one node, from a list of all pods.
 
     ``used`` are the requests of all pods there that have not finished, agents included. ``moving`` are the
@@ -161,8 +156,7 @@ class Unclear(StrEnum):
     SCHEDULER = "its scheduler"
 
 
-@dataclass(frozen=True, slots=True)
-class PodWork:
+class PodWork(msgspec.Struct, frozen=True):
     """What is read of a pod on a node that may be upgraded.
 
     ``build`` is the Windows that it declares to be made for, such as 10.0.17763, empty where it declares
@@ -179,8 +173,7 @@ class PodWork:
     runtime_class: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionFacts:
+class EvictionFacts(msgspec.Struct, frozen=True):
     """What decides whether a pod is evicted, for the memory of its node or as the node is drained.
 
     ``created`` is None where the time cannot be read. ``requests`` is the memory that it requests and its
@@ -233,8 +226,7 @@ _EQUAL: Final = ("", "Equal")
 """The empty operator is Equal."""
 
 
-@dataclass(frozen=True, slots=True)
-class Toleration:
+class Toleration(msgspec.Struct, frozen=True):
     """A toleration as the pod has it. ``seconds`` (tolerationSeconds) is None for "for ever"."""
 
     key: str = ""
@@ -244,8 +236,7 @@ class Toleration:
     seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLimits:
+class MemoryLimits(msgspec.Struct, frozen=True):
     """The memory limits of a pod: their sum in bytes, and how many containers have none."""
 
     limit: int = 0
@@ -327,8 +318,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         return not (self.is_finished or self.is_terminating or self.is_mirror)
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonSet:
+class DaemonSet(msgspec.Struct, frozen=True):
     """A DaemonSet that is made for Windows nodes.
 
     ``name`` is "namespace/name". Its pods run on nodes with the labels of ``selector``, and have
@@ -389,8 +379,7 @@ def keep_first(names: list[str], name: str, *, limit: int) -> None:
         del names[limit:]
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeClass:
+class RuntimeClass(msgspec.Struct, frozen=True):
     """What a RuntimeClass adds to the pods that name it: ``scheduling`` of node.k8s.io/v1."""
 
     selector: tuple[tuple[str, str], ...] = ()

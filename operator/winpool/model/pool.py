@@ -8,10 +8,11 @@ and the status had no room for, whether the guard of our keys is in force (ADR 0
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from winpool.api.model import InvalidSpecError
 from winpool.api.spec import ObjectMeta, WindowsNodePool, WindowsNodePoolSpec, status_and_problem
@@ -28,8 +29,7 @@ NO_ROOM: Final = (
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(msgspec.Struct, frozen=True):
     """A WindowsNodePool as the API server last reported it.
 
     ``spec`` is None where the operator cannot read it, and ``refusal`` then says why.
@@ -94,8 +94,7 @@ class PoolName(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class OtherPools:
+class OtherPools(msgspec.Struct, frozen=True):
     """What is known of all pools except the one that is decided on.
 
     ``rivals`` are those that exist. ``vanished`` are UIDs of which two complete lists have shown that no pool
@@ -106,12 +105,11 @@ class OtherPools:
 
     rivals: tuple[Pool, ...] = ()
     vanished: frozenset[str] = frozenset()
-    decided_at: Mapping[str, datetime] = field(default_factory=dict)
-    seen: Mapping[str, Keys] = field(default_factory=dict)
+    decided_at: Mapping[str, datetime] = msgspec.field(default_factory=dict)
+    seen: Mapping[str, Keys] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownIssue:
+class KnownIssue(msgspec.Struct, frozen=True):
     """An issue with its cause, which is not published; the status may have had no room for it."""
 
     issue: Issue
@@ -121,8 +119,7 @@ class KnownIssue:
 _NOT_TRIED: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Attempts:
+class Attempts(msgspec.Struct, frozen=True):
     """The outcome of earlier writes. All by the UIDs of nodes; ``Attempts()``: nothing was tried yet.
 
     ``waiting`` are the goals that must not be tried again now, and ``waiting_nodes`` the nodes that must not
@@ -136,12 +133,12 @@ class Attempts:
     pass decides on it.
     """
 
-    waiting: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    waiting: Mapping[str, tuple[object, ...]] = msgspec.field(default_factory=dict)
     waiting_nodes: frozenset[str] = frozenset()
-    refused: Mapping[str, str] = field(default_factory=dict)
-    contested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    refused: Mapping[str, str] = msgspec.field(default_factory=dict)
+    contested: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     conflicting: frozenset[str] = frozenset()
-    written: Mapping[str, object] = field(default_factory=dict)
+    written: Mapping[str, object] = msgspec.field(default_factory=dict)
     written_generation: int = 0
     written_nodes: int = 0
     is_from_start: bool = False
@@ -164,8 +161,7 @@ class Attempts:
         return bool(self.written.get(node_uid, _NOT_TRIED) == goal)
 
 
-@dataclass(frozen=True, slots=True)
-class GuardState:
+class GuardState(msgspec.Struct, frozen=True):
     """Whether the admission policy that stops kubelets from writing our keys is in force.
 
     ``identity`` names the one that is in force; it is empty where none is, and ``problem`` then says why.
@@ -188,8 +184,7 @@ class SurpriseKind(StrEnum):
     OS_CHANGE = "SurpriseOSChange"
 
 
-@dataclass(frozen=True, slots=True)
-class Surprise:
+class Surprise(msgspec.Struct, frozen=True):
     """Something that happened to a machine outside of an announced upgrade.
 
     ``node`` is the name and ``node_uid`` the UID of the node as it is now; ``at`` is when this process saw
@@ -203,8 +198,7 @@ class Surprise:
     said: str
 
 
-@dataclass(frozen=True, slots=True)
-class KnownUpgrades:
+class KnownUpgrades(msgspec.Struct, frozen=True):
     """What this process has seen of machines and of the control plane.
 
     ``control_plane_since`` is since when the API server reports the version that it reports, as far as this

@@ -8,10 +8,12 @@ seconds on the monotonic clock of the operator, amounts are bytes.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
+from msgspec.structs import force_setattr, replace
 
 LARGEST: Final = 2**53
 """Amounts and times from here on are unknown. Windows Server 2025 supports 4 PiB of memory (2^52 bytes), and
@@ -115,8 +117,7 @@ _AMOUNTS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MemorySample:
+class MemorySample(msgspec.Struct, frozen=True):
     """What ``source`` reported of a node at one time. Values of several sources are in several samples.
 
     Unknown is None, and so becomes every number that no machine can have: NaN, infinity, 2^53 and more, and
@@ -169,9 +170,9 @@ class MemorySample:
         for name in _AMOUNTS:
             value = getattr(self, name)
             if value is not None and not 0 <= value < LARGEST:
-                object.__setattr__(self, name, None)
+                force_setattr(self, name, None)
         if self.taken_at is not None and not is_time(self.taken_at):
-            object.__setattr__(self, "taken_at", None)
+            force_setattr(self, "taken_at", None)
 
     def arrived(
         self,
@@ -212,8 +213,7 @@ class MemorySample:
         return self.measured_at - (self.answer_seconds or 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """How much is ``left`` of the ``whole`` of an axis ``at`` a time, and the rates that belong to it.
 
     On COMMIT the whole is the ceiling, what can be committed at most. On PHYSICAL it is RAM. ``is_estimate``:
@@ -239,8 +239,7 @@ class Reading:
         return self.whole - self.left
 
 
-@dataclass(frozen=True, slots=True)
-class Latch:
+class Latch(msgspec.Struct, frozen=True):
     """The history of one line of an axis.
 
     ``since`` is when the level was reached, None while it is not. ``over_seconds`` is for how long every
@@ -259,8 +258,7 @@ NOTHING_LATCHED: Final[Mapping[Level, Latch]] = MappingProxyType(dict.fromkeys(R
 """The lines of an axis that is over none of them: one object for all healthy nodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class HighWater:
+class HighWater(msgspec.Struct, frozen=True):
     """The most of an axis in each three minutes of the last hour: used on COMMIT, page reads on PHYSICAL.
 
     ``began`` is when that was first known, ``newest`` how many stretches after it the last of the ``marks``
@@ -272,8 +270,7 @@ class HighWater:
     marks: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AxisPressure:
+class AxisPressure(msgspec.Struct, frozen=True):
     """One axis of a node.
 
     What is known at one moment (``detector.known_at``): ``level`` is None where it is unknown; ``held`` is
@@ -303,13 +300,12 @@ class AxisPressure:
     hold: Hold | None = Hold.UNKNOWN
     fresh_seconds: float = 0.0
     points: tuple[Reading, ...] = ()
-    latches: Mapping[Level, Latch] = field(default_factory=lambda: NOTHING_LATCHED)
+    latches: Mapping[Level, Latch] = msgspec.field(default_factory=lambda: NOTHING_LATCHED)
     high_water: HighWater | None = None
     looked_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(msgspec.Struct, frozen=True):
     """How commit has grown in the last ten minutes, all of one source.
 
     ``splits`` are times, with what was committed and how much of it outside pods. ``is_of_pods``: they come
@@ -331,8 +327,7 @@ class Growth:
 NO_GROWTH: Final = Growth()
 
 
-@dataclass(frozen=True, slots=True)
-class EvictedPod:
+class EvictedPod(msgspec.Struct, frozen=True):
     """A pod whose eviction has not settled: its memory is not back yet, or has not had the time to come back.
 
     ``share`` is what the pod was measured to have, in bytes; None where unknown. ``highest`` is the most that
@@ -355,8 +350,7 @@ NOTHING_MEASURED: Final[Mapping[Axis, AxisPressure]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NodePressure:
+class NodePressure(msgspec.Struct, frozen=True):
     """The memory of a node: what is known of it at one moment, and what its samples have shown.
 
     ``guard`` is why evictions cannot be expected to help, at Soft and above or where a late kubelet is
@@ -373,11 +367,11 @@ class NodePressure:
     both as of the sample measured at ``signal_at``. ``returns`` is how often it came back within an hour.
     """
 
-    axes: Mapping[Axis, AxisPressure] = field(default_factory=lambda: NOTHING_MEASURED)
+    axes: Mapping[Axis, AxisPressure] = msgspec.field(default_factory=lambda: NOTHING_MEASURED)
     guard: Guard | None = None
     is_signalled: bool | None = None
     outside_pods: float | None = None
-    sources: Mapping[str, MemorySample] = field(default_factory=dict)
+    sources: Mapping[str, MemorySample] = msgspec.field(default_factory=dict)
     seen_at: float | None = None
     overhead: float = PROXY_OVERHEAD_BYTES
     usual_seconds: float | None = None
@@ -458,8 +452,7 @@ class NodePressure:
 NO_SAMPLES: Final = NodePressure()
 
 
-@dataclass(frozen=True, slots=True)
-class PodUsage:
+class PodUsage(msgspec.Struct, frozen=True):
     """The memory of a pod, in bytes, and by how much it grew since its node was calm; None where unknown.
 
     ``working_set`` is the sum of the private working sets of its containers. ``commit`` is unknown by
@@ -484,19 +477,17 @@ def commit_of_all(pods: Collection[PodUsage]) -> float | None:
     return sum(amounts) if amounts and len(amounts) == len(pods) else None
 
 
-@dataclass(frozen=True, slots=True)
-class UsageSinceCalm:
+class UsageSinceCalm(msgspec.Struct, frozen=True):
     """What the ``pods`` of a node use, by their UIDs, with their growth since it was calm.
 
     ``grown`` is how much more the node has committed than then, None where that is unknown.
     """
 
-    pods: Mapping[str, PodUsage] = field(default_factory=dict)
+    pods: Mapping[str, PodUsage] = msgspec.field(default_factory=dict)
     grown: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Capability:
+class Capability(msgspec.Struct, frozen=True):
     """How many nodes have it, and of how many that is not known. Of all others it is known that they do not.
 
     Unknown is never counted as no.
@@ -506,8 +497,7 @@ class Capability:
     unknown: int
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(msgspec.Struct, frozen=True):
     """What the sources of so many ``nodes`` can tell.
 
     ``commit_limit`` and ``pod_commit`` are of kubelets; pods are listed where the pool evicts. ``paging`` is
@@ -521,8 +511,7 @@ class Capabilities:
     kubelet_eviction: Capability
 
 
-@dataclass(frozen=True, slots=True)
-class KnownMemory:
+class KnownMemory(msgspec.Struct, frozen=True):
     """What is known of the memory of the nodes of a pool, by the UIDs of the nodes.
 
     ``told`` is what was known when the level, the guard or the signal of a node last changed: what people
@@ -535,10 +524,10 @@ class KnownMemory:
     until most is known after a start.
     """
 
-    told: Mapping[str, NodePressure] = field(default_factory=dict)
-    views: Mapping[str, NodePressure] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)
-    pods: Mapping[str, UsageSinceCalm] = field(default_factory=dict)
+    told: Mapping[str, NodePressure] = msgspec.field(default_factory=dict)
+    views: Mapping[str, NodePressure] = msgspec.field(default_factory=dict)
+    problems: Mapping[str, str] = msgspec.field(default_factory=dict)
+    pods: Mapping[str, UsageSinceCalm] = msgspec.field(default_factory=dict)
     read_at: float = 0.0
     data_sources: frozenset[str] | None = None
     forbidden: str = ""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
+
+import msgspec
 
 from winpool.model.budgets import BudgetIndex
 from winpool.model.pods import Pod
@@ -32,8 +33,7 @@ def title_of(kind: str, name: str) -> str:
     return f"{kind} {name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Controller:
+class Controller(msgspec.Struct, frozen=True):
     """A controller that makes lost pods again. ``name`` is "namespace/name".
 
     ``owner_uid`` is what controls it, as a Deployment does a ReplicaSet; empty where nothing does. ``wanted``
@@ -58,8 +58,7 @@ class Controller:
         return title_of(self.kind, self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Workloads:
+class Workloads(msgspec.Struct, frozen=True):
     """The controllers of the cluster, from lists that all began after ``started``.
 
     ``began`` is the same moment by the monotonic clock, in seconds. ``controllers`` are by the mark of their
@@ -69,8 +68,8 @@ class Workloads:
 
     started: datetime
     began: float
-    controllers: Mapping[str, Controller] = field(default_factory=dict)
-    marks: Mapping[str, str] = field(default_factory=dict)
+    controllers: Mapping[str, Controller] = msgspec.field(default_factory=dict)
+    marks: Mapping[str, str] = msgspec.field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
 
     def of(self, pod: Pod) -> Controller | None:
@@ -85,8 +84,7 @@ class Workloads:
         return self.controllers.get(mark_of(found.owner_uid), found)
 
 
-@dataclass(frozen=True, slots=True)
-class Attachments:
+class Attachments(msgspec.Struct, frozen=True):
     """The volumes that are attached to nodes, or are being attached or detached, from one list.
 
     ``volumes`` has the names of the PersistentVolumes, in order, by the name of the node; the name of the
@@ -97,11 +95,10 @@ class Attachments:
 
     started: datetime
     began: float
-    volumes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    volumes: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRollout:
+class KnownRollout(msgspec.Struct, frozen=True):
     """What is known beside nodes and their pods; None for what no pool asks for, or is not read yet.
 
     ``budgets`` are those of a watch, as they are now; None while the watch is not in step. ``problems`` are
@@ -125,8 +122,7 @@ the pods waited for was not followed meanwhile, and who has ended a hold has tim
 the shortest drain that is forced (``api.upgrade``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForceTerms:
+class ForceTerms(msgspec.Struct, frozen=True):
     """Whether pods may be deleted that could not be evicted in time (``onTimeout: Force``).
 
     ``is_allowed``: by the settings of the operator. ``acts_since`` is since when this process acts on the
@@ -136,7 +132,7 @@ class ForceTerms:
 
     is_allowed: bool = False
     acts_since: datetime | None = None
-    freed: Mapping[str, datetime] = field(default_factory=dict)
+    freed: Mapping[str, datetime] = msgspec.field(default_factory=dict)
     forbidden: str = ""
 
     def begins_on(self, node_uid: str) -> datetime | None:

@@ -7,9 +7,10 @@ Evidence has to be younger than what it permits (P4). So the age of a list of po
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
+
+import msgspec
 
 from winpool.api.crd import FieldPath
 from winpool.api.status import MAX_SLOTS
@@ -22,8 +23,7 @@ from winpool.model.survey import KnownPods, Survey
 from winpool.support.judge import Basis
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """All that a pass of one pool decides on.
 
     ``nodes`` are all Windows nodes, and ``selected_by`` has the UIDs of the pools that select each, by its
@@ -45,18 +45,18 @@ class Snapshot:
     nodes: tuple[Node, ...]
     now: datetime
     selected_by: Mapping[str, frozenset[str]]
-    others: OtherPools = field(default_factory=OtherPools)
-    pods: KnownPods = field(default_factory=KnownPods)
-    support: Basis = field(default_factory=Basis)
-    guard: GuardState = field(default_factory=GuardState)
+    others: OtherPools = msgspec.field(default_factory=OtherPools)
+    pods: KnownPods = msgspec.field(default_factory=KnownPods)
+    support: Basis = msgspec.field(default_factory=Basis)
+    guard: GuardState = msgspec.field(default_factory=GuardState)
     memory: KnownMemory = NOTHING_KNOWN
     evictions: KnownEvictions = NOTHING_EVICTED
     rollout: KnownRollout = NOTHING_READ
     force: ForceTerms = NO_FORCE
-    upgrades: KnownUpgrades = field(default_factory=KnownUpgrades)
-    attempts: Attempts = field(default_factory=Attempts)
+    upgrades: KnownUpgrades = msgspec.field(default_factory=KnownUpgrades)
+    attempts: Attempts = msgspec.field(default_factory=Attempts)
     strays: tuple[Node, ...] | None = ()
-    written_conditions: Mapping[str, tuple[NodeCondition, ...]] = field(default_factory=dict)
+    written_conditions: Mapping[str, tuple[NodeCondition, ...]] = msgspec.field(default_factory=dict)
     missing_permission: str = ""
     other_operator: str | None = ""
     lacking_fields: tuple[FieldPath, ...] = ()

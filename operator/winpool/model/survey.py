@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from winpool.api.selector import NodeAgents
 from winpool.model.node import Node, Taint
 from winpool.model.pods import Workload
@@ -38,8 +40,7 @@ def taint_key(taint: Taint) -> TaintKey:
     return (taint.key, taint.effect, taint.value)
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredPods:
+class RequiredPods(msgspec.Struct, frozen=True):
     """An entry of ``validation.requiredPods``. ``description`` names it in messages."""
 
     namespace: str
@@ -94,16 +95,14 @@ class IntolerantPods:
     on_nodes: Mapping[str, OnNode] = field(default_factory=dict, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class OnNode:
+class OnNode(msgspec.Struct, frozen=True):
     """How many pods of a kind there are on one node, and one of them as "namespace/name"."""
 
     pods: int
     example: str
 
 
-@dataclass(frozen=True, slots=True)
-class Misplaced:
+class Misplaced(msgspec.Struct, frozen=True):
     """A pod that cannot run where it is, and by what evidence."""
 
     pod: str
@@ -111,8 +110,7 @@ class Misplaced:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Readiness:
+class Readiness(msgspec.Struct, frozen=True):
     """What has to be Ready on a joining node and is not.
 
     ``unready`` is how many node agents are not, ``unready_agents`` the first of their DaemonSets
@@ -125,8 +123,7 @@ class Readiness:
     missing_required: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CountedPods:
+class CountedPods(msgspec.Struct, frozen=True):
     """Pods or containers by their controllers: the titles with the most, the most first; ``count`` is of all.
 
     A title is kind, namespace and name: "Deployment shop/web". ``is_complete`` is False where some were left
@@ -192,16 +189,14 @@ class Survey:
         return self.intolerant.get(taint_key(taint))
 
 
-@dataclass(frozen=True, slots=True)
-class PodListProblem:
+class PodListProblem(msgspec.Struct, frozen=True):
     """Why the pods of one node could not be listed, for people; ``lasts``: the next list will fail, too."""
 
     message: str
     lasts: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class KnownPods:
+class KnownPods(msgspec.Struct, frozen=True):
     """What lists of pods have found, and why there are no newer ones.
 
     ``survey`` is what the last list of all pods found about this pool, None where there was none yet;
@@ -217,9 +212,9 @@ class KnownPods:
     survey: Survey | None = None
     problem: str = ""
     forbidden: str = ""
-    node_surveys: Mapping[str, Survey] = field(default_factory=dict)
-    pod_list_problems: Mapping[str, PodListProblem] = field(default_factory=dict)
-    taint_absent_since: Mapping[str, float] = field(default_factory=dict)
+    node_surveys: Mapping[str, Survey] = msgspec.field(default_factory=dict)
+    pod_list_problems: Mapping[str, PodListProblem] = msgspec.field(default_factory=dict)
+    taint_absent_since: Mapping[str, float] = msgspec.field(default_factory=dict)
     budgets_forbidden: str = ""
     daemon_sets_forbidden: str = ""
     runtime_classes_forbidden: str = ""

@@ -10,11 +10,12 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Final, NamedTuple
+
+import msgspec
 
 from winpool.api.keys import HARD_EFFECTS
 from winpool.api.selector import NodeAgents
@@ -55,17 +56,16 @@ from winpool.model.survey import (
 )
 
 
-@dataclass(slots=True)
-class TaintTally:
+class TaintTally(msgspec.Struct):
     """The pods that do not tolerate one taint."""
 
     taint: Taint
-    nodes: dict[str, OnNode] = field(default_factory=dict)
-    examples: list[str] = field(default_factory=list)
-    daemon_sets: set[str] = field(default_factory=set)
-    daemon_set_nodes: set[str] = field(default_factory=set)
-    kept_away: set[str] = field(default_factory=set)
-    kept_away_from: set[str] = field(default_factory=set)
+    nodes: dict[str, OnNode] = msgspec.field(default_factory=dict)
+    examples: list[str] = msgspec.field(default_factory=list)
+    daemon_sets: set[str] = msgspec.field(default_factory=set)
+    daemon_set_nodes: set[str] = msgspec.field(default_factory=set)
+    kept_away: set[str] = msgspec.field(default_factory=set)
+    kept_away_from: set[str] = msgspec.field(default_factory=set)
 
     def add(self, pod: Pod, *, node: str) -> None:
         """Count a pod on ``node`` that does not tolerate the taint."""
@@ -233,13 +233,12 @@ def _replacement(kind: _Kind, runtime_classes: RuntimeClasses | None) -> _Replac
     return _Replacement(work, is_known=False) if added is None else _Replacement(replacement_of(work, added))
 
 
-@dataclass(slots=True)
-class _NodeTally:
+class _NodeTally(msgspec.Struct):
     """What was counted so far on one node. ``kinds`` are the pods that a drain moves."""
 
     used: Requests = NOTHING_REQUESTED
-    kinds: Counter[int] = field(default_factory=Counter)
-    blocks: list[Block] = field(default_factory=list)
+    kinds: Counter[int] = msgspec.field(default_factory=Counter)
+    blocks: list[Block] = msgspec.field(default_factory=list)
     blocked: int = 0
     unmanaged: int = 0
     local: int = 0

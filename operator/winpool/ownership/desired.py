@@ -15,10 +15,12 @@ settled: the pool sets it again, and then it is the pool's.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import (
     BORROWED_ANNOTATIONS,
@@ -54,8 +56,7 @@ class FeaturesDisagreeError(Exception):
     """Two features name one key of a node, or one names a key that it may not: always a bug of a feature."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Desired:
+class Desired(msgspec.Struct, frozen=True, eq=False):
     """What a node is to have: as one feature wants it, or as all do together. Nodes that are alike share one.
 
     ``annotations`` are of the table of our keys; a request of others can only be ABSENT, once it is served,
@@ -66,12 +67,12 @@ class Desired:
     them. With ``keeps_rest`` all that no feature names stays as it is: the feature cannot decide yet.
     """
 
-    labels: Mapping[str, DesiredValue] = field(default_factory=lambda: NONE)
-    annotations: Mapping[str, DesiredValue] = field(default_factory=lambda: NONE)
-    taints: Mapping[TaintIdentity, DesiredValue] = field(default_factory=lambda: NONE)
+    labels: Mapping[str, DesiredValue] = msgspec.field(default_factory=lambda: NONE)
+    annotations: Mapping[str, DesiredValue] = msgspec.field(default_factory=lambda: NONE)
+    taints: Mapping[TaintIdentity, DesiredValue] = msgspec.field(default_factory=lambda: NONE)
     unschedulable: bool | Keep | None = None
     conditions: tuple[NodeCondition, ...] = ()
-    withheld: Mapping[TaintIdentity, str] = field(default_factory=lambda: NONE)
+    withheld: Mapping[TaintIdentity, str] = msgspec.field(default_factory=lambda: NONE)
     timed: frozenset[TaintIdentity] = frozenset()
     keeps_rest: bool = False
 

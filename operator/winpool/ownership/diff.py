@@ -24,11 +24,11 @@ as desired. The rules of the full comparison, each with a test of its name:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import (
     APPLIED_ANNOTATION,
@@ -67,8 +67,7 @@ from winpool.ownership.trust import RecordTrust, conditions_left, names, own_con
 K = TypeVar("K")
 
 
-@dataclass(slots=True)
-class Standing:
+class Standing(msgspec.Struct):
     """The values on a node, to be edited. ``annotations`` are all that are read of it."""
 
     labels: dict[str, str]
@@ -264,8 +263,7 @@ class NodeDiff(msgspec.Struct, frozen=True):
 NO_DIFF: Final = NodeDiff()
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(msgspec.Struct, frozen=True):
     """What the record on a node says of the past, by what it counts.
 
     ``old`` is what is believed of it, ``doubted`` what is on the node and is not believed. ``left`` is what
@@ -333,8 +331,7 @@ def release(node: Node, *, pool_uid: str, pool_name: str, rights: RecordTrust) -
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PatchContext:
+class PatchContext(msgspec.Struct, frozen=True):
     """What the patches of one pool's nodes have in common, in one pass.
 
     ``rights`` say what records permit, and which guard new ones name. ``has_written`` says whether the last
@@ -348,8 +345,7 @@ class PatchContext:
     now: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Split(Generic[K]):
+class _Split(msgspec.Struct, Generic[K], frozen=True):
     """The desired labels, annotations or taints, by what is to be done with them.
 
     ``own`` are under our prefix, and need no record, ``recorded`` are the others; ``kept`` stay as they are,

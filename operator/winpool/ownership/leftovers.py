@@ -21,9 +21,10 @@ remove these either (P3). It removes what a kubelet could remove itself, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
+
+from msgspec.structs import replace
 
 from winpool.api.fields import is_restricted_label
 from winpool.api.keys import (

@@ -117,8 +117,7 @@ class Claim(Enum):
     """Nothing to do with this pool."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(msgspec.Struct, frozen=True):
     """A claim, and the name of the other pool where it is a RIVAL.
 
     ``is_gone`` says of an UNKNOWN owner that it is certain that no pool has that UID: then only its record,
@@ -183,8 +182,7 @@ class Member(msgspec.Struct, frozen=True):
     owner_is_gone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(msgspec.Struct, frozen=True):
     """The nodes that concern a pool, in the order of their names, and the rights of their records.
 
     ``ours`` are those that it selects and has, or may have.

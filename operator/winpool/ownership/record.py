@@ -14,12 +14,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final, TypeGuard
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.fields import MAX_VALUE_LENGTH, is_label_key_allowed, is_label_value, is_taint_key_allowed
 from winpool.api.keys import APPLIED_ANNOTATION, CONDITIONS, RECORDED_ANNOTATIONS, TAINT_EFFECTS
@@ -43,8 +44,7 @@ TaintIdentity = tuple[str, str]
 """Key and effect of a taint."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(msgspec.Struct, frozen=True):
     """One label or taint of ours: the value we set, and the value from before, if any.
 
     ``before_time`` is the timeAdded of a taint from before, as the API server wrote it.
@@ -55,8 +55,7 @@ class Owned:
     before_time: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, eq=False):
     """What the pool with this UID has set on a node.
 
     ``annotations`` are the borrowed ones, ``unschedulable`` says that the cordon is ours, and ``conditions``
@@ -69,19 +68,30 @@ class Record:
     """
 
     pool_uid: str
-    labels: Mapping[str, Owned] = field(default_factory=dict)
-    taints: Mapping[TaintIdentity, Owned] = field(default_factory=dict)
-    annotations: Mapping[str, Owned] = field(default_factory=dict)
+    labels: Mapping[str, Owned] = msgspec.field(default_factory=dict)
+    taints: Mapping[TaintIdentity, Owned] = msgspec.field(default_factory=dict)
+    annotations: Mapping[str, Owned] = msgspec.field(default_factory=dict)
     unschedulable: bool = False
     conditions: frozenset[str] = frozenset()
     guard: str = ""
     left: Keys = NO_KEYS
     lost: Keys = NO_KEYS
-    is_canonical: bool = field(default=False, compare=False)
+    is_canonical: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they say the same, however they were written."""
+        return isinstance(other, Record) and _said(self) == _said(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]  # it has dicts
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+_said: Final = attrgetter(*[each for each in Record.__struct_fields__ if each != "is_canonical"])
+
+
+class Unreadable(msgspec.Struct, frozen=True):
     """A record that gives no rights. ``why`` is a text for people."""
 
     why: str

@@ -21,8 +21,10 @@ While it is not known whether the guard is in force, a record that names one is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.fields import is_restricted_label
 from winpool.model.node import NO_KEYS, Keys, Node, NodeCondition
@@ -37,8 +39,7 @@ MAX_KEYS_AMID_EDIT: Final = 128
 none."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordTrust:
+class RecordTrust(msgspec.Struct, frozen=True):
     """What decides which records are believed.
 
     ``guard`` is the identity of the guard that is in force, empty where none is. ``pools`` are the keys of
@@ -47,7 +48,7 @@ class RecordTrust:
     """
 
     guard: str = ""
-    pools: Mapping[str, Keys] = field(default_factory=dict)
+    pools: Mapping[str, Keys] = msgspec.field(default_factory=dict)
     is_unknown: bool = False
 
     def is_guarded(self, record: Record) -> bool:

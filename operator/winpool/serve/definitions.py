@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal, get_args
 
+import msgspec
+
 from winpool.api.conditions import ConditionType, Reason
 from winpool.api.spec import Mode
 from winpool.api.status import HELD_STATES
@@ -26,8 +28,7 @@ Labels = tuple[str, ...]
 Kind = Literal["gauge", "counter", "histogram"]
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(msgspec.Struct, frozen=True):
     """The value of a histogram: how many were at most so large, by the bound of the bucket, and their sum.
 
     The last bound is "+Inf".

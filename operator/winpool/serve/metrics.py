@@ -19,6 +19,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, Protocol
 
+import msgspec
 from aiohttp import hdrs, web
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -42,8 +43,7 @@ _GZIP_LEVEL: Final = 1
 _NO_GZIP: Final = re.compile(r"q=0(\.0*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """A text, and the same compressed."""
 
     plain: bytes

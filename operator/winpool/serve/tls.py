@@ -12,9 +12,10 @@ import hashlib
 import logging
 import ssl
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +36,7 @@ class TlsFilesError(Exception):
     """The certificate or its key cannot be used; the message names the flag and says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
+class TlsFiles(msgspec.Struct, frozen=True):
     """Paths of PEM files: a certificate, with those between it and its CA, and its key."""
 
     certificate: Path

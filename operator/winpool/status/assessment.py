@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.conditions import Reason
 from winpool.api.keys import HOLD_ANNOTATION
@@ -75,8 +75,7 @@ class Assessment(msgspec.Struct, frozen=True):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Assessed:
+class Assessed(msgspec.Struct, frozen=True):
     """What is known of all nodes that concern a pool.
 
     ``notable`` are those of them that anything is to be said or done of, in the order of their names: mostly
@@ -176,8 +175,7 @@ def cloud_taints(node: Node) -> list[Taint]:
     return [taint for taint in node.taints if taint.key in _CLOUD_TAINTS]
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(msgspec.Struct, frozen=True):
     """How many nodes are in which state.
 
     ``outstanding`` names those that a patch is due for, ``writable`` those of them that nothing has to

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
 from string import ascii_lowercase, ascii_uppercase
 from typing import Final
+
+import msgspec
 
 from winpool.api.conditions import ConditionType, Reason, referred_by
 from winpool.api.events import NODES_WITH_OWN_EVENTS, EventReason, Regarding
@@ -107,8 +108,7 @@ def removal(node: str, left: Keys) -> str:
     return "; ".join(commands)
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(msgspec.Struct, frozen=True):
     """An event to be emitted about the object with this name and UID: a pool, a node, or a pod."""
 
     reason: EventReason
@@ -276,8 +276,7 @@ _NODES, _NODE = "{nodes}", "{node}"
 EventCause = tuple[EventReason, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeEvent:
+class NodeEvent(msgspec.Struct, frozen=True):
     """What the write of a node's patch has done there, where it is an exception.
 
     ``said`` are sentences with "{nodes}" in the place of the nodes, and "{node}" for a name in a command.

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import nsmallest
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.issues import IssueReason
 from winpool.api.status import MAX_ISSUE_NODES, MAX_ISSUES, Issue
@@ -22,8 +24,7 @@ from winpool.model.snapshot import Snapshot
 from winpool.status.pods import POD_ISSUES, PREFLIGHT_ISSUES
 
 
-@dataclass(frozen=True, slots=True)
-class Issues:
+class Issues(msgspec.Struct, frozen=True):
     """``shown`` are the issues that the status has room for; ``count`` says how many there are.
 
     ``all`` are all of them, up to MAX_KNOWN: events tell of those that are not shown as well.
@@ -121,8 +122,7 @@ def _kept(entries: Sequence[_Entry]) -> list[_Entry]:
 _ORDER: Final = {reason: place for place, reason in enumerate(IssueReason)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     """An issue to be, without its time. ``nodes`` are the first of ``node_count`` names.
 
     ``cause`` is the key of its findings; of an issue that is carried on, its message.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Final
+
+import msgspec
 
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
@@ -48,8 +49,7 @@ _CHECK: Final = "Check what the message names."
 _WORST_LAST: Final = tuple(Verdict)
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """Nodes of a pool that are judged alike, by their names, in order."""
 
     judgement: Judgement

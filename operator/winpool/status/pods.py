@@ -14,9 +14,10 @@ twice as many: pods come and go, and two that are about equal must not take turn
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
+
+import msgspec
 
 from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
@@ -126,8 +127,7 @@ def _effect_of(asked: PoolTaint) -> _Effect:
     return _DELETES if asked.deletes_pods else _HOLDS
 
 
-@dataclass(frozen=True, slots=True)
-class _Met:
+class _Met(msgspec.Struct, frozen=True):
     """A taint that lacks on ``nodes``, or replaced another value, and the pods that do not tolerate it."""
 
     taint: Taint
@@ -229,8 +229,7 @@ def _intolerant_pods(found: Iterable[_Met]) -> Iterator[Finding]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Agents:
+class _Agents(msgspec.Struct, frozen=True):
     """DaemonSets that do not tolerate a taint: the first, how many there are, and the nodes of their pods."""
 
     taint: str
@@ -286,8 +285,7 @@ def _intolerant_agents(
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Blind:
+class Blind(msgspec.Struct, frozen=True):
     """The nodes with which the operator cannot continue, since it cannot list their pods, and why.
 
     ``of_all`` says that lists of all pods fail. Otherwise those of these nodes do.
@@ -423,8 +421,7 @@ def _newest(evidence: Evidence, ours: Mapping[str, Node]) -> list[tuple[Survey, 
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(msgspec.Struct, frozen=True):
     """Pods of one node that do not tolerate ``taint``, which a patch puts there, and one of them."""
 
     taint: str
@@ -436,8 +433,7 @@ Warned = tuple[str, str]
 """What people are warned of once: a taint, as kubectl writes it and never cut, and the UID of a node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deletions:
+class Deletions(msgspec.Struct, frozen=True):
     """Which pods the patches of a decision have deleted, by the names of their nodes.
 
     ``coming`` is what the same taints will have deleted, on all nodes that lack them: those that cannot be

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
+
+import msgspec
 
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
@@ -302,8 +303,7 @@ def _in_order(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({str(each) for each in names}, key=lambda name: (PLACES.get(name, len(Gate)), name)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """How many nodes of one pool have trouble of a kind, as its last pass has seen them.
 
     ``reserved_memory_mismatched`` counts nodes whose kubelet is known to hold back another amount of memory
@@ -323,7 +323,7 @@ class Figures:
     taint_missing: int = 0
     overlapping: int = 0
     upgrade_due: int = 0
-    memory_levels: Mapping[tuple[Axis, Level | None], int] = field(default_factory=lambda: NONE)
+    memory_levels: Mapping[tuple[Axis, Level | None], int] = msgspec.field(default_factory=lambda: NONE)
     is_memory_systemic: bool | None = None
     workloads: WorkloadFigures | None = None
     upgrades: UpgradeFigures | None = None
@@ -372,8 +372,7 @@ _SURPRISES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpgradeFigures:
+class UpgradeFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What a pass has found of the upgrades of a pool.
 
     ``states`` counts nodes by what is known of them now: their labels follow at once. Under Manual a node

@@ -8,9 +8,10 @@ nodes, and gates that a clock opens; never the next list of pods, which would ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
+
+import msgspec
 
 from winpool.api.conditions import STATES, ConditionType, Reason, see_condition
 from winpool.api.issues import IssueReason
@@ -69,8 +70,7 @@ def worst(values: Iterable[ConditionValue]) -> ConditionValue:
     return min(values, key=lambda each: _RANKS[STATE_OF.get(each.reason, each.reason)])
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """What the conditions of a pool are computed from.
 
     ``missing_permission`` says which rule is missing, empty where none is; ``blind`` which nodes the operator
@@ -172,8 +172,7 @@ def owner_unknown(tally: Tally) -> ConditionValue:
 _ORDER: Final = {state: place for place, state in enumerate(UpgradeState)}
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutProgress:
+class RolloutProgress(msgspec.Struct, frozen=True):
     """How far the operator is with the nodes of a pool, by their names.
 
     ``is_ours``: it upgrades nodes itself; without, it only ends what it has begun. ``states`` has the nodes
@@ -184,7 +183,7 @@ class RolloutProgress:
     """
 
     is_ours: bool = False
-    states: Mapping[str, UpgradeState] = field(default_factory=dict)
+    states: Mapping[str, UpgradeState] = msgspec.field(default_factory=dict)
     moving: tuple[str, ...] = ()
     next_nodes: tuple[str, ...] = ()
     stalls: tuple[ConditionValue, ...] = ()

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from winpool.api.matrix import Verdict
 from winpool.support.data import CompatibilityRules, Runtime, Stage
@@ -286,16 +287,14 @@ class Isolation(StrEnum):
     HYPER_V = "HyperV"
 
 
-@dataclass(frozen=True, slots=True)
-class Compatibility:
+class Compatibility(msgspec.Struct, frozen=True):
     """Whether an image runs on a host, and every reason, the worst first."""
 
     verdict: Verdict
     reasons: tuple[Reason, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(msgspec.Struct, frozen=True):
     """An image and its host. ``containerd`` is None where the runtime is another, or its version unknown."""
 
     host: WindowsVersion

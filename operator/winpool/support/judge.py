@@ -7,7 +7,6 @@ one answer per distinct combination. ``Basis`` is what all nodes are judged by, 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
 from datetime import date
 
 import msgspec
@@ -243,13 +242,12 @@ def _label(node: _Node, windows_build: str) -> Iterator[Reason]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Basis:
+class Basis(msgspec.Struct, frozen=True):
     """The version of the API server as it reports it, empty where not known, and the layers of the matrix.
 
     ``matrix`` is the built-in support matrix, ``cluster_rows`` the rows of the operator's settings over it.
     """
 
     control_plane: str = ""
-    matrix: Matrix = field(default_factory=built_in)
+    matrix: Matrix = msgspec.field(default_factory=built_in)
     cluster_rows: tuple[Row, ...] = ()

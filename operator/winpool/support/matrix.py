@@ -6,12 +6,13 @@ That it has no gaps and no contradictions ``tools/gen/matrix_faults.py`` says wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from functools import cache
 from importlib import resources
 from typing import Final
+
+import msgspec
 
 from winpool.support.data import (
     Cell,
@@ -29,8 +30,7 @@ from winpool.support.versions import Minor, parse_minor
 FILE: Final = "matrix.yaml"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Matrix:
+class Matrix(msgspec.Struct, frozen=True, eq=False):
     """The data, indexed. Compared by identity, so that it can cheaply be part of a key.
 
     ``builds`` are the releases that nodes are judged as, by their builds; ``sandboxes`` the pause images that

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Final
@@ -75,8 +75,7 @@ class Row:
     build: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class KubernetesRange:
+class KubernetesRange(msgspec.Struct, frozen=True):
     """Minors from ``first`` to ``last``, both included; None is open. ``layer`` is the layer of the row."""
 
     first: Minor | None
@@ -92,8 +91,7 @@ class KubernetesRange:
         return f"{self.first} and later" if self.first is not None else f"up to {self.last}"
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class Override(msgspec.Struct, frozen=True):
     """What the rows of all layers say together of one release, each with the layer that decided."""
 
     kubernetes: KubernetesRange | None = None
@@ -106,16 +104,15 @@ class Override:
 NOTHING: Final = Override()
 
 
-@dataclass(frozen=True, slots=True)
-class Layered:
+class Layered(msgspec.Struct, frozen=True):
     """The matrix with the rows of all layers. Equal rows over the same data make an equal, hashable value.
 
     ``named`` are the builds that only rows know, each with the name of its release.
     """
 
     matrix: Matrix
-    overrides: tuple[tuple[str, Override], ...] = field(default=())
-    named: tuple[tuple[int, str], ...] = field(default=())
+    overrides: tuple[tuple[str, Override], ...] = msgspec.field(default=())
+    named: tuple[tuple[int, str], ...] = msgspec.field(default=())
 
     def override(self, release: str) -> Override:
         """Return what the rows say of ``release``."""

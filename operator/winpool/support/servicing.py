@@ -13,7 +13,6 @@ https://github.com/kubernetes/enhancements/tree/master/keps/sig-windows/116-wind
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Final
@@ -216,8 +215,7 @@ _UPSTREAM: Final = (Status.DOCUMENTED, Status.DOCUMENTED_LATER, Status.RELEASE_N
 project."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disagreement:
+class Disagreement(msgspec.Struct, frozen=True):
     """A cell where promise and data differ: what the promise says, and a sentence."""
 
     minor: Minor

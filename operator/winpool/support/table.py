@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date
+
+import msgspec
 
 from winpool.api.matrix import Verdict
 from winpool.api.text import table
@@ -25,8 +26,7 @@ from winpool.support.servicing import (
 from winpool.support.versions import Minor
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One release in one minor. ``verdict`` is that of one day, the worst of ``reasons``.
 
     ``end_of_life`` is the minor's, None where no source says it. ``note`` is the remark in the

@@ -8,11 +8,13 @@ lists of pods, and the answers to evictions. The other nodes of the pool are cal
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import inf
 from random import Random
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from bench.pressure.actors import KubeletHard, Wish, pods_in
 from bench.pressure.scene import GRACE_SECONDS, NAMESPACE, FaultKind, Guest, Scene, Source

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from harness.documents import ROOT
 from harness.leak_recording import FILE, LEAKS, lines

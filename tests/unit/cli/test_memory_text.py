@@ -6,12 +6,12 @@ import argparse
 import io
 import json
 import re
-from dataclasses import replace
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.memory import GIB
 from harness.strategies import NASTY

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import CONTROL_PLANE, NOON, a_pool, a_record, a_survey, with_status
 from harness.evicting import a_pod as evictable
@@ -83,7 +84,7 @@ def validating(*, agents: tuple[str, ...] = (), timeout: int = 3600) -> Cluster:
     readiness = {"w1": Readiness(unready=len(agents), unready_agents=agents)}
     survey = a_survey(pool, [node], readiness=readiness)
     assert survey is not None
-    return replace(a_cluster(pool, nodes=[node]), surveys={pool.uid: survey})
+    return dataclasses.replace(a_cluster(pool, nodes=[node]), surveys={pool.uid: survey})
 
 
 def with_issue(
@@ -325,7 +326,7 @@ def in_trouble(**more: Any) -> Cluster:
 
 def down(cluster: Cluster, **more: str) -> Cluster:
     """Return the cluster whose first node is not Ready."""
-    return replace(cluster, nodes=(unready(cluster.nodes[0], **more), *cluster.nodes[1:]))
+    return dataclasses.replace(cluster, nodes=(unready(cluster.nodes[0], **more), *cluster.nodes[1:]))
 
 
 def test_several_problems_are_in_the_order_of_what_they_harm() -> None:
@@ -360,7 +361,7 @@ def test_what_is_judged_here_is_not_repeated_from_the_status() -> None:
 
 def test_what_is_first_seen_here_has_no_age() -> None:
     cluster = ALONE["a build that is not supported"][0]()
-    seen = replace(cluster, now=NOON + timedelta(milliseconds=500))
+    seen = dataclasses.replace(cluster, now=NOON + timedelta(milliseconds=500))
     assert [each.since for each in found_in(seen)] == [None] * len(found_in(seen))
 
 
@@ -372,7 +373,7 @@ def test_keys_that_another_feature_may_have_asked_for_are_not_said_to_be_left() 
     annotations = {**node.annotations, key: "true", APPLIED_ANNOTATION: render(record)}
     cluster = rolling(replace(node, annotations=annotations))
     assert [each.kind for each in found_in(cluster)] == ["Upgrade"]
-    reported = replace(cluster, pools=(with_issue(cluster.pools[0], "KeysLeftAlone"),))
+    reported = dataclasses.replace(cluster, pools=(with_issue(cluster.pools[0], "KeysLeftAlone"),))
     assert [each.kind for each in found_in(reported)] == ["Upgrade", "KeysLeftAlone"]
 
 
@@ -395,7 +396,7 @@ def test_pods_are_read_only_where_the_validation_of_the_node_waits_for_them(
 
     def reads(_: Kubectl, cluster: Cluster, node: Node, **__: object) -> Cluster:
         asked.append(node.name)
-        return replace(cluster, surveys=known.surveys)
+        return dataclasses.replace(cluster, surveys=known.surveys)
 
     monkeypatch.setattr("winpool.cli.why.with_pods_of", reads)
     for node, expected in ((healthy(annotations=a_record(pool.uid)), []), (joining(pool), ["w1"])):
@@ -448,7 +449,9 @@ def test_what_does_not_fit_is_counted() -> None:
 
 
 def test_what_a_drain_waits_for_is_shown_however_much_else_there_is() -> None:
-    said = " ".join(page(replace(SCENES["a drain that budgets block"](), leader_problem=HOSTILE)).split())
+    said = " ".join(
+        page(dataclasses.replace(SCENES["a drain that budgets block"](), leader_problem=HOSTILE)).split()
+    )
     assert "Waits for: 20 pods to leave, blocked: shop/web-0, shop/web-1, shop/web-2 and 17 more." in said
     assert "! shop/web-0: Budget:" in said
 
@@ -456,8 +459,8 @@ def test_what_a_drain_waits_for_is_shown_however_much_else_there_is() -> None:
 def test_how_to_stop_a_drain_is_shown_beside_an_operator_that_is_not_known_and_another_problem() -> None:
     node = claimed("w1", UpgradeState.DRAINING)
     evidence = of_pods(node, evictable("web-1", node="w1"), room=CLOSED)
-    cluster = replace(rolling(node, evidence=evidence), leader_problem=f"Not known: {CNI}")
-    odd = replace(cluster, pools=(with_issue(cluster.pools[0], "MisplacedPods"),))
+    cluster = dataclasses.replace(rolling(node, evidence=evidence), leader_problem=f"Not known: {CNI}")
+    odd = dataclasses.replace(cluster, pools=(with_issue(cluster.pools[0], "MisplacedPods"),))
     assert "kubectl winpool rollout abort win-2022" in squeezed(odd)
 
 
@@ -473,7 +476,7 @@ SCENES: Final[dict[str, Callable[[], Cluster]]] = {
     ),
     "several problems": in_trouble,
     "several problems, and not Ready": lambda: down(in_trouble()),
-    "several problems, and no operator": lambda: replace(
+    "several problems, and no operator": lambda: dataclasses.replace(
         down(in_trouble()), leader_problem=f"No one leads. {HOSTILE}"
     ),
     "hostile texts": lambda: down(in_trouble(message=HOSTILE, fix=HOSTILE), reason=HOSTILE, message=HOSTILE),

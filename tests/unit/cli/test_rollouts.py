@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_pool
 from harness.evicting import a_pod

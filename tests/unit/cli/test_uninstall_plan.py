@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.builders import GUARD, NOON, a_node, a_pool, a_record
 from harness.strategies import NASTY
@@ -279,7 +280,7 @@ def test_an_operator_that_is_not_ready_is_said_and_not_started_again() -> None:
 
 @pytest.mark.parametrize("runs", [True, False])
 def test_outside_the_cluster_an_operator_is_known_by_its_lease(*, runs: bool) -> None:
-    plan = plan_of(facts(member(), deployments=(), leases=(replace(LEASE, live=runs),)))
+    plan = plan_of(facts(member(), deployments=(), leases=(dataclasses.replace(LEASE, live=runs),)))
     assert ("OperatorUnknown" not in abouts(plan)) is runs
     [stop] = [each for each in plan.steps if each.kind == "StopOperator"]
     assert not stop.commands
@@ -346,10 +347,14 @@ def test_all_kinds_of_keys_have_their_command() -> None:
             {"guard": GuardFact(found=True, problem="it is another")},
             "it is another",
         ),
-        ("RecordUnguarded", {"guard": replace(IN_FORCE, identity="new")}, "not written under"),
+        ("RecordUnguarded", {"guard": dataclasses.replace(IN_FORCE, identity="new")}, "not written under"),
         ("OperatorUnknown", {"deployments": (), "leases": ()}, "no Deployment of winpool"),
-        ("OperatorSilent", {"leases": (replace(LEASE, live=False),)}, "no one renews the Lease"),
-        ("OperatorElsewhere", {"leases": (replace(LEASE, holder="laptop_1a2b3c4d"),)}, "Ctrl-C in its"),
+        ("OperatorSilent", {"leases": (dataclasses.replace(LEASE, live=False),)}, "no one renews the Lease"),
+        (
+            "OperatorElsewhere",
+            {"leases": (dataclasses.replace(LEASE, holder="laptop_1a2b3c4d"),)},
+            "Ctrl-C in its",
+        ),
     ],
 )
 def test_a_caution_is_there_where_it_applies_and_nowhere_else(
@@ -437,7 +442,7 @@ def _clusters(draw: st.DrawFn) -> Facts:
             ).map(tuple)
             | st.none()
         ),
-        leases=draw(st.sampled_from(((), (LEASE,), (replace(LEASE, live=False),))) | st.none()),
+        leases=draw(st.sampled_from(((), (LEASE,), (dataclasses.replace(LEASE, live=False),))) | st.none()),
         guard=draw(
             st.sampled_from((IN_FORCE, GuardFact(found=False), GuardFact(found=True, problem="another")))
             | st.none()

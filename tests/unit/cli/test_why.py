@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node, a_pool, a_record, deleted, with_status
 from harness.every import every
@@ -84,7 +85,7 @@ WORLDS: dict[str, tuple[Callable[[], Cluster], Standing, int]] = {
     ),
     "due and open": (open_pool, Standing.OPEN, 0),
     "open, and the operator is down": (
-        lambda: replace(open_pool(), leader_problem=DOWN),
+        lambda: dataclasses.replace(open_pool(), leader_problem=DOWN),
         Standing.UNCONFIRMED,
         1,
     ),
@@ -466,7 +467,9 @@ def test_what_the_operator_has_not_said_is_told() -> None:
     assert said.count(DOWN) == 1
     assert "The node does not have the label: the operator sets it at once, if it runs." in said
     assert "The condition is not there, or not about the newest spec." in said
-    assert DOWN in squeezed(replace(open_pool(maxUnavailable=0), leader_problem=DOWN)), "also where it is no"
+    assert DOWN in squeezed(dataclasses.replace(open_pool(maxUnavailable=0), leader_problem=DOWN)), (
+        "also where it is no"
+    )
 
 
 def test_without_the_right_to_list_pods_it_says_so() -> None:

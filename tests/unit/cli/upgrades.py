@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from harness.builders import CONTROL_PLANE, NOON, a_node, a_pool
 from winpool.cli.upgrades import Cluster
@@ -59,7 +61,7 @@ def a_cluster(
     if not pods_known:
         return found
     surveys = (a_look(pool, listed, workloads or {}) for pool in pools)
-    return replace(found, surveys={each.pool_uid: each for each in surveys if each is not None})
+    return dataclasses.replace(found, surveys={each.pool_uid: each for each in surveys if each is not None})
 
 
 def a_look(pool: Pool, nodes: Iterable[Node], workloads: Mapping[str, Workload]) -> Survey | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.builders import GUARDED, NOON, a_node, a_pool, a_record, a_snapshot, a_taint, deleted, unreadable
 from harness.strategies import haunted_nodes, nodes, pools

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.builders import (
     GUARD,
@@ -375,7 +376,7 @@ def test_what_is_said_to_stay_is_what_stays(
         return
     rights = knowing(first, second, third)
     known = rights.pools[UID]
-    first, second, third = (replace(each, rights=rights) for each in (first, second, third))
+    first, second, third = (dataclasses.replace(each, rights=rights) for each in (first, second, third))
     node = patched(before, conform(before, wanted=first).patch)
     node = replace(node, annotations={APPLIED_ANNOTATION: text})
     for wanted in (second, third):
@@ -392,7 +393,7 @@ def test_what_a_record_says_is_lost_gives_no_right(
     before: Node, first: Wanted, second: Wanted, lost: set[str]
 ) -> None:
     rights = knowing(first, second)
-    first, second = (replace(each, rights=rights) for each in (first, second))
+    first, second = (dataclasses.replace(each, rights=rights) for each in (first, second))
     node = patched(before, conform(before, wanted=first).patch)
     claimed = replace(record_on(node), lost=Keys(frozenset(lost & node.labels.keys())))
     marked = replace(node, annotations={APPLIED_ANNOTATION: render(claimed)})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.builders import a_node, a_pool, a_record, a_snapshot, deleted, unreadable
 from harness.strategies import SELECTORS, haunted_nodes, nodes, pools

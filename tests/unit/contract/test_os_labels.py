@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from harness.assessing import assess
 from harness.builders import NOON, a_node, a_pool, a_snapshot

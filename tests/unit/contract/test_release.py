@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import SUPPORTED, a_node, a_pool, a_snapshot, by_name, with_cluster_rows
 from harness.writes import settled

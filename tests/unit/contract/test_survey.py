@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node, a_taint
 from harness.pods import EVERYTHING, a_pod, a_question, a_requirement, an_agent
@@ -111,7 +112,7 @@ def test_daemon_sets_that_the_taint_keeps_away_are_named_on_the_nodes_that_they_
 def test_daemon_sets_beyond_a_limit_are_compared_with_no_node_and_others_have_their_turn() -> None:
     nodes = [f"w{number}" for number in range(5000)]
     question = a_question(NO_SCHEDULE, nodes=nodes, labels={name: {} for name in nodes})
-    surveyor = Surveyor([question, replace(question, pool_uid="other")])
+    surveyor = Surveyor([question, dataclasses.replace(question, pool_uid="other")])
     turns = surveyor.add_daemon_sets(DaemonSet(f"shop/agent-{number}") for number in range(128))
     assert len([*turns]) == 100
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 
 from harness.builders import (
     NOON,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node, by_name
 from harness.virtual_time import in_virtual_time

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from harness.virtual_time import in_virtual_time
 from winpool.controllers.evictions import SETTLED_KEPT, Evictor, eviction_answers, is_of_one_pod

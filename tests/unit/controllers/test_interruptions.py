@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node, edited
 from harness.clock import Seconds

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
+from msgspec.structs import replace
 
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_mixed_stage, a_watching_pool
 from harness.virtual_time import in_virtual_time, running

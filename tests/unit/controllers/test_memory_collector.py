@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import force_setattr, replace
 
 from harness.builders import NOON
 from harness.memory import GIB
@@ -233,7 +233,7 @@ async def test_a_node_without_an_address_is_never_polled_and_says_why() -> None:
     stage = Stage([1])
     (node,) = stage.nodes
     lost = a_watched_node(1)
-    object.__setattr__(lost, "kubelet", KubeletEndpoint())
+    force_setattr(lost, "kubelet", KubeletEndpoint())
     stage.collector.want(POOL, [lost])
     async with watching(stage.collector):
         await asyncio.sleep(600)
@@ -364,7 +364,7 @@ async def test_a_pool_without_the_block_and_one_that_cannot_be_read_watch_nothin
     assert len(stage.collector.watched) == 0
     stage.collector.want(POOL, stage.nodes)
     bare = a_watching_pool(generation=2)
-    object.__setattr__(bare, "spec", bare.spec.model_copy(update={"memory_pressure": None}))  # type: ignore[union-attr]
+    force_setattr(bare, "spec", bare.spec.model_copy(update={"memory_pressure": None}))  # type: ignore[union-attr]
     stage.collector.want(bare, stage.nodes)
     assert len(stage.collector.watched) == 0
 

@@ -6,10 +6,10 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import Object, a_body
 from harness.loops import MemoryCluster, MemoryOperator

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from harness.memory import GIB, RAM, a_sample, committed
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, a_watched_node, a_watching_pool

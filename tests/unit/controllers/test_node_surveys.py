@@ -9,12 +9,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import A_SPEC, NOON, a_body, a_node, a_snapshot, a_survey
 from harness.pods import a_pod

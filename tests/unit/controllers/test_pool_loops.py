@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, Object, a_node
 from harness.loops import MemoryCluster, MemoryOperator

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from harness.clock import Seconds
 from harness.evicting import a_hot_node, a_pod, listed, step

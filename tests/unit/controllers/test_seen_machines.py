@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node
 from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
@@ -38,7 +38,7 @@ def stage() -> Stage:
 
 
 def booted(name: str = "w1", boot_id: str = "7", **changes: object) -> Node:
-    return replace(a_node(name), boot_id=boot_id, **changes)  # type: ignore[arg-type]
+    return replace(a_node(name), boot_id=boot_id, **changes)
 
 
 def labelled(node: Node, state: str | None) -> Node:

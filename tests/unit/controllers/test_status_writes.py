@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import A_SPEC, a_body, a_node
 from harness.loops import MemoryCluster, MemoryOperator

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from typing import cast
 from unittest.mock import Mock
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node, a_pool, a_snapshot
 from harness.virtual_time import in_virtual_time, running

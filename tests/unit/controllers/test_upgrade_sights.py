@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node, a_pool
 from winpool.controllers.machines import ObservedMachines

@@ -6,12 +6,12 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any, Final
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from harness.kept import MEGABYTE, measured
 from winpool.api.keys import APPLIED_ANNOTATION, BORROWED_ANNOTATIONS, OWN_ANNOTATIONS, REQUEST_ANNOTATIONS

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.kubelet_payloads import AT, GIB, MIB, TIME, a_commit_container, a_memory, a_pod, a_summary
 from winpool.kubelet.samples import MOST_PODS, Outcome, PollError, parse_summary

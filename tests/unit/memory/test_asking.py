@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import GUARD, a_node, a_pool, a_spec, edited
 from harness.evicting import READ_AT, an_intent, answered, listed

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.evicting import SAMPLED_AT, a_hot_node, a_view, an_axis
 from harness.memory import KUBELET, a_sample

@@ -7,13 +7,14 @@ that. Nothing here is about Kubernetes: what the API server does with an evictio
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec import structs
+from msgspec.structs import replace
 
 from harness.builders import NOON
 from harness.evicting import a_hot_node, a_pod, a_view, using

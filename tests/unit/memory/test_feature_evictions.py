@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node, a_pool, a_spec, edited
 from harness.evicting import (

@@ -6,7 +6,6 @@ keep the nodes of a pool from evictions for long, or have more nodes evict than 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 
 from harness.builders import NOON
 from harness.evicting import (

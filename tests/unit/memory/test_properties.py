@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise, takewhile
 from typing import Final
@@ -13,6 +13,7 @@ from hypothesis import Phase as HypothesisPhase
 from hypothesis import assume, find, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.memory import BOTH, CEILING, GIB, KUBELET, KUBELET_ONLY, MIB, PROMETHEUS, RAM
 from harness.memory_histories import (
@@ -355,7 +356,11 @@ def test_no_number_makes_it_raise(
 
 @given(st.lists(histories, min_size=4, max_size=4), st.sampled_from([1, 10, 60]))
 def test_what_is_remembered_of_a_node_is_bounded(parts: list[History], gap: int) -> None:
-    steps = [replace(each, gap=gap, own_gap=2 * gap, interval=gap) for part in parts for each in part.steps]
+    steps = [
+        dataclasses.replace(each, gap=gap, own_gap=2 * gap, interval=gap)
+        for part in parts
+        for each in part.steps
+    ]
     state = after(samples_of(steps), BOTH)
     assert all(len(axis.points) <= 32 for axis in state.axes.values())
     assert len(state.growth.splits) <= 7

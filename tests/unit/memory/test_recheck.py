@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON
 from harness.evicting import READ_AT, a_hot_node, a_pod, a_view, an_intent, listed, steps

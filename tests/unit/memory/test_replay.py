@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
+
+from msgspec.structs import replace
 
 from harness.memory import CEILING, GIB, KUBELET, PROMETHEUS, RAM
 from winpool.api.memory_pressure import MemoryPressure

@@ -7,7 +7,7 @@ an eviction could begin: then the pods of a node would be listed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.builders import NOON
 from harness.evicting import a_hot_node, steps

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 
 from harness.every import every
 from harness.memory import GIB, MIB
@@ -28,9 +28,9 @@ from winpool.features.memory.victims import (
 from winpool.model.pods import EvictionFacts, Pod
 from winpool.model.pressure import Axis, PodUsage
 
-USAGE = frozenset(each.name for each in fields(PodUsage))
-FACTS = frozenset(each.name for each in fields(EvictionFacts))
-OWN = frozenset(each.name for each in fields(Candidate))
+USAGE = frozenset(PodUsage.__struct_fields__)
+FACTS = frozenset(EvictionFacts.__struct_fields__)
+OWN = frozenset(Candidate.__struct_fields__)
 GROWN = GIB / 4
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.pods import a_pod
 from winpool.model.budgets import (
@@ -135,7 +135,7 @@ def test_it_is_what_a_comparison_of_all_with_all_says(budgets: list[Budget], pod
 def test_a_budget_for_each_of_two_thousand_workloads_is_compared_with_its_own_pods_alone() -> None:
     compared: list[str] = []
 
-    class Counted(Budget):
+    class Counted(Budget, frozen=True):
         def is_about(self, pod: Pod) -> bool:
             compared.append(self.name)
             return super().is_about(pod)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import tracemalloc
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON
 from harness.pods import a_pod, a_question, an_agent, some_work

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node, a_pool, a_snapshot, with_status
 from harness.rollout_scenes import seen_in

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import a_node, a_pool, a_snapshot, deleted, with_status
 from winpool.api.crd import FieldPath

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cluster.kstatus import Status, compute
 from harness.builders import a_node, a_snapshot, a_survey, by_name

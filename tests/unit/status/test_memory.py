@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Final
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from harness.builders import a_node, a_pool, a_snapshot, a_survey, with_nodes, with_status
 from harness.memory_worlds import NAMES, OBSERVED, TIMEOUT, knowing, reported_before, watching
@@ -330,7 +331,7 @@ def test_node_agents_that_do_not_tolerate_the_taint_are_named_where_it_may_be_se
     survey = a_survey(pool, nodes)
     assert survey
     met = {
-        taint: replace(
+        taint: dataclasses.replace(
             found,
             daemon_sets=("kube-system/cni",),
             daemon_set_nodes=frozenset({"w1"}),
@@ -339,7 +340,7 @@ def test_node_agents_that_do_not_tolerate_the_taint_are_named_where_it_may_be_se
         for taint, found in survey.intolerant.items()
     }
     found = issues(
-        decide(a_snapshot(pool, nodes, survey=replace(survey, intolerant=met))),
+        decide(a_snapshot(pool, nodes, survey=dataclasses.replace(survey, intolerant=met))),
         IssueReason.INTOLERANT_NODE_AGENTS,
     )
     assert [each.message for each in found] == asks * [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from harness.assessing import assess
 from harness.builders import NOON, SUPPORTED, a_node, a_pool, a_snapshot, with_cluster_rows, with_status

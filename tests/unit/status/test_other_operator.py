@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, by_name, deleted, with_status
 from harness.services import some_services

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node, a_pool, a_record, a_snapshot, with_guard, with_status
 from winpool.decide import decide

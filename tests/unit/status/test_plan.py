@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from harness.builders import Nodes, a_node, a_pool, a_snapshot, a_spec, deleted, edited
 from harness.house import House

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, a_survey, with_pods, with_status
 from harness.writes import acted, retainted, settled

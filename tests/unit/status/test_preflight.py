@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import a_node, a_pool, a_snapshot, a_survey, edited, with_status
 from harness.writes import patched
@@ -39,7 +40,7 @@ def with_agents(survey: Survey | None, *names: str) -> Survey:
         )
         for taint in survey.intolerant
     }
-    return replace(survey, intolerant=found)
+    return dataclasses.replace(survey, intolerant=found)
 
 
 def meeting(pool: Pool, nodes: list[Node], **intolerant: Any) -> Snapshot:
@@ -150,11 +151,11 @@ def test_further_nodes_with_agents_that_are_known_keep_no_node_waiting() -> None
     first = decide(a_snapshot(pool, nodes, survey=survey, looks=()))
     assert first.writes.status_first
     both = {
-        taint: replace(found, daemon_set_nodes=frozenset({"w1", "w2"}))
+        taint: dataclasses.replace(found, daemon_set_nodes=frozenset({"w1", "w2"}))
         for taint, found in survey.intolerant.items()
     }
     known = with_status(pool, first.status)
-    second = decide(a_snapshot(known, nodes, survey=replace(survey, intolerant=both), looks=()))
+    second = decide(a_snapshot(known, nodes, survey=dataclasses.replace(survey, intolerant=both), looks=()))
     assert second.writes.patches
     assert not second.writes.status_first
     assert [each.node_count for each in second.status.issues] == [2]
@@ -244,11 +245,17 @@ def test_daemon_sets_that_never_had_a_pod_are_named_also_where_a_node_was_looked
     survey = a_survey(pool, nodes)
     assert survey
     kept = {
-        key: replace(each, kept_away=frozenset({"kube-system/cni"}), kept_away_from=frozenset({"w2", "w3"}))
+        key: dataclasses.replace(
+            each, kept_away=frozenset({"kube-system/cni"}), kept_away_from=frozenset({"w2", "w3"})
+        )
         for key, each in survey.intolerant.items()
     }
-    looks = [replace(survey, nodes={node.name: node.uid}, began=survey.began + 1) for node in nodes]
-    decision = decide(a_snapshot(pool, nodes, survey=replace(survey, intolerant=kept), looks=looks))
+    looks = [
+        dataclasses.replace(survey, nodes={node.name: node.uid}, began=survey.began + 1) for node in nodes
+    ]
+    decision = decide(
+        a_snapshot(pool, nodes, survey=dataclasses.replace(survey, intolerant=kept), looks=looks)
+    )
     [(names, message, _)] = told(decision, "IntolerantNodeAgents")
     assert names == ("w2",)
     assert message.startswith("The DaemonSets kube-system/cni do not tolerate the taint")
@@ -259,10 +266,12 @@ def test_agents_of_many_taints_are_told_together_with_how_many_more_there_are() 
     pool, node = a_pool(taints=taints), a_node()
     survey = with_agents(a_survey(pool, [node]))
     found = {
-        key: replace(each, daemon_sets=("kube-system/z", f"aaa/agent-{n:02}"), daemon_set_count=40)
+        key: dataclasses.replace(
+            each, daemon_sets=("kube-system/z", f"aaa/agent-{n:02}"), daemon_set_count=40
+        )
         for n, (key, each) in enumerate(survey.intolerant.items())
     }
-    decision = decide(a_snapshot(pool, [node], survey=replace(survey, intolerant=found)))
+    decision = decide(a_snapshot(pool, [node], survey=dataclasses.replace(survey, intolerant=found)))
     [(_, message, fix)] = told(decision, "IntolerantNodeAgents")
     assert message.startswith("The DaemonSets kube-system/z, aaa/agent-00")
     assert "and 27 more" in message

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node, a_pool, a_snapshot, with_status
 from winpool.api.issues import IssueReason

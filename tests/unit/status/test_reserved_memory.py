@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import a_node, a_pool, a_snapshot, deleted, with_status
 from harness.writes import patched

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import (
     MINUTE,

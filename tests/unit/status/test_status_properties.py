@@ -9,12 +9,12 @@ import json
 import random
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.builders import (
     MINUTE,

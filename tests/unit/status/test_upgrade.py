@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, by_name, unreadable
 from harness.conditions import is_listed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from harness.builders import a_node, a_pool, a_snapshot, by_name
 from harness.upgrade_views import DRY_RUN, ONE_DUE, UPGRADING, an_overview, closed, due, told, upgrading

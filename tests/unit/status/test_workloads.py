@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_node, a_pool, a_snapshot, deleted, with_status
 from winpool.api.issues import NORMAL, IssueReason

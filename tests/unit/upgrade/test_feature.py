@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, a_pool, a_record, unreadable
 from harness.gate_scenes import SCENES, GateScenes, blocked
@@ -454,7 +455,7 @@ def test_a_node_without_a_workload_in_the_list_is_unknown_and_asks_for_no_list()
     snapshot = upgrade_snapshot(upgrade_pool(), settled_nodes(1))
     survey = snapshot.pods.survey
     assert survey is not None
-    pods = replace(snapshot.pods, survey=replace(survey, workloads={}))
+    pods = replace(snapshot.pods, survey=dataclasses.replace(survey, workloads={}))
     assert wishes(replace(snapshot, pods=pods)) == {"w1": "Gated"}
     assert not passed(replace(snapshot, pods=pods)).needs_all_pods
 

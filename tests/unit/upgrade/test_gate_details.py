@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, with_nodes, with_pods
 from harness.gate_scenes import REPLACE, blocked, declares, large, restless, row

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import cast
 from unittest.mock import Mock
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, Nodes, a_pool
 from harness.every import every

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import CONTROL_PLANE, NOON, with_status
 from harness.upgrade_feature import overview_of, settled_nodes, upgrade_pool, upgrade_snapshot, wishes

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, edited, unreadable, with_status
 from harness.upgrade_feature import TARGET, passed, settled_node, upgrade_pool, wishes

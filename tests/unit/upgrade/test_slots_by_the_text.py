@@ -7,7 +7,7 @@ compare-and-swap. Programs upgrade the nodes that are permitted; people and mach
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from msgspec.structs import replace
 
 from harness.builders import NOON, Nodes, a_snapshot, a_survey, with_status
 from harness.clock import Seconds
@@ -56,7 +57,7 @@ class Cluster:
     def change(self, name: str, **changes: object) -> None:
         node = self.nodes[name]
         version = str(int(node.resource_version) + 1)
-        self.nodes[name] = replace(node, resource_version=version, **changes)  # type: ignore[arg-type]
+        self.nodes[name] = replace(node, resource_version=version, **changes)
 
     def write_pool(self, pool: Pool, *, read: Pool) -> None:
         if read.resource_version == self.pool.resource_version:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.builders import NOON, taints_of
 from harness.upgrade_feature import W2019, W2022, W2025, settled_node

@@ -7,13 +7,14 @@ fails. The views of the operators are at most LATE seconds old, and so is the an
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Final
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from harness.builders import NOON
 from harness.upgrade_feature import TARGET, settled_node

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from harness.gate_scenes import REPLACE, declares
 from harness.upgrade_feature import settled_node, upgrade_pool, upgrade_snapshot

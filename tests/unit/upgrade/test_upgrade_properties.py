@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields as fields_of
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import Phase, assume, find, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict, replace
 
 from harness.builders import NOON
 from harness.gate_scenes import blocked, declares, large
@@ -142,10 +142,8 @@ OTHER_FIELDS: Final[Sequence[Mapping[str, Any]]] = (
 )
 
 
-class Drawn(Snapshot):
+class Drawn(Snapshot, frozen=True):
     """A world that shows what was drawn, and not the whole support matrix."""
-
-    __slots__ = ()
 
     def __repr__(self) -> str:
         """Return what the properties are about."""
@@ -179,7 +177,7 @@ def worlds(draw: st.DrawFn, fields: Mapping[str, st.SearchStrategy[Any]], works:
         control_plane=draw(st.sampled_from([*MOSTLY * ["v1.36.3"], "v1.38.0", "", "gibberish"])),
         pods_problem=draw(st.sampled_from(["", "timeout"])),
     )
-    return Drawn(**{each.name: getattr(seen, each.name) for each in fields_of(seen)})
+    return Drawn(**asdict(seen))
 
 
 any_world: Final = worlds({**timeless, **timed}, [*movers, *resting])
@@ -324,7 +322,7 @@ CLOSING: Final[Mapping[str, Closing]] = {
         world,
         pods=replace(
             world.pods,
-            survey=world.pods.survey and replace(world.pods.survey, started=NOON - 16 * MINUTE),
+            survey=world.pods.survey and dataclasses.replace(world.pods.survey, started=NOON - 16 * MINUTE),
         ),
     ),
     "restless nodes": lambda world: with_nodes(world, lambda node: replace(node, ready_since=NOON)),
@@ -381,7 +379,8 @@ def test_only_time_between_events_counts(snapshot: Snapshot, days: int) -> None:
         now=snapshot.now + by,
         pods=replace(
             snapshot.pods,
-            survey=survey and replace(survey, started=survey.started + by, finished=survey.finished + by),
+            survey=survey
+            and dataclasses.replace(survey, started=survey.started + by, finished=survey.finished + by),
         ),
         upgrades=replace(
             known,

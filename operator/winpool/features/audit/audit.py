@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from winpool.api.keys import GROUP
 from winpool.features.audit.cluster import Cluster
@@ -25,8 +26,7 @@ _ENTRIES: Final = re.compile(r"\n|;(?=\s*[A-Z]\d)", re.ASCII)
 _IGNORED: Final = re.compile(r"\s*([A-Z]\d+(?:\s*,\s*[A-Z]\d+)*)\s*(?::\s*(.*))?", re.ASCII | re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A rule that applies to a field of a workload. ``says`` is what happens, ``fix`` what to do."""
 
     rule: Rule

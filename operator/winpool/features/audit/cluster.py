@@ -6,8 +6,11 @@ What is not known is None: a rule that needs it finds nothing, and the audit say
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.fields import is_taint_key_allowed
 from winpool.api.keys import NO_EXECUTE
@@ -21,8 +24,7 @@ _KEEPING: Final = (_NO_SCHEDULE, NO_EXECUTE)
 """Effects that keep pods away. PreferNoSchedule does not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class Host(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that are alike for every pod: their versions, as nodeInfo has them, labels and taints.
 
     ``taints`` is None for a host of which only the Windows version is known: it may have any other label.
@@ -32,7 +34,7 @@ class Host:
 
     kernel: str = ""
     runtime: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     taints: tuple[Taint, ...] | None = None
     handlers: Mapping[str, bool] | None = None
     names: tuple[str, ...] = ()
@@ -42,12 +44,11 @@ class Host:
         return f"{version} ({enumerate_names(self.names)})" if self.names else version
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeClass:
+class RuntimeClass(msgspec.Struct, frozen=True):
     """A RuntimeClass: its handler, and what it adds to the node selector and the tolerations of its pods."""
 
     handler: str = ""
-    node_selector: Mapping[str, Any] = field(default_factory=dict)
+    node_selector: Mapping[str, Any] = msgspec.field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
 
     @classmethod
@@ -62,16 +63,14 @@ class RuntimeClass:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """The memory that the LimitRanges of a namespace give to containers that set none, as written."""
 
     limit: str | int | None = None
     request: str | int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """Where a pod may go: labels that a node must have, terms of required node affinity, tolerations.
 
     ``terms`` is None without required affinity. ``node`` is the node that the pod is bound to, if any.

@@ -9,9 +9,10 @@ What is not here, and why, is in ``tools/gen/workload_rules_reference.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+import msgspec
 
 from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.text import enumerate_names
@@ -95,8 +96,7 @@ class Worse(NamedTuple):
     where: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """A row. ``happens`` is what happens on a Windows node, ``fix`` what to do about it.
 
     ``outcomes`` are those of the API server with ``spec.os.name: windows``, each from its minor on; without

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from winpool.api.keys import OS_LABEL, WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
 from winpool.features.audit.cluster import NOTHING_KNOWN, Cluster, Reach, RuntimeClass, Selection
@@ -83,8 +84,7 @@ class Place(NamedTuple):
     more: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """The pods of one object; ``at`` is the path of the pod in it, empty for a Pod.
 
     ``kind`` is the one that people know it by. ``os_name`` is ``spec.os.name``, empty without it.

@@ -9,7 +9,6 @@ taint for that (``reserved_memory``). Rules about a spec that CEL cannot check a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -76,8 +75,7 @@ def contract_progress(unsettled: Iterable[tuple[Member, NodeContract]]) -> Itera
             yield Progress(stage, found[stage], reason, said)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Why a spec cannot be acted on, with the fix; the message is empty where it can."""
 
     message: str = ""
@@ -180,11 +178,10 @@ class NodeContract(msgspec.Struct, frozen=True):
 NOTHING_FOUND: Final = NodeContract()
 
 
-@dataclass(frozen=True, slots=True)
-class ContractResult(FeatureResult):
+class ContractResult(FeatureResult, frozen=True):
     """What the contract wants and finds; ``nodes`` by the UIDs of the pool's nodes."""
 
-    nodes: Mapping[str, NodeContract] = field(default_factory=lambda: NONE)
+    nodes: Mapping[str, NodeContract] = msgspec.field(default_factory=lambda: NONE)
 
 
 def contract(snapshot: Snapshot, members: Members, allowed: AllowedActions) -> ContractResult:
@@ -232,8 +229,7 @@ def contract(snapshot: Snapshot, members: Members, allowed: AllowedActions) -> C
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Alike:
+class _Alike(msgspec.Struct, frozen=True):
     """What is the same of nodes that report the same; ``plain`` is for those that lack nothing."""
 
     judged: Judged

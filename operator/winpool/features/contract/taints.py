@@ -18,10 +18,12 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import (
     HARD_EFFECTS,
@@ -141,8 +143,7 @@ def _written(selector: PodSelector) -> str:
     return ",".join((*labels, *more))
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """The taints that must not be added to a node now.
 
     ``waiting`` need a look at pods first; ``intolerant`` would delete pods of the node. With

@@ -16,9 +16,10 @@ without that time it counts from the creation of the node.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
+
+import msgspec
 
 from winpool.api.issues import IssueReason
 from winpool.api.selector import NodeValidation
@@ -37,8 +38,7 @@ A_LOOK: Final = "a list of its pods"
 """What a node waits for where nothing is known to be missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Startup:
+class Startup(msgspec.Struct, frozen=True):
     """The state of the startup taints of a node.
 
     ``taints`` are those that it is to have now; ``joins`` says that it does not have them yet, so that
@@ -47,7 +47,7 @@ class Startup:
     list of its pods, ``look_again`` is when time alone may change the answer.
     """
 
-    taints: Mapping[TaintIdentity, str] = field(default_factory=dict)
+    taints: Mapping[TaintIdentity, str] = msgspec.field(default_factory=dict)
     joins: bool = False
     waits_for: str = ""
     timed_out: bool = False

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+import msgspec
 
 from winpool.api.text import printable
 
@@ -44,8 +45,7 @@ OF_KUBELET: Final = (Source.CONFIGZ, Source.LOGS)
 """What only those can read who may run commands on nodes. Without it a diagnosis is whole."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A node; ``ready`` is the status of its condition Ready, empty without one.
 
     ``build`` is None where kernelVersion has none. ``images`` are the names of each pause image, of the 50
@@ -72,8 +72,7 @@ class Node:
     is_held: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
+class Pod(msgspec.Struct, frozen=True, kw_only=True):
     """A pod. ``name`` has its namespace; ``os`` is that for which it is, as far as it says it.
 
     ``waits`` are the reasons for which its containers wait, ``messages`` what is said of those that do not
@@ -124,8 +123,7 @@ class Agent(NamedTuple):
     pod: Pod | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What was read about one node. ``unknown`` are the sources that were not read whole, and why.
 
     ``name`` is empty for pods without a node. ``node`` is None where nodes cannot be read. ``uses_flannel``
@@ -146,8 +144,8 @@ class Evidence:
     peers: int = 0
     dns: tuple[str, ...] = ()
     cluster_dns: tuple[str, ...] | None = None
-    log: Mapping[str, int] = field(default_factory=dict)
-    unknown: Mapping[Source, str] = field(default_factory=dict)
+    log: Mapping[str, int] = msgspec.field(default_factory=dict)
+    unknown: Mapping[Source, str] = msgspec.field(default_factory=dict)
 
     def stuck(self) -> Iterator[tuple[Pod, str]]:
         """Yield the pods that the node has not started, and the reason for which each waits.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+import msgspec
 
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.api.upgrade import UpgradeState
@@ -33,8 +34,7 @@ SEVERITIES: Final = tuple(Severity)
 """The worst first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """A row. ``about`` is what is read, ``needs`` the sources of it.
 
     ``finding`` is what is wrong, ``means`` what follows from it, ``fix`` what to do about it.

@@ -7,9 +7,10 @@ It begins empty: after a restart every timer begins with the first fresh sample
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from msgspec.structs import replace
 
 from winpool.api.memory_pressure import PageFile
 from winpool.features.memory import levels

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.api.memory_pressure import EvictionLimits
@@ -170,8 +172,7 @@ def _is_listed_since(pod: Pod | None, pods: NodePods | None, answered: Answered)
     return pods is not None and pod is not None and not pod.is_finished and pods.began > answered.at
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(msgspec.Struct, frozen=True):
     """What all nodes of a pool have in common in one pass.
 
     ``evicts``: evictions may begin. Otherwise intents that were not carried out are removed at their
@@ -190,8 +191,7 @@ class Pass:
         return self.now + timedelta(seconds=seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """What to do about a node.
 
     ``annotation`` is what ``winpool.dev/memory`` is to be; None for no annotation. ``eviction`` is the pod to

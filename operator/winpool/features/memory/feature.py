@@ -21,9 +21,10 @@ since removing it would take a write more: the record names a condition until it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
+
+from msgspec.structs import replace
 
 from winpool.api.issues import IssueReason
 from winpool.api.keys import (
@@ -230,8 +231,7 @@ def _with_step(desired: Desired, step: Step, *, evicts: bool) -> Desired:
     return replace(desired, annotations=annotations, taints=taints)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryResult(FeatureResult):
+class MemoryResult(FeatureResult, frozen=True):
     """What is wanted and found; ``overview`` is None where memory is not watched."""
 
     overview: Overview | None = None

@@ -18,11 +18,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Container
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.text import read_moment, written_moment
 
@@ -50,8 +50,7 @@ LONGEST_AHEAD_SECONDS: Final = 86_400
 """An intent that is further ahead is removed with the next write. No clock is set back by so much."""
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(msgspec.Struct, frozen=True):
     """One pod that is, or was, to be evicted.
 
     ``pod`` is namespace and name, as people write them. ``at`` is when it was decided, ``until`` when it has
@@ -72,8 +71,7 @@ Intents: TypeAlias = tuple[Intent, ...]
 NO_INTENTS: Final[Intents] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(msgspec.Struct, frozen=True):
     """An annotation that the operator has not written as it stands. Nothing is evicted on such a node."""
 
     problem: str

@@ -35,11 +35,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum
 from itertools import combinations
 from statistics import median
 from typing import Final
+
+from msgspec.structs import replace
 
 from winpool.api.memory_pressure import PageFile, PageFileType
 from winpool.api.quantity import MIB, bytes_of

@@ -9,10 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Final
+
+import msgspec
 
 from winpool.api.quantity import rounded
 from winpool.features.memory.settings import LATE_SECONDS
@@ -223,8 +225,7 @@ def max_evicting_nodes(*, nodes: int, max_nodes: int | str) -> int:
     return max(1, share_of(max_nodes, nodes))
 
 
-@dataclass(slots=True)
-class Overview:
+class Overview(msgspec.Struct):
     """The nodes of a pool where memory is watched, by their names: status, metrics and issues read it.
 
     ``pressured``, ``silent`` and ``undecided``: see ``Known``. Of the ``calm`` ones there is only the number:
@@ -238,13 +239,13 @@ class Overview:
     allowed: int | str
     was_pressured: bool = False
     calm: int = 0
-    pressured: list[str] = field(default_factory=list)
-    silent: list[str] = field(default_factory=list)
-    undecided: set[str] = field(default_factory=set)
-    marked: list[str] = field(default_factory=list)
-    raised: dict[str, NodePressure] = field(default_factory=dict)
-    problems: dict[str, str] = field(default_factory=dict)
-    _levels: Counter[tuple[Axis, Level | None]] = field(default_factory=Counter)
+    pressured: list[str] = msgspec.field(default_factory=list)
+    silent: list[str] = msgspec.field(default_factory=list)
+    undecided: set[str] = msgspec.field(default_factory=set)
+    marked: list[str] = msgspec.field(default_factory=list)
+    raised: dict[str, NodePressure] = msgspec.field(default_factory=dict)
+    problems: dict[str, str] = msgspec.field(default_factory=dict)
+    _levels: Counter[tuple[Axis, Level | None]] = msgspec.field(default_factory=Counter)
 
     def add(
         self, name: str, memory: NodePressure | None, problem: str, *, is_marked: bool, is_signalled: bool

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.api.memory_pressure import MemoryPressure, SourceType
@@ -60,8 +60,7 @@ _GUARDS: Final = {
 """Those that there are where no pod was evicted."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedPod:
+class RecordedPod(msgspec.Struct, frozen=True):
     """What a pod used."""
 
     uid: str
@@ -79,11 +78,10 @@ class Recorded(NamedTuple):
     pods: tuple[RecordedPod, ...] | None = None
 
 
-@dataclass(slots=True)
-class Faults:
+class Faults(msgspec.Struct):
     """What is wrong with a recording: each kind once, how often, and the first example."""
 
-    _found: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _found: dict[str, tuple[int, str]] = msgspec.field(default_factory=dict)
 
     def note(self, what: str, example: str) -> None:
         """Count one more of this kind."""
@@ -117,8 +115,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     pod: str = ""
 
 
-@dataclass(slots=True)
-class ReplayedNode:
+class ReplayedNode(msgspec.Struct):
     """What is known of a node, and what was said of it.
 
     ``listed`` are its pods by the last sample with pods, with the times at which they were first seen.
@@ -130,13 +127,13 @@ class ReplayedNode:
     memory: NodePressure = NO_SAMPLES
     pods: PodHistory = NO_PODS
     listed: dict[str, tuple[RecordedPod, datetime]] | None = None
-    measured_at: dict[str, float] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    measured_at: dict[str, float] = msgspec.field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     level: Level = Level.NORMAL
     is_signalled: bool = False
     turn: int = 0
     is_asked: bool = False
-    said: set[object] = field(default_factory=set)
+    said: set[object] = msgspec.field(default_factory=set)
 
     @property
     def as_node(self) -> Node:

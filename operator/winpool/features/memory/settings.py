@@ -7,8 +7,9 @@ What no pool sets stands beside what uses it, in ``levels.py`` and ``detector.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from winpool.api.memory_pressure import (
     CommitThresholds,
@@ -56,8 +57,7 @@ PHYSICAL: Final = PhysicalThresholds(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DetectorSettings:
+class DetectorSettings(msgspec.Struct, frozen=True):
     """What a pool sets of the detector, with the operator's values for what it does not set.
 
     ``sources`` are names, the preferred first: a value is taken of the first source that has a fresh one.

@@ -34,12 +34,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from math import inf
 from operator import itemgetter
 from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.fields import is_pool_name
 from winpool.api.keys import NAMESPACE, SYSTEM_NAMESPACE_PREFIXES
@@ -109,8 +111,7 @@ class Basis(Enum):
     WORKING_SET = "WorkingSet"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A ``pod`` on the node, with the ``facts`` about it, and what it uses.
 
     ``age_seconds`` is negative where it is not known. ``is_blocked``: a PodDisruptionBudget permits no
@@ -161,14 +162,13 @@ class Candidate:
         return (-weight, cost, self.age_seconds, pod.namespace, pod.name, pod.uid)
 
 
-@dataclass(frozen=True, slots=True)
-class Protection:
+class Protection(msgspec.Struct, frozen=True):
     """What the operator and the pool protect beyond the list in the code.
 
     A pod that is younger than ``min_pod_age_seconds`` has not shown yet what it needs.
     """
 
-    namespaces: AbstractSet[str] = field(default_factory=frozenset)
+    namespaces: AbstractSet[str] = msgspec.field(default_factory=frozenset)
     min_pod_age_seconds: float = 120.0
 
 
@@ -239,8 +239,7 @@ def _matches(rule: EvictionRule, pod: Pod) -> bool:
     return rule.pod_selector is None or selects(rule.pod_selector, pod.labels)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """Which pod is next. ``victim`` is None where none may be evicted.
 
     ``usage`` is what it uses by the ``basis``, in bytes. ``reason`` is a sentence for people. ``excluded``
@@ -412,8 +411,7 @@ class PodList(NamedTuple):
     committed: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class PodHistory:
+class PodHistory(msgspec.Struct, frozen=True):
     """The lists of the pods of a node.
 
     ``bases`` are at most two, the older first, from which growth is counted: the last list of when the node

@@ -18,6 +18,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Final
 
+import msgspec
+
 from winpool.api.keys import HARD_EFFECTS, WINDOWS_BUILD_LABEL
 from winpool.api.quantity import rounded
 from winpool.api.text import grouped
@@ -305,8 +307,7 @@ Demand = tuple["Need", int]
 """A need, and how many pods have it."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Need:
+class Need(msgspec.Struct, frozen=True, eq=False):
     """What the pods of one shape need. ``cpu`` is in thousandths of a core, ``memory`` in bytes.
 
     ``low`` is the same or less, for what is counted once for several needs. ``nodes`` is how many nodes
@@ -446,8 +447,7 @@ LABELS_SAID: Final = 3
 """Labels of a nodeSelector in the words about a pod."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(msgspec.Struct, frozen=True):
     """Whether the moving pods of a node fit on others.
 
     ``unfit`` is how many certainly do not, at least, and ``examples`` says what the first of them request.

@@ -35,12 +35,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import inf
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import NAMESPACE
 from winpool.api.selector import selects
@@ -139,8 +141,7 @@ _REQUEST: Final = re.compile(r"^(?:create pods/eviction|delete pods) \S+: (?:\d{
 _DELETION: Final = "delete pods "
 
 
-@dataclass(frozen=True, slots=True)
-class Blocker:
+class Blocker(msgspec.Struct, frozen=True):
     """A pod that does not leave. ``pod`` is "namespace/name".
 
     ``message`` is a sentence for people, with what to do. ``is_permanent``: it lasts until a person changes
@@ -387,8 +388,7 @@ FORCED: Final = "its node was to be drained by now (onTimeout: Force)"
 NOTHING_ASKED: Final[Mapping[str, int]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class DrainView:
+class DrainView(msgspec.Struct, frozen=True):
     """What is known of the drain of one node.
 
     ``cordoned_at`` is when the node was cordoned for this drain, the last time, by the wall clock. ``pods``
@@ -404,8 +404,7 @@ class DrainView:
     read_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class DrainProgress:
+class DrainProgress(msgspec.Struct, frozen=True):
     """How far the drain of a node is.
 
     ``leaving`` are the pods that have to go and are still there, ``evictions`` those to ask for now, in
@@ -424,8 +423,7 @@ class DrainProgress:
 NOTHING_TO_DRAIN: Final = DrainProgress()
 
 
-@dataclass(frozen=True, slots=True)
-class _Leaver:
+class _Leaver(msgspec.Struct, frozen=True):
     """A pod that has to go.
 
     ``order`` is None where it leaves in no order. ``next_at`` is when a list may show something new of it.

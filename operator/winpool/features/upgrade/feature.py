@@ -11,12 +11,13 @@ operator takes the nodes through their upgrade itself (``rollout``), and ends wh
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import UPGRADE_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.spec import OperatingSystem, WindowsNodePoolSpec

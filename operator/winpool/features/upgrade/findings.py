@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+
+import msgspec
 
 from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_RETRY_ANNOTATION
@@ -102,13 +103,12 @@ _BRING: Final = (
 _DIFFERS: Final = "The rest differs from node to node."
 
 
-@dataclass(slots=True)
-class _Cause:
+class _Cause(msgspec.Struct):
     """What several nodes may have in common: ``texts`` that differ in numbers, ``nodes`` and ``pods``."""
 
-    texts: set[str] = field(default_factory=set)
-    nodes: set[str] = field(default_factory=set)
-    pods: set[str] = field(default_factory=set)
+    texts: set[str] = msgspec.field(default_factory=set)
+    nodes: set[str] = msgspec.field(default_factory=set)
+    pods: set[str] = msgspec.field(default_factory=set)
 
     @property
     def said(self) -> str:

@@ -12,10 +12,12 @@ of a batch are upgraded side by side.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from operator import attrgetter
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.selector import selects
@@ -47,8 +49,7 @@ class PlannedAction(StrEnum):
     """A gate is closed, or something stops it: of the pool or of the node itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedNode:
+class PlannedNode(msgspec.Struct, frozen=True):
     """What would happen to a node that is due.
 
     ``zone`` is the value of ``topologyKey``, empty where the node has none or zones are off. ``why`` says in
@@ -88,8 +89,7 @@ class PlannedNode:
         return (self.is_blocked, self.upgrade.node.created or LAST, self.node)
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(msgspec.Struct, frozen=True):
     """What the order of the nodes depends on beside the nodes that are due.
 
     ``up_to_date`` is how many nodes of the pool are up to date already: of ``canary.nodes`` so many are
@@ -219,8 +219,7 @@ def duration_of(
     return likely, worst_case
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """Nodes that can be upgraded at the same time; the next batch follows when all of them are done.
 
     ``number`` is from 1. All ``nodes`` are of one ``zone``. Seconds are from the first drain until the next
@@ -235,8 +234,7 @@ class Batch:
     worst_case_seconds: int
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradePlan:
+class UpgradePlan(msgspec.Struct, frozen=True):
     """How the nodes of a pool that are due would be upgraded, one batch after the other.
 
     ``max_unavailable`` is how many nodes of the pool may be

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Final
@@ -58,8 +57,7 @@ class GateFinding(msgspec.Struct, frozen=True):
         return self.stand is Stand.UNKNOWN and self.gate in OPEN_WHEN_UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(msgspec.Struct, frozen=True):
     """What keeps nodes from being upgraded and is no gate: a pause, a hold, a spec that is not accepted.
 
     ``name`` is one word for programs: PausedBySpec, DryRun, PauseRequested, NotAccepted, MissingPermission,
@@ -106,8 +104,7 @@ class NodeUpgrade(msgspec.Struct, frozen=True):
         return bool(self.due) and not self.closed and not self.stops
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStep:
+class NodeStep(msgspec.Struct, frozen=True):
     """What a pass does about a node whose upgrade is under way or has failed.
 
     ``claim`` is as the patch of this pass leaves it, None where it ends. ``said`` is what it waits for, in a
@@ -128,8 +125,7 @@ class NodeStep:
     late_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutResult:
+class RolloutResult(msgspec.Struct, frozen=True):
     """What a pass does about all nodes that the operator upgrades itself.
 
     ``steps`` are by the names of nodes, ``slots`` is what the status is to have. ``looks`` are also those of
@@ -137,7 +133,7 @@ class RolloutResult:
     have. At ``again_at`` time alone may change it.
     """
 
-    steps: Mapping[str, NodeStep] = field(default_factory=dict)
+    steps: Mapping[str, NodeStep] = msgspec.field(default_factory=dict)
     slots: tuple[Slot, ...] = ()
     looks: tuple[PodListRequest, ...] = ()
     said: str = ""
@@ -198,8 +194,7 @@ CAPPED: Final = "The operator's setting --max-nodes-in-work permits no more node
 """Why no further node gets a slot. The plugin knows the setting by this sentence alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeOverview:
+class UpgradeOverview(msgspec.Struct, frozen=True):
     """What is known of the upgrades of a pool.
 
     ``gates`` are those that are judged once for the pool, in the order of ``Gate``, ``stops`` what else keeps
@@ -254,8 +249,7 @@ class UpgradeOverview:
         return tuple(each for each in self.slots if each.state in (SlotState.BEGUN, SlotState.GONE))
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeResult(FeatureResult):
+class UpgradeResult(FeatureResult, frozen=True):
     """What the feature wants and finds; ``overview`` is None without ``spec.upgrade``.
 
     ``slots`` are then those of nodes that are not done yet.

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from winpool.api.selector import NodeAgents, NodeValidation, selects
 from winpool.api.text import later
@@ -126,20 +129,18 @@ OLDEST_SECONDS: Final = 60.0
 """The age of a list that still says how things are. All its parts together take at most 50 s."""
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(msgspec.Struct, frozen=True):
     """The controllers that lose pods by a drain.
 
     ``ready`` has, by the mark of each, how many Ready pods it had before the first eviction; None for as many
     as it wants. ``has_others``: pods of further controllers are lost, of which this is not known.
     """
 
-    ready: Mapping[str, int | None] = field(default_factory=dict)
+    ready: Mapping[str, int | None] = msgspec.field(default_factory=dict)
     has_others: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(msgspec.Struct, frozen=True):
     """Whether the workloads are back.
 
     ``waiting`` are the controllers that are not, in order, each with what it has: "Deployment shop/web (2 of

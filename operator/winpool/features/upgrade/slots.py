@@ -19,9 +19,10 @@ has. One that comes first, while the old Node still exists, is a node like other
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+import msgspec
 
 from winpool.api.keys import UPGRADE_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.status import MAX_SLOTS, Slot, SlotState
@@ -40,8 +41,7 @@ has cordoned its node by then. So a gate that opens and closes all the time give
 each slot in this time, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """The nodes of a pool that want a slot, and how many there are to have.
 
     ``nodes`` are those of the pool by name. ``due`` are the names of those that are due, or of which that is
@@ -154,8 +154,7 @@ def _reserved(node: Node, now: datetime) -> Slot:
     return slot_of(node, SlotState.RESERVED, now, deadline=later(whole(now), USE_SECONDS))
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(msgspec.Struct, frozen=True):
     """What ``status.slots`` is to say, and the names of the nodes that are permitted by their slots.
 
     A slot that was not written permits no node. But a node that is permitted already keeps that meanwhile.

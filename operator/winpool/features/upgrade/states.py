@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.keys import (
     UPGRADE_ANNOTATION,
@@ -120,8 +120,7 @@ LAST_RETRY_SECONDS: Final = 86400.0
 """Between an upgrade that failed and the next: twice as long each time, up to a day."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RolloutView:
+class RolloutView(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What a pass has found of the upgrades that the operator makes, beside its ``snapshot``.
 
     ``nodes`` are those of the pool by name, ``others`` the nodes outside of it by UID. ``waiting`` are
@@ -144,7 +143,7 @@ class RolloutView:
     runs: Callable[[Node, Target], bool]
     marked: Collection[str]
     waiting: Sequence[PlannedNode] = ()
-    due: Mapping[str, tuple[Trigger, ...]] = field(default_factory=dict)
+    due: Mapping[str, tuple[Trigger, ...]] = msgspec.field(default_factory=dict)
     unknown: Collection[str] = ()
     open_nodes: Collection[str] = ()
     allowed: int = 0

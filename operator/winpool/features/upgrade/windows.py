@@ -10,7 +10,6 @@ or DisruptionBudgets.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -57,8 +56,7 @@ class UnusableWindowError(ValueError):
     """A window that cannot be used. ``args`` are sentences that begin with a field and say what to write."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """A maintenance window; ``read_window`` makes one of what a spec says."""
 
     schedule: str
@@ -158,8 +156,7 @@ def _instant(shown: datetime, zone: ZoneInfo) -> datetime:
 _GATES: Final = tuple(Gate)
 
 
-@dataclass(frozen=True, slots=True)
-class Overrides:
+class Overrides(msgspec.Struct, frozen=True):
     """The overrides of a pool at one moment, in the order of the gates."""
 
     in_force: tuple[Override, ...] = ()
@@ -200,8 +197,7 @@ def covers(exclusion: MaintenanceExclusion, now: datetime) -> bool:
     return exclusion.start <= now < exclusion.end
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(msgspec.Struct, frozen=True):
     """Whether the windows are open, and when to check again.
 
     Where they are open, ``changes_at`` is when they may close, and never late; None where they do not close.

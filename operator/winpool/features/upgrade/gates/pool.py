@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Final
+
+import msgspec
 
 from winpool.api.crd import SLOTS
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_STATE_LABEL
@@ -198,8 +199,7 @@ def max_unavailable(asked: int | str, *, nodes: int) -> int | None:
     return max(1, percent * nodes // 100) if percent else 0
 
 
-@dataclass(frozen=True, slots=True)
-class FindingsOf:
+class FindingsOf(msgspec.Struct, frozen=True):
     """Makes the findings of ``gate``."""
 
     gate: Gate

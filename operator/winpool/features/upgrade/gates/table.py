@@ -7,8 +7,9 @@ function.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from winpool.api.upgrade import Gate
 from winpool.features.upgrade.gates.node import (
@@ -31,8 +32,7 @@ from winpool.features.upgrade.gates.pool import (
 from winpool.features.upgrade.records import GateFinding, NodeUpgrade
 
 
-@dataclass(frozen=True, slots=True)
-class PoolGate:
+class PoolGate(msgspec.Struct, frozen=True):
     """A gate that is judged once for the pool. ``meaning`` and ``opens`` are sentences for people."""
 
     gate: Gate
@@ -41,8 +41,7 @@ class PoolGate:
     judge: Callable[[World], GateFinding]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGate:
+class NodeGate(msgspec.Struct, frozen=True):
     """A gate that is judged for each node that is due."""
 
     gate: Gate
