@@ -31,6 +31,8 @@ class Keys(msgspec.Struct, frozen=True):
 
     def __or__(self, other: Keys) -> Keys:
         """Return those of both."""
+        if not other or not self:
+            return self or other
         return Keys(
             self.labels | other.labels,
             self.taints | other.taints,
@@ -49,6 +51,8 @@ class Keys(msgspec.Struct, frozen=True):
 
     def __and__(self, other: Keys) -> Keys:
         """Return those that both have."""
+        if not other or not self:
+            return NO_KEYS
         return Keys(
             self.labels & other.labels,
             self.taints & other.taints,
