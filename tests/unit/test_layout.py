@@ -15,15 +15,15 @@ import pytest
 import winpool
 from harness.sources import tree_of
 
-ROOM = Path(winpool.__file__).parent
-SOURCE = ROOM.parent
+PACKAGE = Path(winpool.__file__).parent
+SOURCE = PACKAGE.parent
 PURE = ("api", "features", "model", "ownership", "status", "support")
 ENGINES = ("kopf", "aiohttp", "kubernetes")
 """What opens sockets or runs loops: only `kube/`, `kubelet/`, `serve/` and `app.py` know it."""
 
-PURE_OF_KUBELET = ("addresses", "exporter", "outcome", "samples", "schedule")
+PURE_OF_KUBELET = ("addresses", "exporter", "samples", "schedule")
 
-MODULES = sorted(ROOM.rglob("*.py"))
+MODULES = sorted(PACKAGE.rglob("*.py"))
 
 SEAM_LINES: Final = 60
 SEAMS: Final[dict[str, str]] = {}
@@ -67,7 +67,7 @@ def dotted(path: Path) -> str:
 @pytest.mark.slow
 def test_deciding_needs_no_client_and_no_framework() -> None:
     """A pure feature that could reach the network would not be one."""
-    pure = [dotted(path) for path in MODULES if path.relative_to(ROOM).parts[0] in PURE]
+    pure = [dotted(path) for path in MODULES if path.relative_to(PACKAGE).parts[0] in PURE]
     loaded = loaded_after(*pure, "winpool.decide", "winpool.model.snapshot", "winpool.kube.lease_rules")
     assert "winpool" in loaded
     assert loaded.isdisjoint(ENGINES)
