@@ -46,7 +46,7 @@ PACE_SECONDS: Final = 2.0
 
 @pytest.fixture
 def house(world: World) -> Iterator[World]:
-    """The world with an operator that has the second room, and with the rights that this room needs."""
+    """The world with an operator that has the second feature, and with the rights that it needs."""
     name = f"second-feature-{world.suffix}"
     labels = {"name": name}
     rules = [

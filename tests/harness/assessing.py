@@ -20,7 +20,7 @@ def assess_all(snapshot: Snapshot) -> Assessed:
     """Return what a decision on ``snapshot`` knows of the nodes."""
     members = divide(snapshot)
     allowed = allowed_actions(snapshot.pool, is_accepted=not contract_refusal_of(snapshot, members))
-    results = [room(snapshot, members, allowed) for room in FEATURES]
+    results = [feature(snapshot, members, allowed) for feature in FEATURES]
     diffs = diffs_of(snapshot, members, [each.desired for each in results])
     held = held_nodes(snapshot, members)
     return assessed(snapshot, members, contract_result(results), diffs, held=held)

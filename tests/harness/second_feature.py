@@ -1,10 +1,10 @@
-"""A second feature, to show that the house takes one: it wants on a node what the node's request says.
+"""A second feature, to show that the operator takes one: it wants on a node what the node's request says.
 
 The request is the annotation ``winpool.dev/upgrade-requested``, which others write and the operator
 reads. Its text is a JSON object, see ``Asked``. Without it nothing is wanted on the node. Where it cannot be
 read the feature leaves what stands there.
 
-``python -m harness.second_feature`` is the operator with this room, its settings from the environment.
+``python -m harness.second_feature`` is the operator with this feature, its settings from the environment.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _progress(asked_of: Mapping[str, Asked]) -> tuple[Progress, ...]:
 
 
 def main() -> int:
-    """Run the operator with this room; return the exit code."""
+    """Run the operator with this feature; return the exit code."""
     settings = Settings()
     logs.configure(settings)
     return asyncio.run(app.run(settings, features=(*FIRST, second)))

@@ -1,4 +1,4 @@
-"""What is known of the upgrades of a pool, without the room that finds it out: for tests of reports."""
+"""What is known of the upgrades of a pool, without the feature that finds it out: for tests of reports."""
 
 from __future__ import annotations
 

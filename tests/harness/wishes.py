@@ -45,7 +45,7 @@ class Wanted:
         held: Held = NOTHING_HELD,
         startup: Mapping[TaintIdentity, str] = NONE,
     ) -> Comparer:
-        """Return what the room of the contract makes of this."""
+        """Return what the node contract makes of this."""
         taints: dict[TaintIdentity, DesiredValue] = {
             **self.taints,
             **dict.fromkeys(held.all, KEEP),

@@ -17,7 +17,7 @@ from winpool.decide import FEATURES
 REPOSITORY: Final = Path(__file__).parents[2]
 CONFIGURATION: Final = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
 CONTRACTS: Final = tomllib.loads(CONFIGURATION)["tool"]["importlinter"]["contracts"]
-PACKAGES: Final = {room.__module__.rpartition(".")[0] for room in FEATURES}
+PACKAGES: Final = {feature.__module__.rpartition(".")[0] for feature in FEATURES}
 LINE: Final = "winpool.features.contract | "
 ANOTHER_FEATURE: Final = "from winpool.features.feature import FeatureResult\n"
 

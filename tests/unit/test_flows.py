@@ -31,7 +31,7 @@ _RECORD = re.compile(r"[A-Z][A-Za-z]*[a-z](\.\w+)?")
 
 @cache
 def names_in(path: Path) -> frozenset[str]:
-    """Return what a module defines: functions, classes, and what classes have, as ``Class.name``."""
+    """Return what a module defines: functions, classes, and what classes have, with their class before."""
     tree = tree_of(path)
     found: set[str] = set()
     for node in tree.body:

@@ -224,7 +224,7 @@ def _is_under(domain: str, parents: tuple[str, ...]) -> bool:
 
 
 def _is_key(subject: str) -> str:
-    """Return the CEL that says of ``subject`` what ``syntax.is_key`` says in Python."""
+    """Return the CEL that says of ``subject`` what ``is_key`` says in Python."""
     return f"{subject}.matches('{KEY_PATTERN}') && {subject}.indexOf('/') <= {MAX_PREFIX_LENGTH}"
 
 
@@ -260,7 +260,7 @@ Timeout = Annotated[int, Field(strict=True, ge=60, le=86400)]
 
 
 def is_spec_time(subject: str) -> str:
-    """Return the CEL that says of ``subject`` what ``syntax.is_moment`` says in Python."""
+    """Return the CEL that says of ``subject`` what ``is_moment`` says in Python."""
     return (
         f"{subject}.matches('{MOMENT_PATTERN}') && "
         f"!format.date().validate({subject}.substring(0, 10)).hasValue()"

@@ -1,4 +1,4 @@
-"""The kubectl plugin: ``kubectl winpool``. Each verb is a module with ``add_to``.
+"""The kubectl plugin: ``kubectl winpool``. Each verb is a module, see ``parsing.Verb``.
 
-What works offline must stay light: only the verbs that ask an API server import ``cluster/``.
+What works offline must stay light: only the verbs that ask an API server import ``kube/``.
 """

@@ -206,7 +206,7 @@ def decode_event(line: bytes) -> WatchEvent[Node]:
 def decode_page(body: bytes | bytearray) -> ListPage[Node]:
     """Read one page of a list of nodes.
 
-    Raises StreamGarbled for anything that is not a list of nodes, see ``ListReader``.
+    Raises StreamGarbled for anything that is not a list of nodes, see ``Kind.read``.
     """
     page = _KIND.read(body)
     unreadable: list[UnreadableObjectError] = []

@@ -249,7 +249,7 @@ def decode_pod_page(
     ``with_work`` names the nodes whose pods are read with what an upgrade has to know of them;
     ``for_eviction``: all pods are read with what decides on their eviction. ``with_templates``: each has its
     template, and with it the whole page stays in memory.
-    Raises StreamGarbled for anything that is not a list of pods, see ``ListReader``.
+    Raises StreamGarbled for anything that is not a list of pods, see ``Kind.read``.
     """
     page = _KIND.read(body)
     unreadable: list[UnreadablePod] = []

@@ -115,7 +115,7 @@ def render(record: Record) -> str:
                 }
                 for (key, effect), own in sorted(record.taints.items())
             ],
-            # An empty part is not written, so that records do not change while no room sets that part.
+            # An empty part is not written, so that records do not change while no feature sets that part.
             **({"annotations": _written_values(record.annotations)} if record.annotations else {}),
             **({"unschedulable": True} if record.unschedulable else {}),
             **({"conditions": sorted(record.conditions)} if record.conditions else {}),

@@ -1,6 +1,6 @@
 """Makes the conditions of a pool, each a function of what was seen; the reason of Ready is the worst.
 
-The table of what each status and reason means is ``api/condition_table.py``.
+The table of what each status and reason means is ``tools/gen/condition_table.py``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The conditions of rules for which it does not suffice that a field is there.
 
 A ``Find`` gets the workload and the places where the fields of its rule are set. It returns those that
-count, or others. A ``Test`` says of one place whether it is worse than the others. Those after ``Placement``
-need to know more than a manifest: nodes, RuntimeClasses, namespaces. Where it is not known they find nothing.
+count, or others. A ``Test`` says of one place whether it is worse than the others. Some need
+to know more than a manifest: nodes, RuntimeClasses, namespaces. Where that is not known they find nothing.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from winpool.features.upgrade.records import GateFinding
 
 _OF_THIS_MACHINE: Final = ("localtime", "posixrules", "Factory")
 _OF_ANOTHER_CLOCK: Final = ("posix/", "right/")
-"""Copies of the database, which only some machines have; those under ``right/`` count leap seconds."""
+"""Copies of the database, which only some machines have; those under ``right`` count leap seconds."""
 
 _MINUTE: Final = timedelta(minutes=1)
 

@@ -69,7 +69,7 @@ def _chown(pod: Pod, *, now: datetime) -> str:
 def _no_sandbox(do: Do, pod: Pod, *, machine: Machine) -> str:
     """Return code and error of the runtime: no network (HNS), or no pause image for this Windows.
 
-    For the latter see ``RunPodSandbox`` of containerd (``internal/cri/server``), and for Docker
+    The latter is in ``RunPodSandbox`` of containerd (``internal/cri/server``), and for Docker
     https://github.com/rancher/rancher/issues/23161.
     """
     sandbox = sha256(f"{pod.metadata.uid}/{machine.boot_id}".encode()).hexdigest()
