@@ -123,7 +123,7 @@ class Passes:
         pools.accept(a_body())
         answers: Answers = eviction_answers(None, clock=self._clock)
         budgets = BudgetCache(BudgetLister(transport.request).list, monotonic=time.monotonic)
-        self._lane = Evictor(writer=Writer(transport), monotonic=time.monotonic, answers=answers)
+        self._evictor = Evictor(writer=Writer(transport), monotonic=time.monotonic, answers=answers)
         self.lists = NodePodLists(
             list_pods=PodLister(transport.request).list_node,
             list_budgets=budgets.get,
@@ -147,7 +147,7 @@ class Passes:
         listed = known.pods.get(self._node.uid)
         view = DrainView(self._node, self._cordoned_at, listed, known.answers, now, known.read_at)
         progress = drain(view, self._spec)
-        outcome = await self._lane.run(progress.evictions)
+        outcome = await self._evictor.run(progress.evictions)
         assert outcome.error is None
         self.done += outcome.done
         self.refused += [error for _, error in outcome.stopped]

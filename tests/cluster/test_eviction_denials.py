@@ -39,7 +39,7 @@ def pods(world: World) -> Iterator[Pods]:
 
 @contextmanager
 def a_policy(world: World, *, reason: str) -> Iterator[None]:
-    """Have a policy deny every eviction by the lanes of this test, and the probe, with this reason."""
+    """Have a policy deny every eviction by the workers of this test, and the probe, with this reason."""
     name, user = f"keep-{world.suffix}", user_of(world)
     kind: Object = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}}
     rule = {
@@ -72,7 +72,7 @@ def a_policy(world: World, *, reason: str) -> Iterator[None]:
 
 @pytest.fixture
 def denying(world: World) -> Iterator[Webhook]:
-    """A webhook that denies each eviction by the lanes of this test."""
+    """A webhook that denies each eviction by the workers of this test."""
     webhook = Webhook(
         world.testbed,
         name="keep",

@@ -76,20 +76,20 @@ async def test_a_budget_is_of_one_pod_and_once_it_is_gone_the_pod_is_evicted(
 ) -> None:
     eviction = await asyncio.to_thread(a_running_pod, world, pods)
     budget = await asyncio.to_thread(a_budget, world, "none")
-    lane = Evictor(writer=writer, monotonic=time.monotonic, answers=eviction_answers(None, clock=Clock()))
+    evictor = Evictor(writer=writer, monotonic=time.monotonic, answers=eviction_answers(None, clock=Clock()))
 
-    outcome = await lane.run([eviction])
+    outcome = await evictor.run([eviction])
     [(_, error)] = outcome.stopped
     assert (type(error), outcome.error) == (DisruptionBudget, None)
     assert f"The disruption budget {budget} needs 1 healthy pods and has 1 currently" in error.message
     assert await asyncio.to_thread(pods.uids) == {eviction.name: eviction.uid}
 
     await asyncio.to_thread(world.kubectl, "delete", "pdb", "-n", NAMESPACE, budget)
-    await asyncio.sleep(lane.seconds_to_next([eviction]) or 0.0)
-    assert (await lane.run([eviction])).done == [eviction]
+    await asyncio.sleep(evictor.seconds_to_next([eviction]) or 0.0)
+    assert (await evictor.run([eviction])).done == [eviction]
     await asyncio.to_thread(eventually, lambda: not pods.all(), what="the pod has ended")
 
-    assert (await lane.run([eviction])).done == [], "it was told to end"
+    assert (await evictor.run([eviction])).done == [], "it was told to end"
     another = Evictor(writer=writer, monotonic=time.monotonic, answers=eviction_answers(None, clock=Clock()))
     [(_, error)] = (await another.run([eviction])).stopped
     assert (type(error), error.status) == (NotFound, 404)

@@ -1,4 +1,4 @@
-"""What tests of the operator's lanes begin with: a way to the API server, and a pod."""
+"""What tests of the operator's workers begin with: a way to the API server, and a pod."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ RULES = (
     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["patch"]},
 )
-"""All that the lanes need."""
+"""All that the workers need."""
 
 
 def user_of(world: World) -> str:
-    """Return the name of the user that the lanes of this test are."""
-    return f"lanes-{world.suffix}"
+    """Return the name of the user that the workers of this test are."""
+    return f"workers-{world.suffix}"
 
 
 @asynccontextmanager
 async def a_writer(world: World) -> AsyncIterator[Writer]:
-    """Open the operator's own way to the API server, as a user who may do what the lanes do and no more."""
+    """Open the operator's own way to the API server, as a user who may do what the workers do and no more."""
     name = user_of(world)
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
     world.kubectl("create", "-f", "-", stdin=json.dumps({**role, "rules": RULES}))

@@ -332,7 +332,7 @@ class Evictor:
 
     def __post_init__(self) -> None:
         self._pauses = KeyedBackoff[str](monotonic=self.monotonic, cap=LONGEST_REFUSAL_SECONDS)
-        self._lane = WorkerPool(self._evict, is_of_one_pod, EVICTIONS_IN_FLIGHT, self.monotonic)
+        self._workers = WorkerPool(self._evict, is_of_one_pod, EVICTIONS_IN_FLIGHT, self.monotonic)
 
     async def run(
         self,
@@ -351,7 +351,7 @@ class Evictor:
         """
         due = [each for each in evictions if not self.is_needless(each)]
         with unless(lambda: "" if is_wanted() else "its pool has changed"):
-            return await self._lane.run(
+            return await self._workers.run(
                 due, ready=lambda each: self._ready(each, newest(each)), is_wanted=is_wanted
             )
 

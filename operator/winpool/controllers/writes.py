@@ -182,7 +182,7 @@ class NodePatcher:
     clock: Clock
 
     def __post_init__(self) -> None:
-        self._lane = WorkerPool(self._send, is_of_one_object, PATCHES_IN_FLIGHT, self.clock.monotonic)
+        self._workers = WorkerPool(self._send, is_of_one_object, PATCHES_IN_FLIGHT, self.clock.monotonic)
 
     async def run(
         self, patches: Sequence[NodePatch], *, is_wanted: Callable[[], bool] = lambda: True
@@ -192,7 +192,7 @@ class NodePatcher:
         No more are started once ``is_wanted`` returns False: what they were decided on has changed.
         """
         newest = partial(on_newest_state, known=self.known)
-        return await self._lane.run(patches, ready=newest, is_wanted=is_wanted)
+        return await self._workers.run(patches, ready=newest, is_wanted=is_wanted)
 
     async def _send(self, patch: NodePatch) -> None:
         self.accept_written(await self.writer.patch_node(patch))
@@ -233,7 +233,7 @@ class ConditionApplier:
         self._pauses = KeyedBackoff[Goal](monotonic=self.clock.monotonic)
         # How often the conditions of a node changed lately, by its UID.
         self._changes = KeyedBackoff[str](monotonic=self.clock.monotonic)
-        self._lane = WorkerPool(self._apply, is_of_one_object, CONDITIONS_IN_FLIGHT, self.clock.monotonic)
+        self._workers = WorkerPool(self._apply, is_of_one_object, CONDITIONS_IN_FLIGHT, self.clock.monotonic)
 
     async def run(
         self, patches: Sequence[ConditionsPatch], *, is_wanted: Callable[[], bool] = lambda: True
@@ -245,7 +245,7 @@ class ConditionApplier:
         """
         self._forget_gone()
         due = [each for each in patches if not self._has_to_wait(each)]
-        return await self._lane.run(due, ready=self._due, is_wanted=is_wanted)
+        return await self._workers.run(due, ready=self._due, is_wanted=is_wanted)
 
     def _forget_gone(self) -> None:
         remembered = len(self.standing) + len(self._overtaken) + len(self._told)

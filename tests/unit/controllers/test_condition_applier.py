@@ -55,7 +55,7 @@ class ConditionWriter(Writer):
 
 @dataclass
 class Scene:
-    """A lane and what it knows; make it inside a running event loop."""
+    """A ConditionApplier and what it knows; make it inside a running event loop."""
 
     nodes: dict[str, Node]
     seconds: float = 0.0
@@ -63,7 +63,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.writer = ConditionWriter(seconds=self.seconds)
-        self.lane = ConditionApplier(
+        self.applier = ConditionApplier(
             writer=self.writer,
             known=self.nodes,
             accept_written=self.accept,
@@ -80,7 +80,7 @@ class Scene:
     async def write(self, *conditions: NodeCondition) -> int:
         """Have these stand on w1; return how many writes that has led to."""
         before = len(self.writer.asked)
-        await self.lane.run([self.patch(*conditions)])
+        await self.applier.run([self.patch(*conditions)])
         return len(self.writer.asked) - before
 
     def undo(self) -> None:
@@ -101,18 +101,18 @@ def a_scene(number: int = 1, *, seconds: float = 0.0) -> Scene:
 async def test_of_all_pools_together_8_writes_are_in_flight_and_no_more() -> None:
     scene = a_scene(90, seconds=0.1)
     patches = [scene.patch(HIGH, name=name) for name in scene.nodes]
-    await asyncio.gather(*(scene.lane.run(patches[each::3]) for each in range(3)))
+    await asyncio.gather(*(scene.applier.run(patches[each::3]) for each in range(3)))
     assert (len(scene.writer.asked), scene.writer.most) == (90, IN_FLIGHT)
 
 
 @in_virtual_time
 async def test_what_is_written_is_handed_on_and_remembered() -> None:
     scene = a_scene()
-    outcome = await scene.lane.run([scene.patch(HIGH, DRAINED)])
+    outcome = await scene.applier.run([scene.patch(HIGH, DRAINED)])
     assert [act.conditions for act in outcome.done] == [(HIGH, DRAINED)]
     assert [node.conditions for node in scene.accepted] == [(HIGH, DRAINED)]
-    assert scene.lane.standing.get("uid-of-w1") == (DRAINED, HIGH)
-    assert scene.lane.standing.get("uid-of-w2") is None
+    assert scene.applier.standing.get("uid-of-w1") == (DRAINED, HIGH)
+    assert scene.applier.standing.get("uid-of-w2") is None
     assert scene.writer.times == [NOON]
 
 
@@ -121,7 +121,7 @@ async def test_a_set_that_was_taken_off_stands_as_none() -> None:
     scene = a_scene()
     await scene.write(HIGH)
     await scene.write()
-    assert scene.lane.standing.get("uid-of-w1") == ()
+    assert scene.applier.standing.get("uid-of-w1") == ()
 
 
 @in_virtual_time
@@ -129,7 +129,7 @@ async def test_a_write_that_failed_is_not_remembered_as_standing() -> None:
     scene = a_scene()
     scene.writer.answers["w1"] = [BROKEN]
     await scene.write(HIGH)
-    assert (scene.lane.standing.get("uid-of-w1"), scene.accepted) == (None, [])
+    assert (scene.applier.standing.get("uid-of-w1"), scene.accepted) == (None, [])
 
 
 @in_virtual_time
@@ -137,11 +137,11 @@ async def test_it_is_sent_on_the_newest_state_and_not_where_that_is_another_to_l
     scene = a_scene()
     stale = scene.patch(HIGH)
     scene.heartbeat()
-    await scene.lane.run([stale])
+    await scene.applier.run([stale])
     assert scene.writer.asked == [("w1", "2", (HIGH,))]
     stale = scene.patch(CALM)
     scene.nodes["w1"] = replace(scene.nodes["w1"], ready="False")
-    outcome = await scene.lane.run([stale])
+    outcome = await scene.applier.run([stale])
     assert (len(scene.writer.asked), outcome.remaining) == (1, 1)
 
 
@@ -150,17 +150,17 @@ async def test_a_node_that_fails_waits_with_the_same_and_not_with_another_set() 
     scene = a_scene(2)
     scene.writer.answers["w1"] = [BROKEN, BROKEN]
     patches = [scene.patch(HIGH), scene.patch(HIGH, name="w2")]
-    outcome = await scene.lane.run(patches)
+    outcome = await scene.applier.run(patches)
     assert [act.node.name for act in outcome.done] == ["w2"]
     assert (outcome.stopped, outcome.error) == ([(patches[0], BROKEN)], None)
-    assert scene.lane.seconds_to_next(patches) == 2.0
+    assert scene.applier.seconds_to_next(patches) == 2.0
     assert await scene.write(HIGH) == 0
     assert await scene.write(CALM) == 1, "another set: it fails as well"
     assert [await scene.write(HIGH), await scene.write(CALM)] == [0, 0]
     await asyncio.sleep(2)
-    assert scene.lane.seconds_to_next([scene.patch(HIGH)]) == 0.0
+    assert scene.applier.seconds_to_next([scene.patch(HIGH)]) == 0.0
     assert await scene.write(HIGH) == 1
-    assert scene.lane.seconds_to_next([scene.patch(HIGH)]) is None
+    assert scene.applier.seconds_to_next([scene.patch(HIGH)]) is None
 
 
 @in_virtual_time
@@ -170,7 +170,7 @@ async def test_a_failure_comes_later_and_later_up_to_five_minutes() -> None:
     waits = []
     for _ in range(10):
         assert await scene.write(HIGH) == 1
-        waits.append(scene.lane.seconds_to_next([scene.patch(HIGH)]) or 0.0)
+        waits.append(scene.applier.seconds_to_next([scene.patch(HIGH)]) or 0.0)
         await asyncio.sleep(waits[-1])
     assert waits == [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 300.0, 300.0]
 
@@ -180,13 +180,13 @@ async def test_a_conflict_waits_for_a_newer_state_and_no_longer() -> None:
     scene = a_scene()
     scene.writer.answers["w1"] = [CONFLICT, CONFLICT]
     assert await scene.write(HIGH) == 1
-    assert (await scene.write(HIGH), scene.lane.seconds_to_next([scene.patch(HIGH)])) == (0, 2.0)
+    assert (await scene.write(HIGH), scene.applier.seconds_to_next([scene.patch(HIGH)])) == (0, 2.0)
     scene.heartbeat()
-    assert scene.lane.seconds_to_next([scene.patch(HIGH)]) == 0.0
+    assert scene.applier.seconds_to_next([scene.patch(HIGH)]) == 0.0
     assert await scene.write(HIGH) == 1
     scene.heartbeat()
     assert await scene.write(HIGH) == 1
-    assert scene.lane.standing.get("uid-of-w1") == (HIGH,)
+    assert scene.applier.standing.get("uid-of-w1") == (HIGH,)
 
 
 @in_virtual_time
@@ -196,7 +196,7 @@ async def test_a_conflict_on_one_and_the_same_state_is_tried_later_and_later() -
     waits = []
     for _ in range(3):
         assert await scene.write(HIGH) == 1
-        waits.append(scene.lane.seconds_to_next([scene.patch(HIGH)]) or 0.0)
+        waits.append(scene.applier.seconds_to_next([scene.patch(HIGH)]) or 0.0)
         await asyncio.sleep(waits[-1])
     assert waits == [2.0, 4.0, 8.0]
 
@@ -206,7 +206,7 @@ async def test_a_node_that_is_gone_stops_no_other() -> None:
     scene = a_scene(3)
     gone = NotFound("patch nodes/status w1: 404", status=404)
     scene.writer.answers["w1"] = [gone]
-    outcome = await scene.lane.run([scene.patch(HIGH, name=name) for name in scene.nodes])
+    outcome = await scene.applier.run([scene.patch(HIGH, name=name) for name in scene.nodes])
     assert [act.node.name for act in outcome.done] == ["w2", "w3"]
     assert [error for _, error in outcome.stopped] == [gone]
 
@@ -216,11 +216,11 @@ async def test_an_error_of_the_cluster_ends_the_work_and_nobody_has_to_wait_for_
     scene = a_scene(50, seconds=0.1)
     scene.writer.answers["w2"] = [BUSY]
     patches = [scene.patch(HIGH, name=name) for name in scene.nodes]
-    outcome = await scene.lane.run(patches)
+    outcome = await scene.applier.run(patches)
     assert outcome.error is BUSY
     assert len(scene.writer.asked) < 2 * IN_FLIGHT
     assert outcome.remaining == 50 - len(outcome.done)
-    assert scene.lane.seconds_to_next(patches) is None
+    assert scene.applier.seconds_to_next(patches) is None
 
 
 @in_virtual_time
@@ -230,7 +230,7 @@ async def test_whoever_undoes_our_conditions_is_answered_later_and_later() -> No
     for _ in range(5):
         assert await scene.write(HIGH) == 1
         scene.undo()
-        waits.append(scene.lane.seconds_to_next([scene.patch(HIGH)]))
+        waits.append(scene.applier.seconds_to_next([scene.patch(HIGH)]))
         await asyncio.sleep(waits[-1] or 0.0)
     assert waits == [None, 2.0, 4.0, 8.0, 16.0]
 
@@ -249,7 +249,7 @@ async def test_conditions_that_change_all_the_time_are_written_later_and_later()
     first, waits = 1 + 32, list[float]()
     for turn in range(first + 3):
         now = (HIGH, CALM)[turn % 2]
-        waits.append(scene.lane.seconds_to_next([scene.patch(now)]) or 0.0)
+        waits.append(scene.applier.seconds_to_next([scene.patch(now)]) or 0.0)
         scene.heartbeat()
         await asyncio.sleep(waits[-1])
         assert await scene.write(now) == 1
@@ -262,7 +262,7 @@ async def test_of_two_pauses_of_a_node_the_longer_one_counts() -> None:
     scene = a_scene()
     for turn in range(1 + 32 + 3):
         now = (HIGH, CALM)[turn % 2]
-        await asyncio.sleep(scene.lane.seconds_to_next([scene.patch(now)]) or 0.0)
+        await asyncio.sleep(scene.applier.seconds_to_next([scene.patch(now)]) or 0.0)
         assert await scene.write(now) == 1
     await asyncio.sleep(8)
     scene.writer.answers["w1"] = [CONFLICT]
@@ -270,7 +270,7 @@ async def test_of_two_pauses_of_a_node_the_longer_one_counts() -> None:
     assert await scene.write(DRAINED) == 1
     scene.heartbeat()
     await asyncio.sleep(3)
-    assert (scene.lane.seconds_to_next([scene.patch(HIGH)]) or 0.0) > 10
+    assert (scene.applier.seconds_to_next([scene.patch(HIGH)]) or 0.0) > 10
     assert await scene.write(HIGH) == 0
 
 
@@ -288,12 +288,12 @@ async def test_a_quarrel_ends_with_another_set() -> None:
 async def test_what_is_remembered_of_nodes_that_are_gone_is_forgotten() -> None:
     scene = a_scene(10)
     scene.writer.answers |= {f"w{each}": [CONFLICT] for each in (4, 5)}
-    await scene.lane.run([scene.patch(HIGH, name=name) for name in scene.nodes])
+    await scene.applier.run([scene.patch(HIGH, name=name) for name in scene.nodes])
     for name in scene.nodes.keys() - {"w3", "w4"}:
         del scene.nodes[name]
-    await scene.lane.run([])
-    assert [scene.lane.standing.get(f"uid-of-w{each}") for each in (2, 3)] == [None, (HIGH,)]
-    assert scene.lane._overtaken.keys() == {"uid-of-w4"}
+    await scene.applier.run([])
+    assert [scene.applier.standing.get(f"uid-of-w{each}") for each in (2, 3)] == [None, (HIGH,)]
+    assert scene.applier._overtaken.keys() == {"uid-of-w4"}
 
 
 def test_each_trouble_is_logged_once_and_a_conflict_never(caplog: pytest.LogCaptureFixture) -> None:
@@ -305,7 +305,7 @@ def test_each_trouble_is_logged_once_and_a_conflict_never(caplog: pytest.LogCapt
         scene.writer.answers["w1"] = [CONFLICT, BROKEN, BROKEN, BROKEN]
         for second in range(200):
             await scene.write(HIGH)
-            if scene.lane.standing.get("uid-of-w1") and second % 10 == 0:
+            if scene.applier.standing.get("uid-of-w1") and second % 10 == 0:
                 scene.undo()
             await asyncio.sleep(1)
 

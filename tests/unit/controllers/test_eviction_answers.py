@@ -145,11 +145,11 @@ async def test_a_request_that_was_not_sent_after_all_is_none_and_waits_for_nothi
     heard, time = Heard(), asyncio.get_running_loop().time
     results: Counter[EvictionResult] = Counter()
     answers = Answers(detectors=heard, results=results, monotonic=time)
-    lane = Evictor(writer=OneAnswer(NotWanted("the node has changed")), monotonic=time, answers=answers)
-    outcome = await lane.run([HOG])
+    evictor = Evictor(writer=OneAnswer(NotWanted("the node has changed")), monotonic=time, answers=answers)
+    outcome = await evictor.run([HOG])
     assert ([act for act, _ in outcome.stopped], outcome.error) == ([HOG], None)
     assert (told(answers), heard.of, results) == ({}, [], {})
-    assert lane.seconds_to_next([HOG]) is None
+    assert evictor.seconds_to_next([HOG]) is None
 
 
 def test_from_the_moment_it_is_sent_a_request_may_be_carried_out(answers: Answers) -> None:

@@ -75,7 +75,7 @@ NO_DELETIONS = Deletions("pool", "uid-of-pool", {}, {}, frozenset())
 
 
 class Scene:
-    """A node that is short of memory, and a lane whose places are all taken for some seconds."""
+    """A node that is short of memory, and an Evictor whose places are all taken for some seconds."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         loop = asyncio.get_running_loop()
@@ -89,7 +89,7 @@ class Scene:
         self.begun = loop.time()
         transport = cast(Transport, SimpleNamespace(request=self._request))
         clock = Clock(now=self.now, monotonic=loop.time)
-        self.lane = make_evictor(
+        self.evictor = make_evictor(
             transport,
             answers=eviction_answers(self.stage.collector, clock=clock),
             memory=self.stage.collector,
@@ -100,7 +100,7 @@ class Scene:
         services = some_services(
             patches=nothing,
             conditions=nothing,
-            evictions=self.lane,
+            evictions=self.evictor,
             wake=self._wake,
         )
         self.recorder = Recorder()
@@ -161,7 +161,7 @@ async def sent_after(
         Eviction("shop", f"other-{each}", f"uid-{each}", "w9", "a drain")
         for each in range(EVICTIONS_IN_FLIGHT)
     ]
-    busy = asyncio.create_task(scene.lane.run(others))
+    busy = asyncio.create_task(scene.evictor.run(others))
     await asyncio.sleep(0.1)
     await scene.perform(eviction or scene.eviction(**how))
     await asyncio.sleep(1)

@@ -71,7 +71,7 @@ class PodWriter(Writer):
         return [name for _, name in self.asked]
 
 
-def a_lane(writer: Writer) -> Evictor:
+def an_evictor(writer: Writer) -> Evictor:
     """Make one inside the running event loop, whose time it goes by."""
     monotonic = asyncio.get_running_loop().time
     answers = eviction_answers(None, clock=Clock(monotonic=monotonic))
@@ -88,8 +88,8 @@ def pods(number: int) -> list[Eviction]:
 @in_virtual_time
 async def test_of_all_pools_together_8_evictions_are_in_flight_and_no_more() -> None:
     writer = PodWriter()
-    lane = a_lane(writer)
-    outcomes = await asyncio.gather(*(lane.run(pods(100)[each::3]) for each in range(3)))
+    evictor = an_evictor(writer)
+    outcomes = await asyncio.gather(*(evictor.run(pods(100)[each::3]) for each in range(3)))
     assert (len(writer.asked), writer.most) == (100, IN_FLIGHT)
     assert sum(len(outcome.done) for outcome in outcomes) == 100
 
@@ -97,10 +97,10 @@ async def test_of_all_pools_together_8_evictions_are_in_flight_and_no_more() -> 
 @in_virtual_time
 async def test_of_one_pod_one_eviction_is_outstanding_whoever_asks() -> None:
     writer = PodWriter(seconds=5)
-    lane = a_lane(writer)
-    at_once = [asyncio.create_task(lane.run(pods(3))) for _ in range(2)]
+    evictor = an_evictor(writer)
+    at_once = [asyncio.create_task(evictor.run(pods(3))) for _ in range(2)]
     await asyncio.sleep(1)
-    later = await lane.run(pods(3))
+    later = await evictor.run(pods(3))
     assert (later.done, later.stopped, later.remaining) == ([], [], 0)
     await asyncio.gather(*at_once)
     assert (sorted(writer.names), writer.most_of_one) == (["web-0", "web-1", "web-2"], 1)
@@ -109,29 +109,29 @@ async def test_of_one_pod_one_eviction_is_outstanding_whoever_asks() -> None:
 @in_virtual_time
 async def test_a_pod_that_is_asked_for_twice_in_one_pass_is_asked_for_once() -> None:
     writer = PodWriter()
-    outcome = await a_lane(writer).run(pods(1) * 3)
+    outcome = await an_evictor(writer).run(pods(1) * 3)
     assert (writer.names, outcome.done) == (["web-0"], pods(1))
 
 
 @in_virtual_time
 async def test_a_pod_that_was_told_to_end_is_left_alone_for_ten_minutes() -> None:
     writer = PodWriter()
-    lane = a_lane(writer)
+    evictor = an_evictor(writer)
     for _ in range(700):
-        await lane.run(pods(1))
+        await evictor.run(pods(1))
         await asyncio.sleep(1)
     assert [at for at, _ in writer.asked] == [0.0, pytest.approx(LEFT_ALONE + 0.1, abs=1.0)]
-    assert lane.seconds_to_next(pods(1)) is None
+    assert evictor.seconds_to_next(pods(1)) is None
 
 
 @in_virtual_time
 async def test_so_many_pods_that_were_told_to_end_are_remembered_and_no_more() -> None:
     writer = PodWriter(seconds=0)
-    lane = a_lane(writer)
+    evictor = an_evictor(writer)
     everyone = pods(SETTLED_KEPT + 10)
-    await lane.run(everyone)
+    await evictor.run(everyone)
     writer.asked.clear()
-    await lane.run(everyone[:11])
+    await evictor.run(everyone[:11])
     assert writer.names == [f"web-{each}" for each in range(10)]
 
 
@@ -139,11 +139,11 @@ async def test_so_many_pods_that_were_told_to_end_are_remembered_and_no_more() -
 async def test_a_pod_that_is_gone_is_not_ours_and_is_not_asked_for_again() -> None:
     writer = PodWriter()
     writer.answers["web-0"] = [GONE]
-    lane = a_lane(writer)
-    outcome = await lane.run(pods(2))
+    evictor = an_evictor(writer)
+    outcome = await evictor.run(pods(2))
     assert (outcome.done, outcome.stopped, outcome.error) == (pods(2)[1:], [(pods(1)[0], GONE)], None)
     await asyncio.sleep(30)
-    await lane.run(pods(1))
+    await evictor.run(pods(1))
     assert writer.names == ["web-0", "web-1"]
 
 
@@ -151,7 +151,7 @@ async def test_a_pod_that_is_gone_is_not_ours_and_is_not_asked_for_again() -> No
 async def test_a_budget_that_does_not_permit_a_pod_stops_no_other() -> None:
     writer = PodWriter()
     writer.answers["web-0"] = [BUDGET] * 3
-    outcome = await a_lane(writer).run(pods(50))
+    outcome = await an_evictor(writer).run(pods(50))
     assert [act for act, _ in outcome.stopped] == pods(1)
     assert (len(outcome.done), outcome.error, outcome.remaining) == (49, None, 0)
 
@@ -160,29 +160,29 @@ async def test_a_budget_that_does_not_permit_a_pod_stops_no_other() -> None:
 async def test_a_refused_pod_is_tried_later_and_later_up_to_16_seconds() -> None:
     writer = PodWriter(seconds=0)
     writer.answers["web-0"] = [BUDGET] * 7
-    lane = a_lane(writer)
+    evictor = an_evictor(writer)
     waits = []
     for _ in range(7):
-        await lane.run(pods(1))
-        outcome = await lane.run(pods(1))
+        await evictor.run(pods(1))
+        outcome = await evictor.run(pods(1))
         assert (outcome.stopped, outcome.remaining) == ([], 0), "it waits, and is not counted"
-        waits.append(lane.seconds_to_next(pods(2)))
+        waits.append(evictor.seconds_to_next(pods(2)))
         await asyncio.sleep(waits[-1] or 0.0)
-        assert lane.seconds_to_next(pods(1)) == 0.0
+        assert evictor.seconds_to_next(pods(1)) == 0.0
     assert waits == [2.0, 4.0, 8.0, 16.0, 16.0, 16.0, 16.0]
-    await lane.run(pods(1))
-    assert (len(writer.asked), lane.seconds_to_next(pods(1))) == (8, None)
+    await evictor.run(pods(1))
+    assert (len(writer.asked), evictor.seconds_to_next(pods(1))) == (8, None)
 
 
 @in_virtual_time
 async def test_a_pod_that_a_budget_refused_has_no_pause_where_who_decides_counts_what_it_allows() -> None:
     """A drain asks again only when newer budgets allow it. Other refusals have their pauses."""
     writer = PodWriter(seconds=0)
-    lane = a_lane(writer)
+    evictor = an_evictor(writer)
     counted = [replace(each, budget="shop/web") for each in pods(2)]
     writer.answers = {"web-0": [BUDGET, BUDGET], "web-1": [Invalid("422 a policy", status=422)]}
     for _ in range(3):
-        await lane.run(counted)
+        await evictor.run(counted)
         await asyncio.sleep(0.5)
     assert writer.names == ["web-0", "web-1", "web-0", "web-0"]
 
@@ -191,9 +191,9 @@ async def test_a_pod_that_a_budget_refused_has_no_pause_where_who_decides_counts
 async def test_a_budget_that_says_when_to_come_back_is_believed() -> None:
     writer = PodWriter(seconds=0)
     writer.answers["web-0"] = [DisruptionBudget("429 still being processed", status=429, retry_after=10.0)]
-    lane = a_lane(writer)
-    await lane.run(pods(1))
-    assert lane.seconds_to_next(pods(1)) == 10.0
+    evictor = an_evictor(writer)
+    await evictor.run(pods(1))
+    assert evictor.seconds_to_next(pods(1)) == 10.0
 
 
 @in_virtual_time
@@ -202,16 +202,16 @@ async def test_a_pod_whose_eviction_is_not_answered_waits_until_the_server_gave_
 ):
     writer = PodWriter(seconds=0)
     writer.answers["web-0"] = [SILENT]
-    lane = a_lane(writer)
-    outcome = await lane.run(pods(20))
+    evictor = an_evictor(writer)
+    outcome = await evictor.run(pods(20))
     assert (len(outcome.done), outcome.error) == (19, None)
-    assert lane.seconds_to_next(pods(1)) == 60.0
+    assert evictor.seconds_to_next(pods(1)) == 60.0
 
 
 @in_virtual_time
 async def test_evictions_that_hang_end_the_pass_all_the_same() -> None:
     writer = PodWriter(seconds=30)
-    outcome = await a_lane(writer).run(pods(100))
+    outcome = await an_evictor(writer).run(pods(100))
     assert (len(writer.asked), outcome.remaining) == (IN_FLIGHT, 100 - IN_FLIGHT)
 
 
@@ -219,30 +219,30 @@ async def test_evictions_that_hang_end_the_pass_all_the_same() -> None:
 async def test_an_error_of_the_cluster_ends_the_work_and_nobody_has_to_wait_for_it() -> None:
     writer = PodWriter()
     writer.answers["web-3"] = [BUSY]
-    lane = a_lane(writer)
-    outcome = await lane.run(pods(100))
+    evictor = an_evictor(writer)
+    outcome = await evictor.run(pods(100))
     assert outcome.error is BUSY
     assert len(writer.asked) < 2 * IN_FLIGHT
     assert (outcome.stopped, outcome.remaining) == ([], 100 - len(outcome.done))
-    assert lane.seconds_to_next(pods(100)) is None
+    assert evictor.seconds_to_next(pods(100)) is None
 
 
 @in_virtual_time
 async def test_no_more_are_started_once_they_are_not_wanted() -> None:
     writer = PodWriter()
-    outcome = await a_lane(writer).run(pods(20), is_wanted=lambda: len(writer.asked) < 3)
+    outcome = await an_evictor(writer).run(pods(20), is_wanted=lambda: len(writer.asked) < 3)
     assert (len(writer.asked), outcome.remaining) == (3, 17)
 
 
 @in_virtual_time
 async def test_an_eviction_that_is_cancelled_is_outstanding_no_more() -> None:
     writer = PodWriter(seconds=30)
-    lane = a_lane(writer)
-    task = asyncio.create_task(lane.run(pods(1)))
+    evictor = an_evictor(writer)
+    task = asyncio.create_task(evictor.run(pods(1)))
     await asyncio.sleep(1)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    outcome = await lane.run(pods(1))
+    outcome = await evictor.run(pods(1))
     assert outcome.done == pods(1)
 
 
@@ -253,9 +253,9 @@ def test_each_thing_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def scene() -> None:
         writer = PodWriter()
         writer.answers |= {"web-0": [GONE], "web-1": [BUDGET] * 5}
-        lane = a_lane(writer)
+        evictor = an_evictor(writer)
         for _ in range(200):
-            await lane.run(pods(2))
+            await evictor.run(pods(2))
             await asyncio.sleep(1)
 
     scene()

@@ -115,10 +115,10 @@ async def test_all_results_of_evictions_are_served_from_the_start_and_as_they_ar
     transport = cast(Transport, SimpleNamespace(request=request))
     clock = Clock(monotonic=asyncio.get_running_loop().time)
     answers_kept = eviction_answers(collector, clock=clock)
-    lane = make_evictor(transport, answers=answers_kept, memory=collector, known={}, clock=clock)
-    await lane.run([HOG])
+    evictor = make_evictor(transport, answers=answers_kept, memory=collector, known={}, clock=clock)
+    await evictor.run([HOG])
     await asyncio.sleep(60)
-    await lane.run([HOG])
+    await evictor.run([HOG])
     counted = {**none, ("Evicted",): 1, ("Refused",): 1}
     assert of_memory(collector)[EVICTIONS] == counted
 

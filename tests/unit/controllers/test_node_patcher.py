@@ -33,7 +33,7 @@ class SlowWriter(Writer):
         return patch.node
 
 
-def a_lane(writer: Writer) -> NodePatcher:
+def a_patcher(writer: Writer) -> NodePatcher:
     """Make one inside the running event loop, whose time it goes by."""
     return NodePatcher(
         writer=writer,
@@ -53,8 +53,8 @@ def patches(number: int) -> list[NodePatch]:
 def test_of_all_pools_together_32_patches_are_in_flight_and_no_more() -> None:
     async def run() -> SlowWriter:
         writer = SlowWriter(seconds=0.1)
-        lane = a_lane(writer)
-        await asyncio.gather(*(lane.run(patches(100)) for _ in range(3)))
+        patcher = a_patcher(writer)
+        await asyncio.gather(*(patcher.run(patches(100)) for _ in range(3)))
         return writer
 
     writer = run_virtually(run())
@@ -64,7 +64,7 @@ def test_of_all_pools_together_32_patches_are_in_flight_and_no_more() -> None:
 def test_a_pass_starts_patches_for_ten_seconds_and_leaves_the_rest_to_the_next() -> None:
     async def run() -> tuple[SlowWriter, int]:
         writer = SlowWriter(seconds=1)
-        outcome = await a_lane(writer).run(patches(5000))
+        outcome = await a_patcher(writer).run(patches(5000))
         return writer, outcome.remaining
 
     writer, remaining = run_virtually(run())

@@ -63,11 +63,11 @@ class Known:
 async def after(answer: bytes | ApiError) -> Known:
     time, results = asyncio.get_running_loop().time, Counter[Any]()
     answers = Answers(detectors=None, results=results, monotonic=time)
-    lane = Evictor(writer=Writer(cast(Transport, Answering(answer))), monotonic=time, answers=answers)
-    outcome = await lane.run([HOG])
+    evictor = Evictor(writer=Writer(cast(Transport, Answering(answer))), monotonic=time, answers=answers)
+    outcome = await evictor.run([HOG])
     known = answers.known().get("uid-hog")
     [result] = results
-    return Known(None if known is None else known.answer, outcome, result, lane.seconds_to_next([HOG]))
+    return Known(None if known is None else known.answer, outcome, result, evictor.seconds_to_next([HOG]))
 
 
 def said(status: int, message: str, *, retry_after: str | None = None, **more: Any) -> ApiError:
@@ -130,7 +130,7 @@ async def test_a_budget_may_ask_for_a_year_and_gets_five_minutes() -> None:
 async def test_flow_control_says_nothing_of_the_pod_and_no_pod_waits_a_year_for_it() -> None:
     known = await after(said(429, "too many requests", retry_after=YEAR))
     assert (known.answer, known.result, known.seconds) == (None, "Failed", None)
-    assert known.outcome.error is not None, "the lane stops"
+    assert known.outcome.error is not None, "the evictor stops"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What hangs in one lane takes no place of another, and all lanes leave room for what is no act (P7)."""
+"""Workers that hang take no place of others, and all leave room for what is no write of theirs (P7)."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class HangingWriter(Writer):
         await asyncio.Event().wait()
 
 
-def test_all_lanes_at_their_limits_leave_connections_for_what_is_no_act() -> None:
+def test_all_workers_at_their_limits_leave_connections_for_other_requests() -> None:
     assert (PATCHES_IN_FLIGHT, EVICTIONS_IN_FLIGHT, CONDITIONS_IN_FLIGHT) == (32, 8, 8)
     acts = PATCHES_IN_FLIGHT + EVICTIONS_IN_FLIGHT + CONDITIONS_IN_FLIGHT
     assert acts + LISTS_IN_FLIGHT + LONG_LIVED < MAX_CONNECTIONS
 
 
 @in_virtual_time
-async def test_what_hangs_in_one_lane_holds_up_no_other() -> None:
+async def test_workers_that_hang_hold_up_no_others() -> None:
     writer, loop = HangingWriter(), asyncio.get_running_loop()
     nodes = [a_node(f"w{each}") for each in range(2 * PATCHES_IN_FLIGHT)]
     evictions = [
@@ -56,7 +56,7 @@ async def test_what_hangs_in_one_lane_holds_up_no_other() -> None:
         for node in nodes
     ]
     clock = Clock(now=lambda: NOON, monotonic=loop.time)
-    condition_lane = ConditionApplier(
+    applier = ConditionApplier(
         writer=writer,
         known={},
         accept_written=lambda _: None,
@@ -65,13 +65,13 @@ async def test_what_hangs_in_one_lane_holds_up_no_other() -> None:
     answers = eviction_answers(None, clock=clock)
     tasks = [
         asyncio.create_task(Evictor(writer=writer, monotonic=loop.time, answers=answers).run(evictions)),
-        asyncio.create_task(condition_lane.run([ConditionsPatch(node, ()) for node in nodes])),
+        asyncio.create_task(applier.run([ConditionsPatch(node, ()) for node in nodes])),
     ]
     await asyncio.sleep(1)
     assert writer.hanging == EVICTIONS_IN_FLIGHT + CONDITIONS_IN_FLIGHT
-    lane = NodePatcher(writer, {}, lambda _: None, Clock(monotonic=loop.time))
+    patcher = NodePatcher(writer, {}, lambda _: None, Clock(monotonic=loop.time))
     began = loop.time()
-    outcome = await lane.run([NodePatch(node, {"a": "b"}, {}, taints=None) for node in nodes])
+    outcome = await patcher.run([NodePatch(node, {"a": "b"}, {}, taints=None) for node in nodes])
     assert (len(outcome.done), round(loop.time() - began, 1)) == (len(nodes), 0.2)
     for task in tasks:
         task.cancel()

@@ -38,7 +38,7 @@ class Stage:
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.now = NOON
-        self.sights = ObservedMachines(
+        self.machines = ObservedMachines(
             pools=cast(Pools, _Pools()),
             nodes=self.nodes,
             control_plane=cast(ControlPlane, _ControlPlane()),
@@ -52,7 +52,7 @@ class Stage:
     def put(self, node: Node) -> None:
         old = self.nodes.get(node.name)
         self.nodes[node.name] = node
-        self.sights.node_changed(old, node)
+        self.machines.node_changed(old, node)
 
     def reboot(self, name: str = "w1", boot_id: str = "8", **changes: Any) -> None:
         self.put(replace(self.nodes[name], boot_id=boot_id, **changes))
@@ -66,15 +66,15 @@ def stage() -> Stage:
 
 
 def kinds(stage: Stage, pool: Pool) -> list[SurpriseKind]:
-    return [each.kind for each in stage.sights.known(pool).surprises]
+    return [each.kind for each in stage.machines.known(pool).surprises]
 
 
 def test_a_pool_without_upgrades_knows_nothing(stage: Stage) -> None:
     stage.reboot()
     gone = a_pool(more=WITH_UPGRADES, deleting=True)
     for pool in (a_pool(), gone, a_pool(refusal="unreadable")):
-        assert stage.sights.known(pool) == KnownUpgrades()
-    assert not stage.sights.surprises
+        assert stage.machines.known(pool) == KnownUpgrades()
+    assert not stage.machines.surprises
 
 
 def test_a_pool_knows_the_surprises_of_its_own_nodes(stage: Stage) -> None:
@@ -84,28 +84,28 @@ def test_a_pool_knows_the_surprises_of_its_own_nodes(stage: Stage) -> None:
 
 
 def test_it_knows_since_when_the_control_plane_is_unchanged(stage: Stage) -> None:
-    known = stage.sights.known(a_pool(more=WITH_UPGRADES))
+    known = stage.machines.known(a_pool(more=WITH_UPGRADES))
     assert (known.control_plane_since, known.control_plane_is_first) == (NOON - timedelta(hours=2), True)
 
 
 def test_each_surprise_is_counted_once_however_many_passes_know_it(stage: Stage) -> None:
     pool = a_pool(more=WITH_UPGRADES)
     stage.reboot()
-    assert not stage.sights.surprises, "an operator that waits to lead makes no pass"
+    assert not stage.machines.surprises, "an operator that waits to lead makes no pass"
     for _ in range(3):
-        stage.sights.known(pool)
-        stage.sights.known(a_pool("twin", more=WITH_UPGRADES))
-    assert stage.sights.surprises == {SurpriseKind.REBOOT: 1}
+        stage.machines.known(pool)
+        stage.machines.known(a_pool("twin", more=WITH_UPGRADES))
+    assert stage.machines.surprises == {SurpriseKind.REBOOT: 1}
     stage.now += timedelta(minutes=1)
     stage.reboot(boot_id="9")
-    stage.sights.known(pool)
-    assert stage.sights.surprises == {SurpriseKind.REBOOT: 2}
+    stage.machines.known(pool)
+    assert stage.machines.surprises == {SurpriseKind.REBOOT: 2}
 
 
 def test_a_node_that_is_gone_is_forgotten(stage: Stage) -> None:
     pool = a_pool(more=WITH_UPGRADES)
     stage.reboot()
-    stage.sights.known(pool)
-    stage.sights.node_changed(stage.nodes.pop("w1"), None)
+    stage.machines.known(pool)
+    stage.machines.node_changed(stage.nodes.pop("w1"), None)
     assert kinds(stage, pool) == []
-    assert not stage.sights._counted
+    assert not stage.machines._counted
