@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,33 @@ def test_each_break_fits_the_code_and_names_a_test_that_is_there() -> None:
         except MisfitError as error:
             faults.append(f"{each.name}: {error}")
     assert not faults, "\n\n".join(faults)
+
+
+@pytest.mark.slow
+def test_a_break_fails_by_what_it_does_and_not_by_a_name_that_is_not_there(tmp_path: Path) -> None:
+    """A NameError or an AttributeError fails the test of each promise, and shows nothing of it."""
+    faults = []
+    for each in BREAKS:
+        for path, text in broken(ROOT, each.edits).items():
+            if path.suffix == ".py":
+                (tmp_path / f"{each.name}.{path.name}").write_text(text)
+                before = path.read_text()
+                added = attributes_of_self(text) - attributes_of_self(before)
+                faults += [
+                    f"{each.name}: self.{name} is not in {path.name}"
+                    for name in added
+                    if not re.search(rf"\b{name}\b", before)
+                ]
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--quiet", "--select", "F821"]
+    done = subprocess.run(
+        [*command, "--output-format", "concise", tmp_path], capture_output=True, text=True, check=False
+    )
+    assert not faults + done.stdout.splitlines(), "\n".join((*faults, done.stdout, done.stderr))
+
+
+def attributes_of_self(text: str) -> set[str]:
+    """Return the names that stand behind ``self.``."""
+    return set(re.findall(r"\bself\.(\w+)", text))
 
 
 def test_each_promise_has_a_break() -> None:
