@@ -82,3 +82,14 @@ def test_a_pass_over_a_large_pool_is_cheap(target: int, *, is_alike: bool) -> No
     assert len({id(each) for each in result.desired.values()}) <= 3, (
         "nodes that are alike share their desired"
     )
+
+
+@pytest.mark.slow
+def test_a_pass_is_cheap_while_no_node_is_ready() -> None:
+    pool = upgrade_pool({"strategy": "RollingUpdate"}, os={"version": "2022"})
+    fewer, nodes = (
+        [replace(each, ready="Unknown") for each in many(count, is_alike=True)] for count in (FEWER, NODES)
+    )
+    result, (few_seconds, seconds) = costs(*(upgrade_snapshot(pool, each) for each in (fewer, nodes)))
+    assert result.overview is not None
+    assert seconds / NODES < NODE_RATIO * few_seconds / FEWER

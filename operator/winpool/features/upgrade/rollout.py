@@ -178,7 +178,7 @@ class _Pass(States):
 
     def _follow_without_slot(self, node: Node) -> None:
         """Say what becomes of a node without a slot: its claim has ended, or the status was lost."""
-        found, has_room = claim_of(node), self.has_room(node, self.slots)
+        found = claim_of(node)
         if isinstance(found, Unreadable):
             said = f"The annotation {UPGRADE_ANNOTATION} is not one of the operator, which removes it."
             self.steps[node.name] = NodeStep(node, None, Desired(), said=said)
@@ -188,7 +188,11 @@ class _Pass(States):
                 self.stay(node, found)
             else:
                 self.let_go(node, found)
-        elif isinstance(found, Claim) and found.state is UpgradeState.CLAIMED and not has_room:
+        elif (
+            isinstance(found, Claim)
+            and found.state is UpgradeState.CLAIMED
+            and not self.has_room(node, self.slots)  # only here: it counts all slots
+        ):
             self.let_go(node, found, "The slots of other nodes are all that there are.")
         elif isinstance(found, Claim) and (self._has_heir(node, found) or self._has_left(node)):
             said = "Its slot has ended, or another machine takes its place."
