@@ -345,8 +345,8 @@ class Kind(Generic[ObjectT, ItemT]):
         page = self.read(body)
         try:
             found = [self.keep(self._decoded(item)) for item in page.items or ()]
-        except (*BROKEN, ValueError):
-            raise StreamGarbled(f"list {self.resource}: one that cannot be read") from None
+        except (*BROKEN, ValueError) as error:
+            raise StreamGarbled(f"list {self.resource}: one that cannot be read ({error})") from None
         kept = tuple([each for each in found if each is not None])
         return ListPage(kept, page.metadata.resource_version, page.metadata.continue_)
 
