@@ -16,9 +16,7 @@ feature that sets it.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
-
-import msgspec
+from typing import Final, NamedTuple
 
 GROUP: Final = "winpool.dev"
 VERSION: Final = "v1alpha1"
@@ -151,7 +149,7 @@ class SetBy(StrEnum):
     OTHERS = "others"
 
 
-class NodeKey(msgspec.Struct, frozen=True):
+class NodeKey(NamedTuple):
     """One key. ``effect`` is that of a taint; ``is_borrowed`` says that it means something to others too."""
 
     name: str
