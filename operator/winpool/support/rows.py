@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Final
@@ -54,8 +53,7 @@ _ROWS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One row as it is written. Empty or None means that the row says nothing of it.
 
     ``min_kubernetes`` and ``max_kubernetes`` are one field, ``kubernetesVersions``: outside of them the

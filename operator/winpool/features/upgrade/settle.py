@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -30,8 +29,7 @@ PROOF_SECONDS: Final = 30.0
 """How old the list of pods may be by which something is proven of a node: that it is drained, or valid."""
 
 
-@dataclass(frozen=True)
-class Validation:
+class Validation(msgspec.Struct, frozen=True):
     """What a node lacks; empty where it is valid.
 
     With ``looks`` its pods have to be listed. At ``again_at`` time alone may change it; None where it does
