@@ -277,7 +277,6 @@ def collect_rarely() -> None:
 
     https://docs.python.org/3/library/gc.html#gc.freeze
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG, OLDER, OLDER)
     gc.enable()

@@ -86,9 +86,19 @@ wake a pass each time. An HRESULT of Windows, 0x and eight digits, stays: it nam
 
 _versions_once: Final = lru_cache(maxsize=_HELD_ONCE)(NodeVersions)
 
-_unready_once: Final = lru_cache(maxsize=_HELD_ONCE)(str)
-"""Not ``sys.intern``: Python 3.12 before 3.12.7 keeps such texts for ever, and kubelets choose the words.
+_text_once: Final = lru_cache(maxsize=_HELD_ONCE)(str)
+"""Of labels, annotations and unready nodes: most are the same on thousands of nodes, the record of ours too.
+
+Not ``sys.intern``: Python 3.12 before 3.12.7 keeps such texts for ever, and kubelets choose the words.
 https://github.com/python/cpython/issues/113993"""
+
+_ORDINARY: Final = 1024
+"""Characters of an annotation that is kept once: a record of twelve labels and taints."""
+
+
+def _labels(found: dict[str, str] | None) -> dict[str, str]:
+    """Return the labels, their texts kept once for all nodes."""
+    return {} if found is None else {_text_once(key): _text_once(value) for key, value in found.items()}
 
 
 def _annotations(found: wire.NodeAnnotations | None) -> dict[str, str]:
@@ -96,10 +106,16 @@ def _annotations(found: wire.NodeAnnotations | None) -> dict[str, str]:
     if found is None:
         return {}
     return {
-        key: text if len(text) <= MAX_BYTES else TOO_LONG
+        key: _kept(text)
         for key, text in zip(_ANNOTATIONS, msgspec.structs.astuple(found), strict=True)
         if text is not None
     }
+
+
+def _kept(text: str) -> str:
+    if len(text) <= _ORDINARY:
+        return _text_once(text)
+    return text if len(text) <= MAX_BYTES else TOO_LONG
 
 
 def _kubelet(status: wire.NodeStatus) -> KubeletEndpoint:
@@ -136,7 +152,7 @@ def _unready(ready: wire.Condition) -> str:
     """
     said = (_cut(ready.reason or "", REASON_LENGTH), _cut(ready.message or "", 4 * MESSAGE_LENGTH))
     text = " ".join(": ".join(filter(None, said)).split())
-    return _unready_once(_cut(_CHANGING.sub("…", text), MESSAGE_LENGTH))
+    return _text_once(_cut(_CHANGING.sub("…", text), MESSAGE_LENGTH))
 
 
 def _time(text: str | None) -> datetime | None:
@@ -237,7 +253,7 @@ def decode_written(body: bytes | bytearray, *, patch: NodePatch) -> Node:
     return replace(
         patch.node,
         resource_version=metadata.resource_version,
-        labels=metadata.labels or {},
+        labels=_labels(metadata.labels),
         annotations=_annotations(metadata.annotations),
         taints=patch.node.taints if patch.taints is None else patch.taints,
         unschedulable=patch.node.unschedulable if patch.unschedulable is None else patch.unschedulable,
@@ -268,7 +284,7 @@ def _node(found: wire.NodeObject) -> Node:
         name=metadata.name,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
-        labels=metadata.labels or {},
+        labels=_labels(metadata.labels),
         annotations=_annotations(metadata.annotations),
         taints=() if spec is None else tuple([_taint(taint) for taint in spec.taints or ()]),
         unschedulable=spec is not None and spec.unschedulable is True,

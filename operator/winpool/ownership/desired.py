@@ -195,6 +195,10 @@ def _without_before(owned: Mapping[_K, Owned], keys: Collection[_K]) -> dict[_K,
     }
 
 
+_NO_CONDITIONS: Final[frozenset[str]] = frozenset()
+"""Kept once: Python makes a new empty one each time."""
+
+
 def conditions_to_name(node: Node, found: Record | Unreadable | None, desired: Desired) -> frozenset[str]:
     """Return which conditions the record is to name: those that are wanted, and those that are not gone yet.
 
@@ -202,7 +206,7 @@ def conditions_to_name(node: Node, found: Record | Unreadable | None, desired: D
     """
     standing = {each.type for each in node.conditions}
     recorded = found.conditions if isinstance(found, Record) else frozenset()
-    return frozenset(each.type for each in desired.conditions) | (recorded & standing)
+    return frozenset(each.type for each in desired.conditions) | (recorded & standing) or _NO_CONDITIONS
 
 
 def text_of(record: Record, *, doubted: Record, claims_doubted: bool) -> str:

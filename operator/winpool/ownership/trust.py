@@ -110,6 +110,8 @@ class RecordTrust(msgspec.Struct, frozen=True):
 
 def names(record: Record) -> Keys:
     """Return the keys that ``record`` claims."""
+    if not (record.labels or record.taints or record.annotations or record.unschedulable):
+        return NO_KEYS  # as on most nodes: what is alike is kept once
     return Keys(
         frozenset(record.labels),
         frozenset(record.taints),

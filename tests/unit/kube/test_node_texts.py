@@ -84,6 +84,18 @@ def labelled(node: Object, text: str, part: str) -> None:
     node["status"]["nodeInfo"][part] = text
 
 
+def test_nodes_share_the_texts_that_they_have_in_common() -> None:
+    labels, record = {f"example.com/{'k' * 40}": "the same", "zone": "b"}, json.dumps({"v": 1, "pool": "p"})
+    found = [a_node("w1"), a_node("w2")]
+    for each in found:
+        each["metadata"] |= {"labels": labels, "annotations": {APPLIED_ANNOTATION: record}}
+    one, other = map(read, found)
+    for of_one, of_other in ((one.labels, other.labels), (one.annotations, other.annotations)):
+        texts = list(zip(of_one.items(), of_other.items(), strict=True))
+        assert texts
+        assert all(key is same_key and value is same for (key, value), (same_key, same) in texts)
+
+
 FIELDS: Final[dict[str, Callable[[Object, str], None]]] = {
     "an annotation of ours": annotated,
     "an annotation under our prefix that we do not know": lambda node, text: annotated(

@@ -182,6 +182,8 @@ class Brake:
         self._is_told = current_survey(snapshot) is not None
         self._is_failing = bool(snapshot.pods.problem)
         self._look_problems = snapshot.pods.pod_list_problems
+        # Thousands of nodes wait for the same: each answer is kept once.
+        self._alike: dict[Held, Held] = {}
 
     def hold(self, node: Node, record: Record | None) -> Held:
         """Return which of the spec's taints must not be added to ``node`` now, which lacks one of them.
@@ -218,7 +220,7 @@ class Brake:
             is_stale = wants_own_look = False
         # A node with a pod that cannot be read stays unknown after any number of looks.
         asks = is_stale or (bool(waiting) and (look is None or covering is not None))
-        return Held(
+        held = Held(
             frozenset(waiting),
             frozenset(intolerant),
             holds_all=holds_all,
@@ -226,6 +228,7 @@ class Brake:
             wants_own_look=wants_own_look,
             asks=asks,
         )
+        return self._alike.setdefault(held, held)
 
     def hold_mismatch(self, held: Held, node: Node) -> Held:
         """Return ``held`` with the mismatch taint, which waits for the first look like any other."""
