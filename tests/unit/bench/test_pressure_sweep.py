@@ -65,6 +65,7 @@ def told(results: list[Result]) -> list[dict[str, Any]]:
     return [asdict(each) | {"lead": None} for each in results]
 
 
+@pytest.mark.slow
 def test_sets_of_numbers_that_race_at_once_do_as_each_does_alone() -> None:
     changes = [Change(), Change(the_number("commit_hard_headroom"), "higher")]
     rules, family = [each.in_force for each in changes], a_family()

@@ -478,6 +478,7 @@ async def test_a_kubelet_that_says_no_goodbye_keeps_no_connection(
         await until(lambda: connections() == 0, what="our side is closed", seconds=10)
 
 
+@pytest.mark.slow
 async def test_one_kubelet_that_hangs_keeps_no_other_one_waiting(
     authority: Authority, tls: ssl.SSLContext
 ) -> None:

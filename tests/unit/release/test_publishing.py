@@ -140,6 +140,7 @@ def test_a_program_that_fails_is_named_with_what_it_said() -> None:
         run([sys.executable, "-c", "import sys; sys.exit('no such key')"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["raise SystemExit(1)", "import time; time.sleep(60)"])
 def test_a_password_in_an_address_is_not_shown(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(publish, "STEP_SECONDS", 1.0)

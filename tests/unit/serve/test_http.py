@@ -76,6 +76,7 @@ async def test_the_snapshot_is_compressed_for_those_who_want_it(wish: str, encod
     assert "process_resident_memory_bytes" in text
 
 
+@pytest.mark.slow
 async def test_compressed_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     compressed = 0
     compress = gzip.compress
@@ -147,6 +148,7 @@ async def test_the_place_of_one_who_left_is_free(monkeypatch: pytest.MonkeyPatch
         assert await ask(*stays) == 200
 
 
+@pytest.mark.slow
 async def test_a_full_port_of_metrics_leaves_a_port_for_health_alone() -> None:
     async with serving(health_port=0) as served, AsyncExitStack() as stack:
         health = served.server.health_port
