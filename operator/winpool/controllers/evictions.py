@@ -9,9 +9,11 @@ What a 429 of a disruption budget leads to:
 
 1. Here: ``Answers.failed`` keeps REFUSED with the words of the API server for REFUSED_SECONDS. Until then the
    pod is not chosen again. The pauses of ``Evictor`` between two requests for one pod are shorter.
-2. In the next pass ``features/memory/eviction.py`` (``state_of``) sees that the intent on the node is over.
-   Unless the node is held, it is removed, and another pod may be chosen (``features/memory/victims.py``).
-3. Where no pod is left, ``features/memory/findings.py`` (``_blocked``) reports the issue EvictionBlocked.
+2. Of memory: in the next pass ``features/memory/eviction.py`` (``state_of``) sees that the intent on the node
+   is over. Unless the node is held, it is removed, and another pod may be chosen
+   (``features/memory/victims.py``). Where none is left, ``features/memory/findings.py`` (``_blocked``)
+   reports the issue EvictionBlocked.
+3. Of an upgrade: ``features/upgrade/drain.py`` names the budget as a blocker, and waits for newer budgets.
 """
 
 from __future__ import annotations

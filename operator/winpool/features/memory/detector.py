@@ -1,7 +1,8 @@
 """Detects memory pressure on a node: it steps when a sample arrives, and says what is known at a moment.
 
-It begins empty: after a restart every timer begins with the first fresh sample
-(docs/adr/0022-the-clock-that-restarts.md). A pass never steps it, and reads ``known_at``.
+``levels`` has the lines, and says which level a reading has. The detector begins empty: after a restart
+every timer begins with the first fresh sample (docs/adr/0022-the-clock-that-restarts.md). A pass never steps
+it, and reads ``known_at``.
 """
 
 from __future__ import annotations
