@@ -193,13 +193,13 @@ def explained(planned: Object) -> str:
 
 
 def why(world: World, node: str) -> tuple[int, set[str], str]:
-    """Return the exit code of ``kubectl winpool why``, what it says is closed, and all that it says."""
-    done = winpool(world.testbed.kubeconfig("admin"), "why", node)
+    """Return the exit code of ``kubectl winpool why``, all that is closed, and its text."""
+    kubeconfig = world.testbed.kubeconfig("admin")
+    done = winpool(kubeconfig, "why", node)
     assert done.stderr == "", done.stderr
-    closed = done.stdout.partition("\nClosed")[2].partition("\nOpen:")[0]
-    lines = [line for line in closed.splitlines()[1:] if re.match(r" {0,4}\S", line)]
-    named = {name for name in NAMES if any(re.search(rf"(?<![A-Za-z]){name}\b", line) for line in lines)}
-    return done.returncode, named, done.stdout
+    told = json.loads(winpool(kubeconfig, "why", node, "-o", "json").stdout)
+    closed = {each["gate"] for each in told["gates"] if not each["permits"]}
+    return done.returncode, closed | {each["name"] for each in told["stops"]}, done.stdout
 
 
 def reason_of(world: World, pool: str, kind: str) -> tuple[str, str]:
