@@ -129,6 +129,7 @@ def test_each_obstacle_closes_its_own_gate_and_the_last_that_is_removed_allows_t
             for node in (fleet.budgeted, fleet.held):
                 code, named, text = why(world, node)
                 assert (code, named) == (3, gates | own[node]), text
+                assert f"Closed: {len(named)}\n" in text
             assert why(world, fleet.done)[0] == 0
 
             asked["upgrade"]["method"] = "Replace"

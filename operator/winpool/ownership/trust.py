@@ -109,15 +109,14 @@ class RecordTrust(msgspec.Struct, frozen=True):
 
 
 def names(record: Record) -> Keys:
-    """Return the keys that ``record`` claims."""
-    if not (record.labels or record.taints or record.annotations or record.unschedulable):
-        return NO_KEYS  # as on most nodes: what is alike is kept once
-    return Keys(
+    """Return the keys that ``record`` claims; ``NO_KEYS`` itself where it claims none: a pass keeps many."""
+    claimed = Keys(
         frozenset(record.labels),
         frozenset(record.taints),
         frozenset(record.annotations),
         unschedulable=record.unschedulable,
     )
+    return claimed or NO_KEYS
 
 
 def standing(keys: Keys, node: Node) -> Keys:
