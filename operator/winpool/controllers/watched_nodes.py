@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from winpool.api.memory_pressure import MemoryMode
 from winpool.features.memory.detector import changes_after, known_at, step_at
@@ -264,7 +265,9 @@ class WatchedNode:
         problem = self._problem(now)
         is_other_problem, self.problem = problem != self.problem, problem
         news = _difference(self.told, self.memory)
-        if news is not News.NONE:
+        if news is News.CALM:  # of which no message speaks: newer numbers in one would be a write
+            self.told = replace(self.told, is_signalled=self.memory.is_signalled)
+        elif news is not News.NONE:
             self.told = self.memory.without_evidence()
         if self.wanted.evicts and self.memory.evictable and not was_evictable:
             return News.PRESSURE

@@ -112,6 +112,19 @@ async def test_what_sources_can_tell_writes_nothing_in_an_hour_of_passes_for_oth
 
 
 @in_virtual_time
+async def test_that_nothing_is_to_be_signalled_is_no_reason_to_write_newer_numbers() -> None:
+    async with a_world() as world:
+        world.fleet.machines["w001"] = Machine(committed=lambda now: 21.5 + now % 7 / 100)
+        await asyncio.sleep(240)
+        uid, begun = world.nodes[1].uid, world.cluster.time
+        assert "have committed much" in json.dumps(world.cluster.bodies["pool"]["status"])
+        await asyncio.sleep(360)
+        known = [memory.told[uid].is_signalled for when, memory in world.seen if when >= begun]
+        assert known == [False], "the pass that knows it"
+        assert [write.kind for write in world.cluster.writes if write.at >= begun] == []
+
+
+@in_virtual_time
 async def test_the_pass_that_a_level_wakes_knows_it_at_once() -> None:
     async with a_world() as world:
         await asyncio.sleep(600)

@@ -225,7 +225,8 @@ async def test_a_list_that_fails_is_made_again_and_its_problem_wakes_the_pool_on
         assert 3 <= tries <= 100 / LIST_SECONDS + 1
         scene.error = None
         await asyncio.sleep(40)
-        assert len(scene.lists) == tries + 1
+        answered = [began for _, began in scene.lists if began + 1 > 100]  # a list takes a second
+        assert len(answered) == 1
         assert scene.facts.known().workloads is not None
         assert scene.facts.known().problems == ()
         assert len(scene.woken) == 2
