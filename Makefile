@@ -86,7 +86,7 @@ test: $(INSTALLED) ## Before a push: lint, types, import rules, alerts, the unit
 
 # What make test runs, and people seldom alone.
 test-unit: $(INSTALLED)
-	@WINPOOL_WORLDS=1000 $(unit) $(ASYNCIO_DEBUG)
+	@$(unit) $(ASYNCIO_DEBUG)
 test-alerts: $(INSTALLED)
 	@$(BIN)/pytest -q --junitxml=$(RESULTS)/alerts.xml tests/alerts
 test-cluster: $(INSTALLED)

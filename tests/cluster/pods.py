@@ -200,7 +200,7 @@ def removals(world: World, *, since: datetime, of: Collection[str]) -> list[str]
         f"{each.user}: {each.verb} {each.uri}"
         for each in world.testbed.audit.writes(since=since, resource="pods")
         if (each.name in of and (each.verb == "delete" or each.subresource == "eviction"))
-        or each.verb == "deletecollection"
+        or (each.verb == "deletecollection" and each.namespace in (NAMESPACE, ""))
     ]
 
 

@@ -150,18 +150,18 @@ def stored(server: Server) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def kept(testbed: Testbed) -> Iterator[Kept]:
+def kept(testbed: Testbed, server: Server) -> Iterator[Kept]:
     """Apply all good pools twice, each time by one kubectl, which goes on after one that is refused."""
     manifests = [case.manifest for case in tables.accepted()]
     wanted = {"apiVersion": "v1", "kind": "List", "items": manifests}
     names = {manifest["metadata"]["name"] for manifest in manifests}
     assert len(names) == len(manifests), "two cases have one name"
-    try:
-        first, second = (apply(testbed, wanted, check=False) for _ in range(2))
-        found = json.loads(testbed.kubectl("get", "wnp", "-o", "json").stdout)["items"]
-        yield Kept(first, second, {pool["metadata"]["name"]: pool for pool in found})
-    finally:
-        testbed.kubectl("delete", "wnp", "--ignore-not-found", *sorted(names))
+    first, second = (apply(testbed, wanted, check=False) for _ in range(2))
+    found = json.loads(testbed.kubectl("get", "wnp", "-o", "json").stdout)["items"]
+    pools = {pool["metadata"]["name"]: pool for pool in found}
+    yield Kept(first, second, pools)
+    for name in names & pools.keys():  # kubectl, which asks for each before, takes half a minute
+        server.delete(name)
 
 
 @pytest.mark.parametrize("case", tables.refused("rule"), ids=lambda case: case.name)
