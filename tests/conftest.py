@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import math
 import os
+import signal
 from collections.abc import AsyncIterator
 
 import pytest
@@ -18,6 +19,11 @@ pytest.register_assert_rewrite("harness", "cluster", "crash", "image")
 
 ONCE_A_RUN = ("fragile", "guard", "hasty")
 """Fixtures that start a control plane for the tests of several files."""
+
+
+def pytest_configure() -> None:
+    """Have all that tests start hear Ctrl-C: a background job of a shell and its children ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -163,14 +163,6 @@ def test_pools_are_chosen_by_names_and_labels_and_shown_in_the_format_that_is_as
     assert 'there is no WindowsNodePool "nobody"' in done.stderr
 
 
-@pytest.fixture(autouse=True)
-def hears_ctrl_c() -> Iterator[None]:
-    """Have children hear Ctrl-C: bash starts what it runs in the background with the signal ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 class Watching:
     """The plugin with ``-w``; ``lines`` are those that it has printed by now."""
 

@@ -83,10 +83,7 @@ def test_nothing_is_left_of_a_start_that_was_broken_off(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     command = [sys.executable, "-m", "testbed", "up", "--dir", str(tmp_path)]
-    # A shell's background job ignores SIGINT, and so would all that it starts.
-    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, stderr=subprocess.PIPE) as starting:
-        signal.signal(signal.SIGINT, inherited)
         wait_until(
             lambda: "etcd" in started_children(tmp_path),
             what="etcd to start",

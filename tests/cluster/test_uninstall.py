@@ -91,7 +91,7 @@ class Cluster:
                 eventually(self.waits_for_the_pool, what=what, seconds=120, every=1)
                 assert hanging.poll() is None, "it ended with a pool in place"
             finally:
-                hanging.terminate()  # SIGINT is ignored by all children of a shell's background job
+                hanging.terminate()
 
     def waits_for_the_pool(self) -> bool:
         """Whether of all that was installed the CRD is left and waits, and the pool too."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import zipfile
@@ -65,19 +64,14 @@ class Installation:
 
     def begin(self, *arguments: str, command: Path | None = None, **variables: str) -> subprocess.Popen[str]:
         """Start it in a process group of its own."""
-        # A shell's background job ignores SIGINT, and so would all that it starts.
-        inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            return subprocess.Popen(
-                [command or self.folder / "kubectl-winpool", *arguments],
-                env={"HOME": str(self.home), "PATH": f"{self.path}:/usr/bin:/bin", **variables},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                process_group=0,
-            )
-        finally:
-            signal.signal(signal.SIGINT, inherited)
+        return subprocess.Popen(
+            [command or self.folder / "kubectl-winpool", *arguments],
+            env={"HOME": str(self.home), "PATH": f"{self.path}:/usr/bin:/bin", **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
 
     def run(self, *arguments: str, command: Path | None = None, **variables: str) -> Ended:
         """Start it, and wait for its end."""

@@ -172,10 +172,7 @@ def test_without_netns_the_command_line_is_refused(capsys: pytest.CaptureFixture
 @contextmanager
 def started(script: str) -> Iterator[subprocess.Popen[str]]:
     """A shell in a namespace that may be interrupted; ended at the end, whatever a test found."""
-    # A shell's background job ignores SIGINT, and so would all that it starts.
-    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen([*EXEC, "sh", "-c", script], stdout=subprocess.PIPE, text=True) as command:
-        signal.signal(signal.SIGINT, inherited)
         try:
             yield command
         finally:
