@@ -233,7 +233,7 @@ def test_online_it_loads_no_client_of_its_own(arguments: list[str], tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_reader_that_goes_away_gets_no_traceback() -> None:
-    text = "kind: WindowsNodePool\n---\n" * 2_000  # some 200 KB of answer: more than any buffer
+    text = "kind: WindowsNodePool\n---\n" * 2_000  # 90 kB of answer: more than a buffer holds
     command = [sys.executable, "-m", "winpool.cli", "validate", "-f", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
