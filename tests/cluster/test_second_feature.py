@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from statistics import median
 from typing import Any, Final
 
 import pytest
@@ -415,7 +414,7 @@ def test_nine_transitions_back_to_back_know_no_pause_and_no_drift(house: World, 
     house.operator.start()
     house.wait_up_to_date(pool, nodes=1)
     start = house.now()
-    took: list[float] = []
+    slow: list[str] = []
     with house.watch_nodes() as witness:
         for number, asked in enumerate(NINE, start=1):
             has_one = bool(with_condition and number % 2 and asked)
@@ -427,9 +426,10 @@ def test_nine_transitions_back_to_back_know_no_pause_and_no_drift(house: World, 
                 return is_at(node, asked) and (CONDITION in conditions_of(node)) is has_one
 
             eventually(arrived, what=f"transition {number}", every=0.02)
-            took.append(time.monotonic() - begun)
+            if (took := time.monotonic() - begun) >= PACE_SECONDS:
+                slow.append(f"transition {number} took {took:.1f} s")
         witness.catch_up(house.nodes().values())
-    assert median(took) < PACE_SECONDS, "a pause would hold up each but the first, and a busy machine one"
+    assert slow == []
     assert witness.changes_of(wished) == {name: len(NINE)}
     if not with_condition:
         assert house.patched_nodes(since=start) == [name] * len(NINE)
