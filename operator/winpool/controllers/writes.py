@@ -14,7 +14,8 @@ not sent at all where that state differs in anything that the decision used.
 pause lies between two writes of the same conditions to the same node: after a write that failed, or where
 someone keeps undoing it. Another set of conditions does not wait for this pause, but the conditions of a node
 follow what its kubelet reports, which may be anything: after 32 changes each one waits (P7). After a
-conflict, a write waits only until a newer state of the node is known.
+conflict, a write waits only until a newer state of the node is known. A heartbeat wakes no pool, so the pool
+looks for that state itself, within 0.2 s at first.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from winpool.controllers.backoff import FREE_CHANGES
+from winpool.controllers.backoff import FREE_CHANGES, LOOK_SECONDS
 from winpool.kube.backoff import KeyedBackoff
 from winpool.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from winpool.kube.wire import is_older
@@ -224,8 +225,8 @@ class ConditionApplier:
     clock: Clock
     standing: dict[str, tuple[NodeCondition, ...]] = field(default_factory=dict, init=False)
     """What was last written to nodes, by their UIDs, in the order of the types."""
-    _overtaken: dict[str, str] = field(default_factory=dict, init=False)
-    """UIDs of nodes whose last write was a conflict, and the resourceVersion that was too old."""
+    _overtaken: dict[str, tuple[str, float]] = field(default_factory=dict, init=False)
+    """UIDs of nodes whose last write was a conflict, the resourceVersion that was too old, and since when."""
     _told: set[str] = field(default_factory=set, init=False)
     """UIDs of nodes that cannot be written, and that the log has reported."""
 
@@ -253,22 +254,28 @@ class ConditionApplier:
             known = {node.uid for node in self.known.values()}
             self._told &= known
             self.standing = {uid: what for uid, what in self.standing.items() if uid in known}
-            self._overtaken = {uid: version for uid, version in self._overtaken.items() if uid in known}
+            self._overtaken = {uid: state for uid, state in self._overtaken.items() if uid in known}
 
     def seconds_to_next(self, patches: Sequence[ConditionsPatch]) -> float | None:
-        """Return in how many seconds one of these that wait may be tried again; None where none waits.
+        """Return in how many seconds one of these that wait is worth another try; None where none waits.
 
-        0 where one may be tried now.
+        0 where one may be tried now. After a conflict, in how many seconds to check for a newer state.
         """
         waiting = [each for each in patches if any(map(self._pauses.is_waiting, _goals(each)))]
         if any(not self._has_to_wait(each) for each in waiting):
             return 0.0
-        waits = (
-            [wait for goal in _goals(each) if (wait := self._pauses.seconds_to_next([goal])) is not None]
-            for each in patches
-        )
+        waits = (wait for each in patches if (wait := self._wait(each)) is not None)
+        return min(waits, default=None)
+
+    def _wait(self, patch: ConditionsPatch) -> float | None:
+        """Return how long ``patch`` has to wait, with no newer state known; None where nothing was noted."""
+        own, any_other = (self._pauses.seconds_to_next([goal]) for goal in _goals(patch))
+        if own and patch.node.uid in self._overtaken:
+            _, since = self._overtaken[patch.node.uid]
+            # The time between two looks grows, so that a dead watch costs few of them.
+            own = min(own, max(LOOK_SECONDS, self.clock.monotonic() - since))
         # Both pauses of a node have to be over: with the shorter one, passes would follow each other at once.
-        return min((max(each) for each in waits if each), default=None)
+        return max((wait for wait in (own, any_other) if wait is not None), default=None)
 
     def _has_to_wait(self, patch: ConditionsPatch) -> bool:
         own, any_other = map(self._pauses.is_waiting, _goals(patch))
@@ -276,7 +283,7 @@ class ConditionApplier:
 
     def _is_newer(self, node: Node) -> bool:
         """Whether ``node`` is known in another state than the one that was too old."""
-        return self._overtaken.get(node.uid, node.resource_version) != node.resource_version
+        return node.uid in self._overtaken and self._overtaken[node.uid][0] != node.resource_version
 
     def _due(self, patch: ConditionsPatch) -> ConditionsPatch | None:
         return None if self._has_to_wait(patch) else on_newest_state(patch, self.known)
@@ -307,7 +314,9 @@ class ConditionApplier:
         uid = patch.node.uid
         self._pauses.note(_goal(patch), at_least=error.retry_after or 0.0)
         if isinstance(error, Conflict):
-            self._overtaken[uid] = patch.node.resource_version
+            version = patch.node.resource_version
+            if uid not in self._overtaken or self._overtaken[uid][0] != version:
+                self._overtaken[uid] = version, self.clock.monotonic()
             return
         self._overtaken.pop(uid, None)
         if uid not in self._told:
