@@ -54,10 +54,10 @@ PROPERTIES ?= first
 quick: PROPERTIES := few
 at_once = HYPOTHESIS_PROFILE=$(PROPERTIES) $(MAKE) --no-print-directory --jobs=2 --output-sync=target
 
-quick: $(INSTALLED) ## While you work: lint, types, import rules, the unit tests that are not slow (one to two minutes)
+quick: $(INSTALLED) ## While you work: lint, types, import rules, the unit tests that are not slow (about a minute)
 	@$(at_once) quick-unit check-types check-lint check-imports
 
-check: $(INSTALLED) ## The fast half: lint, types, import rules, generated files, unit tests (three to six minutes)
+check: $(INSTALLED) ## The fast half: lint, types, import rules, generated files, unit tests (three to four minutes)
 	@$(at_once) check-types check-unit check-lint check-imports
 
 .PHONY: quick-unit check-types check-unit check-lint check-imports test-unit test-alerts test-cluster

@@ -183,8 +183,10 @@ def refusing_proxy() -> Iterator[str]:
     RefusingProxy.given.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), RefusingProxy) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
 
 
 @pytest.mark.parametrize("source", ["proxy-url", "HTTPS_PROXY"])

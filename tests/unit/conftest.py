@@ -1,9 +1,12 @@
-"""How many examples Hypothesis tries: fewer where people wait, ten times as many by ``make explore``."""
+"""How many examples Hypothesis tries: few where people wait, many by ``explore``; no thread left."""
 
 from __future__ import annotations
 
 import gc
 import os
+import threading
+import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +16,8 @@ from harness.clock import Seconds
 from harness.documents import ROOT
 
 EXAMPLES = 40
+ENDING_SECONDS = 10
+"""How long the threads of a file that were told to end may take; a generous guard."""
 
 # The same examples on every machine, and no deadline: a shared machine that is slow is not a fault.
 settings.register_profile(
@@ -47,6 +52,22 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 def pytest_collection_finish() -> None:
     """Look for no garbage in what was collected, thousands of tests: a tenth of the time."""
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_leaked_thread() -> Iterator[None]:
+    """Fail a file whose threads run on: they take the time of the tests after it, and seldom fail one.
+
+    Those of a ``Kubectl`` wait, and end with it.
+    """
+    before = {*threading.enumerate()}
+    yield
+    left = [thread for thread in {*threading.enumerate()} - before if not thread.name.startswith("kubectl_")]
+    deadline = time.monotonic() + ENDING_SECONDS
+    for thread in left:
+        thread.join(max(0, deadline - time.monotonic()))
+    still = [thread.name for thread in left if thread.is_alive()]
+    assert not still, f"left running: {still}"
 
 
 @pytest.fixture

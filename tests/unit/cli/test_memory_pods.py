@@ -110,9 +110,14 @@ def answering(answers: list[Answer], asked: list[str]) -> Iterator[str]:
             pass
 
     with TemporaryDirectory() as folder, UnixStreamServer(f"{folder}/s", Handler) as server:
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"{folder}/s"
-        server.shutdown()
+        serving = Thread(target=server.serve_forever, args=(0.01,))
+        serving.start()
+        try:
+            yield f"{folder}/s"
+        finally:
+            # Also where what asks raises: a server whose socket is closed under it spins for ever.
+            server.shutdown()
+            serving.join()
 
 
 class Server(Kubectl):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import pytest
 
@@ -144,12 +145,14 @@ class Server(Kubectl):
         self.asked: list[str] = []
         self.queries: list[dict[str, str]] = []
         self.done = threading.Event()
+        self.ended = threading.Event()
 
     def _next(self, asked: str) -> list[Any]:
         self.asked.append(asked)
         if not self.answers:
             self.done.set()
-            threading.Event().wait()
+            self.ended.wait()
+            raise SystemExit
         answer = self.answers.pop(0)
         if isinstance(answer, KubectlError):
             raise answer
@@ -175,17 +178,34 @@ class Server(Kubectl):
             yield each
 
 
-def fed(
-    monkeypatch: pytest.MonkeyPatch, server: Server, *names: str, selector: str = ""
-) -> tuple[PoolFeed, list[float]]:
-    """Run a feed until the server has nothing more to say; return it, and its pauses."""
-    pauses: list[float] = []
-    monkeypatch.setattr("time.sleep", pauses.append)
-    feed = PoolFeed(server, names, selector)
-    feed.list()
-    threading.Thread(target=feed.run, daemon=True).start()
-    assert server.done.wait(60)
-    return feed, pauses
+class Fed(Protocol):
+    def __call__(self, server: Server, *names: str, selector: str = "") -> tuple[PoolFeed, list[float]]: ...
+
+
+@pytest.fixture
+def fed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fed]:
+    """Run a feed until the server has nothing more to say; return it, and its pauses. The test ends it."""
+    running: list[tuple[Server, threading.Thread]] = []
+
+    def run(server: Server, *names: str, selector: str = "") -> tuple[PoolFeed, list[float]]:
+        def until_it_ends() -> None:
+            with suppress(SystemExit):
+                feed.run()
+
+        pauses: list[float] = []
+        monkeypatch.setattr("time.sleep", pauses.append)
+        feed = PoolFeed(server, names, selector)
+        feed.list()
+        thread = threading.Thread(target=until_it_ends)
+        running.append((server, thread))
+        thread.start()
+        assert server.done.wait(60)
+        return feed, pauses
+
+    yield run
+    for server, thread in running:
+        server.ended.set()
+        thread.join()
 
 
 def names(feed: PoolFeed) -> list[str]:
@@ -202,23 +222,23 @@ def names(feed: PoolFeed) -> list[str]:
     ],
 )
 def test_the_api_server_selects_what_it_can(
-    monkeypatch: pytest.MonkeyPatch, wanted: tuple[str, ...], selector: str, query: dict[str, str]
+    fed: Fed, wanted: tuple[str, ...], selector: str, query: dict[str, str]
 ) -> None:
     server = Server([a_pool("a", "3")], [])
-    fed(monkeypatch, server, *wanted, selector=selector)
+    fed(server, *wanted, selector=selector)
     for asked in server.queries[:2]:
         assert {name: value for name, value in asked.items() if name.endswith("Selector")} == query
     assert server.queries[1]["resourceVersion"] == "5"
 
 
-def test_of_several_names_the_others_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_several_names_the_others_are_left_out(fed: Fed) -> None:
     pools = [a_pool(name, "3") for name in ("c", "b", "a")]
     server = Server(pools, [line("ADDED", a_pool("d", "6")), line("DELETED", a_pool("a", "7"))])
-    feed, _ = fed(monkeypatch, server, "a", "c", "d")
+    feed, _ = fed(server, "a", "c", "d")
     assert names(feed) == ["c", "d"]
 
 
-def test_a_watch_goes_on_from_what_it_has_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_goes_on_from_what_it_has_seen(fed: Fed) -> None:
     server = Server(
         [a_pool("b", "3")],
         [
@@ -227,16 +247,16 @@ def test_a_watch_goes_on_from_what_it_has_seen(monkeypatch: pytest.MonkeyPatch) 
             line("BOOKMARK", a_pool("", "9")),
         ],
     )
-    feed, _ = fed(monkeypatch, server)
+    feed, _ = fed(server)
     assert names(feed) == ["a"]
     assert server.asked == ["list", "watch 5", "watch 9"]
     assert feed.trouble == ""
 
 
-def test_a_failure_is_told_and_ends_with_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_told_and_ends_with_a_list(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = KubectlError("error: unexpected EOF")
     server = Server([a_pool("a", "3")], [broken], broken, broken, [a_pool("b", "4")])
-    feed, pauses = fed(monkeypatch, server)
+    feed, pauses = fed(server)
     assert names(feed) == ["b"]
     assert server.asked == ["list", "watch 5", "list", "list", "list", "watch 5"]
     assert pauses == [1, 2, 4], "longer each time"
@@ -245,14 +265,14 @@ def test_a_failure_is_told_and_ends_with_a_list(monkeypatch: pytest.MonkeyPatch)
     assert feed.trouble == ""
 
 
-def test_a_version_that_the_api_server_no_longer_knows_is_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_that_the_api_server_no_longer_knows_is_a_list(fed: Fed) -> None:
     gone = {"kind": "Status", "reason": "Expired", "message": "too old resource version: 5 (9)", "code": 410}
     server = Server([a_pool("a", "3")], [line("ERROR", gone)], [a_pool("b", "9")])
-    feed, _ = fed(monkeypatch, server)
+    feed, _ = fed(server)
     assert (names(feed), server.asked) == (["b"], ["list", "watch 5", "list", "watch 5"])
 
 
-def test_a_line_that_cannot_be_read_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_cannot_be_read_is_a_failure(fed: Fed) -> None:
     server = Server([a_pool("a", "3")], [b"<html>\n"], [])
-    feed, _ = fed(monkeypatch, server)
+    feed, _ = fed(server)
     assert names(feed) == []

@@ -41,7 +41,7 @@ class Answering:
 @pytest.fixture
 def health() -> Iterator[Answering]:
     answering = Answering()
-    thread = threading.Thread(target=answering.server.serve_forever)
+    thread = threading.Thread(target=answering.server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield answering
     answering.server.shutdown()
