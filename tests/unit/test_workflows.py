@@ -194,9 +194,25 @@ def test_make_test_runs_all_that_make_check_runs_also_after_a_part_that_failed()
     rules = dict(
         re.findall(r"^([a-z-]+):[^\n]*\n\t(.*(?:\n\t.*)*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     )
-    assert {"test-cluster", "test-unit", "test-alerts", "--keep-going"} <= set(rules["test"].split())
+    assert {"test-side-by-side", "test-alerts", "--keep-going"} <= set(rules["test"].split())
     checked = {each for each in rules["check"].split() if each.startswith("check-")}
     assert checked - set(rules["test"].split()) == {"check-unit"}
+
+
+@pytest.mark.parametrize("fails", ["tests/unit", "tests/cluster", "neither"])
+def test_of_the_halves_of_make_test_each_runs_and_is_shown_whichever_fails(
+    tmp_path: Path, fails: str
+) -> None:
+    stub = tmp_path / "pytest"
+    stub.write_text(f'#!/bin/sh\necho "ran $*"\ncase "$*" in *{fails}*) exit 1;; esac\n')
+    stub.chmod(0o755)
+    (installed := tmp_path / ".installed").touch()
+    settings = [f"BIN={tmp_path}", f"INSTALLED={installed}", f"RESULTS={tmp_path}"]
+    command = ["make", "test-side-by-side", *settings]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    shown = {each for line in ran.stdout.splitlines() if line.startswith("ran ") for each in line.split()}
+    assert {"tests/unit", "tests/cluster"} <= shown
+    assert (ran.returncode == 0) == (fails == "neither")
 
 
 @pytest.mark.parametrize(
