@@ -70,6 +70,9 @@ SHOWN = {
 }
 """What commands have to show, beside anything at all."""
 
+ITS_OWN_CLUSTER: Final = "make demo"
+"""It takes minutes and needs no cluster of a reader: its test runs beside those of the pages."""
+
 DOCUMENTS = [
     document for document in documents() if document.path not in (*NIGHTLY, *ON_THEIR_OWN, *WITH_HELM)
 ]
@@ -131,9 +134,16 @@ def test_every_command_of_the_page_works_and_shows_something(
 ) -> None:
     try:
         for command in document.commands:
+            if command == ITS_OWN_CLUSTER:
+                continue
             assert not (fault := fault_of(command, reader)), fault
     finally:
         typed("kubectl delete wnp --all --timeout=60s", reader)  # no page finds the pools of another
+
+
+def test_the_demo_of_the_readme_tells_its_story() -> None:
+    assert any(ITS_OWN_CLUSTER in document.commands for document in DOCUMENTS)
+    assert not (fault := fault_of(ITS_OWN_CLUSTER, outside_make(os.environ))), fault
 
 
 def test_every_command_of_the_runbooks_works_and_shows_something(reader: dict[str, str]) -> None:
