@@ -9,7 +9,6 @@ import re
 import socket
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.operator import Operator
+from harness.serving import serving
 from harness.waiting import eventually, holds
 from harness.world import World
 
@@ -181,12 +181,9 @@ class RefusingProxy(BaseHTTPRequestHandler):
 def refusing_proxy() -> Iterator[str]:
     """Run one on loopback and yield its address."""
     RefusingProxy.given.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), RefusingProxy) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), RefusingProxy)
+    with serving(server):
+        yield f"127.0.0.1:{server.server_port}"
 
 
 @pytest.mark.parametrize("source", ["proxy-url", "HTTPS_PROXY"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import ssl
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
 from cluster.kubelets import GUARD_SECONDS, Kubelets, kubelets
+from harness.serving import serving
 from testbed.cluster import Testbed
 from testbed.errors import TestbedError
 from testbed.prometheus_config import ScrapeJob
@@ -205,14 +205,9 @@ def a_forger(*nodes: str, **labels: str) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Metrics) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Metrics)
+    with serving(server):
+        yield f"127.0.0.1:{server.server_port}"
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import ssl
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from cluster.memory_pods import NAMESPACE
 from cluster.memory_world import READER_USER
 from harness.identity import Caller
 from harness.listener import a_pair
+from harness.serving import serving
 from harness.world import NODES, World
 from testbed.cluster import Testbed
 from testbed.pki import Authority, Pki
@@ -78,14 +78,8 @@ def listening(
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(pair.certificate, pair.key)
     server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serving(server):
         yield heard, server.server_address[1]
-    finally:
-        server.shutdown()
-        thread.join(timeout=10)
-        server.server_close()
 
 
 def enrol(world: World, name: str, *, labels: Mapping[str, str], address: str | None, port: int) -> None:

@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import UnixStreamServer
 from tempfile import TemporaryDirectory
-from threading import Thread
 from typing import Any, NamedTuple, cast
 
 import pytest
@@ -20,6 +19,7 @@ import pytest
 from harness.builders import a_body
 from harness.kubelet_payloads import GIB, a_memory, a_summary
 from harness.kubelet_payloads import a_pod as a_usage
+from harness.serving import serving
 from harness.watched_memory import HEALTHY, Known, committed
 from winpool.cli import kubelet, memory_pods
 from winpool.cli.console import Look
@@ -109,15 +109,8 @@ def answering(answers: list[Answer], asked: list[str]) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with TemporaryDirectory() as folder, UnixStreamServer(f"{folder}/s", Handler) as server:
-        serving = Thread(target=server.serve_forever, args=(0.01,))
-        serving.start()
-        try:
-            yield f"{folder}/s"
-        finally:
-            # Also where what asks raises: a server whose socket is closed under it spins for ever.
-            server.shutdown()
-            serving.join()
+    with TemporaryDirectory() as folder, serving(UnixStreamServer(f"{folder}/s", Handler)):
+        yield f"{folder}/s"
 
 
 class Server(Kubectl):

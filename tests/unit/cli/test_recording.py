@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from argparse import ArgumentTypeError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from harness.serving import serving
 from winpool.cli import memory_replay
 from winpool.cli.kubectl import NotAskedError
 from winpool.cli.memory_replay import MOST_STEPS, Prometheus, Series, read_file, span_of
@@ -183,7 +183,7 @@ class FakePrometheus:
 
 
 @contextmanager
-def serving(prometheus: FakePrometheus) -> Iterator[FakePrometheus]:
+def served(prometheus: FakePrometheus) -> Iterator[FakePrometheus]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, body = prometheus.respond(self.path, self.headers.get("Authorization"))
@@ -197,14 +197,8 @@ def serving(prometheus: FakePrometheus) -> Iterator[FakePrometheus]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     prometheus.url = f"http://127.0.0.1:{server.server_port}/tenant"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(server):
         yield prometheus
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def samples(
@@ -226,7 +220,7 @@ ALWAYS = (0.0, 2 * NOW)
 
 
 def test_prometheus_is_asked_for_each_scrape_by_the_queries_of_the_operator() -> None:
-    with serving(FakePrometheus(15, [({"node": "w1"}, *ALWAYS), ({"node": "w2"}, *ALWAYS)])) as prometheus:
+    with served(FakePrometheus(15, [({"node": "w1"}, *ALWAYS), ({"node": "w2"}, *ALWAYS)])) as prometheus:
         found, faults, progress = samples(prometheus, 3600)
     assert {path for path, _ in prometheus.asked} == {"/tenant/api/v1/query", "/tenant/api/v1/query_range"}
     ranges = [asked for path, asked in prometheus.asked if path.endswith("query_range")]
@@ -243,7 +237,7 @@ def test_prometheus_is_asked_for_each_scrape_by_the_queries_of_the_operator() ->
 
 @pytest.mark.slow
 def test_a_long_time_is_read_in_parts_that_prometheus_permits() -> None:
-    with serving(FakePrometheus(30, [({"node": "w1"}, *ALWAYS)])) as prometheus:
+    with served(FakePrometheus(30, [({"node": "w1"}, *ALWAYS)])) as prometheus:
         found, _, progress = samples(prometheus, 8 * 86_400)
     sizes = [
         (float(asked["end"]) - float(asked["start"])) / float(asked["step"]) + 1
@@ -256,7 +250,7 @@ def test_a_long_time_is_read_in_parts_that_prometheus_permits() -> None:
 
 
 def test_a_year_is_refused_before_it_is_read() -> None:
-    with serving(FakePrometheus(30, [({"node": "w1"}, *ALWAYS)])) as prometheus:
+    with served(FakePrometheus(30, [({"node": "w1"}, *ALWAYS)])) as prometheus:
         with pytest.raises(EndError, match=r"1051201 samples in that time.*give --since 4166h or less"):
             samples(prometheus, 365 * 86_400)
         assert [path for path, _ in prometheus.asked] == ["/tenant/api/v1/query"]
@@ -265,10 +259,10 @@ def test_a_year_is_refused_before_it_is_read() -> None:
 def test_a_node_with_two_series_at_a_time_is_unknown_then_and_not_where_one_follows_the_other() -> None:
     first, second = {"node": "w1", "pod": "a"}, {"node": "w1", "pod": "b"}
     half = NOW - 1800
-    with serving(FakePrometheus(30, [(first, 0, half), (second, half, 2 * NOW)])) as prometheus:
+    with served(FakePrometheus(30, [(first, 0, half), (second, half, 2 * NOW)])) as prometheus:
         found, faults, _ = samples(prometheus, 3600)
     assert (len(found), faults) == (121, [])
-    with serving(FakePrometheus(30, [(first, 0, half + 90), (second, half, 2 * NOW)])) as prometheus:
+    with served(FakePrometheus(30, [(first, 0, half + 90), (second, half, 2 * NOW)])) as prometheus:
         found, faults, _ = samples(prometheus, 3600)
     assert len(found) == 118
     assert faults == [
@@ -277,9 +271,9 @@ def test_a_node_with_two_series_at_a_time_is_unknown_then_and_not_where_one_foll
 
 
 def test_series_without_the_label_of_the_node_and_an_empty_range_are_no_samples() -> None:
-    with serving(FakePrometheus(30, [({"instance": "10.0.0.1:9182"}, *ALWAYS)])) as prometheus:
+    with served(FakePrometheus(30, [({"instance": "10.0.0.1:9182"}, *ALWAYS)])) as prometheus:
         assert samples(prometheus, 3600)[0] == []
-    with serving(FakePrometheus()) as prometheus:
+    with served(FakePrometheus()) as prometheus:
         assert samples(prometheus, 3600)[0] == []
 
 
@@ -299,7 +293,7 @@ def test_series_without_the_label_of_the_node_and_an_empty_range_are_no_samples(
     ],
 )
 def test_what_is_no_answer_ends_it_with_what_prometheus_says(answer: tuple[int, bytes], said: str) -> None:
-    with serving(FakePrometheus(answer=answer)) as prometheus, pytest.raises(NotAskedError, match=said):
+    with served(FakePrometheus(answer=answer)) as prometheus, pytest.raises(NotAskedError, match=said):
         samples(prometheus, 3600)
 
 
@@ -315,7 +309,7 @@ def test_where_nothing_listens_it_says_so() -> None:
 def test_a_token_is_sent_and_only_by_https_or_on_this_host(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("s3cret\n")
-    with serving(FakePrometheus()) as prometheus:
+    with served(FakePrometheus()) as prometheus:
         samples(prometheus, 3600, token_file=str(token))
     assert set(prometheus.headers) == {"Bearer s3cret"}
     with pytest.raises(EndError, match="a token is sent by HTTPS only"):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, Final
 
 import pytest
 
+from harness.serving import serving
 from image.pods import Probe
 
 ASKED: Final[dict[str, Any]] = {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 0}
@@ -41,12 +41,8 @@ class Answering:
 @pytest.fixture
 def health() -> Iterator[Answering]:
     answering = Answering()
-    thread = threading.Thread(target=answering.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield answering
-    answering.server.shutdown()
-    thread.join()
-    answering.server.server_close()
+    with serving(answering.server):
+        yield answering
 
 
 @pytest.mark.slow
